@@ -1,0 +1,90 @@
+import type { Context } from '@opentelemetry/api';
+import type { LLMProvider, ToolChoice } from '../providers/interfaces.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
+import type { Clock } from './clock.ts';
+import type { Message } from './messages.ts';
+
+/** Where the engine writes what an operator of a service wants to know: ids, codes and numbers, never content. */
+export interface Logger {
+  debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  info(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  warn(message: string, fields?: Readonly<Record<string, unknown>>): void;
+  error(message: string, fields?: Readonly<Record<string, unknown>>): void;
+}
+
+/** What happens when the model still asks for tools in the last iteration allowed. */
+export type OnLimit =
+  /** The turn fails with `MAX_ITERATIONS`; what was said so far is kept. */
+  | 'fail'
+  /** One more call, without tools, that sums up; a fixed sentence if that call fails. */
+  | 'summarize'
+  /** The turn completes with the text of the last response and the reason `max_iterations`. */
+  | 'stop';
+
+export interface AgentLoopConfig {
+  readonly agentId: string;
+  readonly llmProvider: LLMProvider;
+  /** Default none. */
+  readonly toolProviders?: readonly ToolProvider[];
+  /** Where turns are journaled. Without one a turn lives and dies with its process. */
+  readonly taskStateStore?: TaskStateStore;
+  /** Model calls a turn may make, from 1. Default 10. */
+  readonly maxIterations?: number;
+  /** Default `'fail'`. */
+  readonly onLimit?: OnLimit;
+  /** Put before the history at each call; never stored. */
+  readonly systemPrompt?: string;
+  readonly toolChoice?: ToolChoice;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  /** Calls of one response that may run at the same time. Default 5. */
+  readonly toolConcurrency?: number;
+  /** For tools that name none. Milliseconds; default 30,000; 0 means no limit. */
+  readonly toolTimeoutMs?: number;
+  /** `'continue'` (default): the model reads the error. `'fail'`: the first failed call fails the turn. */
+  readonly toolFailureMode?: 'continue' | 'fail';
+  /** How long a cancelled tool may take to stop before it is abandoned. Milliseconds; default 5,000. */
+  readonly abortGraceMs?: number;
+  /** How long the right to a turn lasts without a sign of life. Milliseconds; default 30,000. */
+  readonly leaseMs?: number;
+  /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
+  readonly storeDeadlineMs?: number;
+  /** Default true. */
+  readonly enableTracing?: boolean;
+  /** Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
+  readonly captureContent?: boolean;
+  /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
+  readonly spanNames?: 'millrace' | 'semconv';
+  /** Silent by default. */
+  readonly logger?: Logger;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock;
+  /** Makes task and context ids. Default: `crypto.randomUUID`. */
+  readonly generateId?: () => string;
+}
+
+/** What belongs to one turn. */
+export interface AgentLoopContext {
+  /** Default: a new one. An id that the store knows attaches to the turn there is. */
+  readonly taskId: string;
+  /** Default: the configuration's. */
+  readonly agentId: string;
+  /** Default: a new one. */
+  readonly contextId: string;
+  readonly messages: readonly Message[];
+  /** The root span's parent. Default: none, so the turn is its own trace. */
+  readonly parentContext: Context;
+  /** Reaches tools; never journaled, traced or logged. */
+  readonly authContext: AuthContext;
+  readonly systemPrompt: string;
+  readonly maxIterations: number;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** Aborting it cancels the turn. */
+  readonly signal: AbortSignal;
+}
+
+export interface StartOptions extends Partial<Omit<AgentLoopContext, 'messages'>> {
+  /** Starts at once and belongs to its task: readers come and go, only `cancel` stops it. Default false. */
+  readonly detached?: boolean;
+}

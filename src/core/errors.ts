@@ -1,0 +1,100 @@
+/** Every code an {@link AgentLoopError} can carry. Branch on these, never on the text of a message. */
+export const errorCodes = [
+  // What the caller gave is wrong.
+  'INVALID_CONFIG',
+  'INVALID_INPUT',
+  'DUPLICATE_TOOL',
+  'MISSING_TOOL',
+  'MISSING_PACKAGE',
+  // How a turn ends when it does not complete.
+  'CANCELED',
+  'MAX_ITERATIONS',
+  'LENGTH',
+  'CONTENT_FILTER',
+  'EMPTY_RESPONSE',
+  // Tools.
+  'TOOL_NOT_FOUND',
+  'TOOL_ARGUMENTS',
+  'TOOL_FAILED',
+  'TOOL_TIMEOUT',
+  'TOOL_ABANDONED',
+  // The model and the way to it.
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_AUTH',
+  'PROVIDER_NOT_FOUND',
+  'PROVIDER_BAD_REQUEST',
+  'PROVIDER_RATE_LIMIT',
+  'PROVIDER_SERVER',
+  'PROVIDER_PROTOCOL',
+  'PROVIDER_STREAM_CLOSED',
+  'PROVIDER_TIMEOUT',
+  'PROVIDER_TOO_LARGE',
+  'PROVIDER_FAILED',
+  // The journal.
+  'UNAVAILABLE',
+  'FULL',
+  'FENCED',
+  'REWOUND',
+  'BUSY',
+  'TERMINAL',
+  'NOT_FOUND',
+  'CONFLICT',
+  'SCHEMA',
+  'POISON',
+  'SHUTDOWN',
+  // A defect in this library.
+  'INTERNAL',
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
+
+export interface AgentLoopErrorOptions {
+  /** Whether the same request may succeed later. Default `false`. */
+  readonly retryable?: boolean;
+  readonly cause?: unknown;
+  readonly taskId?: string;
+  /** How long the other side asked us to wait before another try, in milliseconds. */
+  readonly retryAfterMs?: number;
+  /** HTTP status, where the error came over HTTP. */
+  readonly status?: number;
+}
+
+const marker = Symbol.for('millrace.AgentLoopError');
+
+/**
+ * The one error class of this library: a sentence that names the thing and the cure, and a `code` to branch on.
+ * Carries ids, never a turn's state.
+ */
+export class AgentLoopError extends Error {
+  override readonly name = 'AgentLoopError';
+  readonly [marker] = true;
+  readonly code: ErrorCode;
+  readonly retryable: boolean;
+  readonly taskId: string | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly status: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: AgentLoopErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.retryable = options.retryable ?? false;
+    this.taskId = options.taskId;
+    this.retryAfterMs = options.retryAfterMs;
+    this.status = options.status;
+  }
+
+  /** True for an `AgentLoopError` of any installed copy of this package, also where `instanceof` fails. */
+  static isInstance(value: unknown): value is AgentLoopError {
+    return typeof value === 'object' && value !== null && marker in value;
+  }
+}
+
+/** The text of anything that was thrown. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+/** The name of anything that was thrown: an error's `name`, else `Error`. */
+export function nameOf(thrown: unknown): string {
+  return thrown instanceof Error && thrown.name !== '' ? thrown.name : 'Error';
+}

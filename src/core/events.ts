@@ -1,0 +1,174 @@
+import type { FinishReason, Usage } from '../providers/interfaces.ts';
+import type { ErrorCode } from './errors.ts';
+import type { Content, ToolCall } from './messages.ts';
+import type { Question } from './records.ts';
+
+/** A2A's task states. */
+export type TaskState =
+  | 'submitted'
+  | 'working'
+  | 'input-required'
+  | 'auth-required'
+  | 'completed'
+  | 'failed'
+  | 'canceled'
+  | 'rejected';
+
+interface EventBase {
+  readonly taskId: string;
+  readonly contextId: string;
+  /** ISO 8601. */
+  readonly timestamp: string;
+  /** `<seq>-<epoch>.<n>`, n from 1; on events of records only. */
+  readonly cursor?: string;
+}
+
+/** A part as A2A 0.3 writes it. */
+export type A2APart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'data'; readonly data: Readonly<Record<string, unknown>> };
+
+export interface A2AMessage {
+  readonly kind: 'message';
+  readonly role: 'agent' | 'user';
+  readonly messageId: string;
+  readonly parts: readonly A2APart[];
+  readonly taskId: string;
+  readonly contextId: string;
+}
+
+export interface TaskStatus {
+  readonly state: TaskState;
+  readonly message?: A2AMessage;
+  readonly timestamp: string;
+}
+
+export interface TaskEvent extends EventBase {
+  readonly kind: 'task';
+  /** The task id, under the name that A2A gives it. */
+  readonly id: string;
+  readonly agentId: string;
+  readonly status: TaskStatus;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface StatusUpdateEvent extends EventBase {
+  readonly kind: 'status-update';
+  readonly status: TaskStatus;
+  /** True on the last event of a stream, and only there. */
+  readonly final: boolean;
+  /** Why a turn ended or waits: `stop`, `max_iterations`, a caller's words, … */
+  readonly reason?: string;
+  /** On `failed`. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  /** On `input-required` and `auth-required`. */
+  readonly questions?: readonly Question[];
+}
+
+export interface ArtifactUpdateEvent extends EventBase {
+  readonly kind: 'artifact-update';
+  readonly artifact: { readonly artifactId: string; readonly parts: readonly A2APart[] };
+  /** False: this replaces whatever the artifact held. */
+  readonly append: boolean;
+  readonly lastChunk: boolean;
+}
+
+interface IterationEventBase extends EventBase {
+  /** From 1. */
+  readonly iteration: number;
+}
+
+export interface IterationStartEvent extends IterationEventBase {
+  readonly kind: 'internal:iteration-start';
+  /** The closing call of `onLimit: 'summarize'`. */
+  readonly summary?: true;
+}
+export interface IterationCompleteEvent extends IterationEventBase {
+  readonly kind: 'internal:iteration-complete';
+}
+export interface LlmCallEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-call';
+  readonly attempt: number;
+}
+export interface LlmResponseEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-response';
+  readonly text: string;
+  readonly reasoning?: string;
+  /** Absent where there are none. Ids are ours (`callId`) and the history's (`call.id`). */
+  readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
+  readonly finishReason: FinishReason;
+  readonly usage?: Usage;
+  readonly model?: string;
+}
+export interface LlmAttemptDiscardedEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-attempt-discarded';
+  readonly attempt: number;
+  readonly reason?: string;
+}
+export interface ReasoningDeltaEvent extends IterationEventBase {
+  readonly kind: 'internal:reasoning-delta';
+  readonly text: string;
+}
+export interface ToolCallDeltaEvent extends IterationEventBase {
+  readonly kind: 'internal:tool-call-delta';
+  readonly index: number;
+  readonly toolName?: string;
+  /** A fragment of the arguments' JSON text. */
+  readonly arguments: string;
+}
+
+interface ToolEventBase extends IterationEventBase {
+  /** `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly toolName: string;
+}
+
+/** A call begins to run; its intent is durable. */
+export interface ToolStartEvent extends ToolEventBase {
+  readonly kind: 'internal:tool-start';
+  readonly arguments: unknown;
+  readonly attempt: number;
+}
+export interface ToolProgressEvent extends ToolEventBase {
+  readonly kind: 'internal:tool-progress';
+  readonly update: unknown;
+}
+/** A call has its result; without a tool-start before it where it was refused and never ran. */
+export interface ToolCompleteEvent extends ToolEventBase {
+  readonly kind: 'internal:tool-complete';
+  readonly arguments: unknown;
+  readonly content: Content;
+  readonly success: boolean;
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly durationMs: number;
+}
+export interface CheckpointEvent extends IterationEventBase {
+  readonly kind: 'internal:checkpoint';
+  readonly phase: 'before-iteration' | 'after-llm' | 'end';
+}
+export interface PausedEvent extends EventBase {
+  readonly kind: 'internal:paused';
+  readonly reason: string;
+}
+export interface ResumedEvent extends EventBase {
+  readonly kind: 'internal:resumed';
+}
+
+/** What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. */
+export type AgentEvent =
+  | TaskEvent
+  | StatusUpdateEvent
+  | ArtifactUpdateEvent
+  | IterationStartEvent
+  | IterationCompleteEvent
+  | LlmCallEvent
+  | LlmResponseEvent
+  | LlmAttemptDiscardedEvent
+  | ReasoningDeltaEvent
+  | ToolCallDeltaEvent
+  | ToolStartEvent
+  | ToolProgressEvent
+  | ToolCompleteEvent
+  | CheckpointEvent
+  | PausedEvent
+  | ResumedEvent;

@@ -1,0 +1,202 @@
+import type { FinishReason, Usage } from '../providers/interfaces.ts';
+import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { ErrorCode } from './errors.ts';
+import type { Content, Message, ToolCall } from './messages.ts';
+
+/** The version of the records below. A journal with a newer one is refused. */
+export const journalSchema = 1;
+
+/** The trace that a record was written in, so that a resumed turn can link to it. */
+export interface TraceLink {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+/** What the caller gave for this turn beyond the configuration; a resumed turn uses the same. */
+export interface TurnSettings {
+  readonly systemPrompt?: string;
+  readonly maxIterations?: number;
+}
+
+/** A call of an `llm.done`, with our id beside the provider's. */
+export interface RecordedCall {
+  /** `<iteration>:<index>`, the index from 0. */
+  readonly callId: string;
+  /** As it stands in the history: its `id` is the provider's, or `callId` where that was missing or repeated. */
+  readonly call: ToolCall;
+}
+
+export interface TurnStarted {
+  readonly type: 'turn.started';
+  readonly schema: number;
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly messages: readonly Message[];
+  readonly settings: TurnSettings;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly trace?: TraceLink;
+}
+
+export interface TurnResumed {
+  readonly type: 'turn.resumed';
+  readonly trace?: TraceLink;
+}
+
+export interface LlmStart {
+  readonly type: 'llm.start';
+  readonly iteration: number;
+  /** From 1; each start of the same iteration's call, also by another process, counts one more. */
+  readonly attempt: number;
+  /** What the model may call, as sent to it; only where it differs from the last `llm.start`. */
+  readonly tools?: readonly ToolDefinition['function'][];
+  /** The closing call of `onLimit: 'summarize'`: its message does not enter the history. */
+  readonly summary?: true;
+}
+
+export interface LlmDone {
+  readonly type: 'llm.done';
+  readonly iteration: number;
+  readonly attempt: number;
+  /** Its `toolCalls` are those of `calls`. */
+  readonly message: Extract<Message, { role: 'assistant' }>;
+  readonly calls: readonly RecordedCall[];
+  readonly finishReason: FinishReason;
+  readonly usage?: Usage;
+  readonly model?: string;
+}
+
+/** Written before a call runs. A call with an intent and no result is in doubt. */
+export interface ToolIntent {
+  readonly type: 'tool.intent';
+  readonly callId: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** The arguments as the tool gets them. */
+  readonly arguments: unknown;
+}
+
+export interface ToolResultRecord {
+  readonly type: 'tool.result';
+  readonly callId: string;
+  readonly content: Content;
+  readonly success: boolean;
+  /** Absent on success. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  /** What the call was made with, where no intent says it: it was refused before it ran. */
+  readonly arguments?: unknown;
+  /** Milliseconds from start to result; 0 where it never ran. */
+  readonly durationMs: number;
+}
+
+/** Something the turn waits for, always named by the call that asks. */
+export interface Question {
+  readonly callId: string;
+  readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
+  readonly prompt?: string;
+  readonly data?: unknown;
+}
+
+export interface TurnSuspended {
+  readonly type: 'turn.suspended';
+  readonly state: 'input-required' | 'auth-required';
+  readonly reason: string;
+  readonly questions: readonly Question[];
+}
+
+export interface TurnAnswered {
+  readonly type: 'turn.answered';
+  /** By call id. */
+  readonly answers: Readonly<Record<string, unknown>>;
+  readonly command?: string;
+}
+
+export interface TurnDone {
+  readonly type: 'turn.done';
+  readonly text: string;
+  /** `stop`, or why it ended otherwise, e.g. `max_iterations`. */
+  readonly reason: string;
+}
+
+export interface TurnFailed {
+  readonly type: 'turn.failed';
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** The code in lower case: `max_iterations`, `length`, `content_filter`, … */
+  readonly reason: string;
+}
+
+export interface TurnCanceled {
+  readonly type: 'turn.canceled';
+  readonly reason: string;
+}
+
+/** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
+export interface Effects {
+  /** Appended to the history. */
+  readonly messages?: readonly Message[];
+}
+
+/** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
+export interface ExtensionRecord {
+  readonly type: `x.${string}`;
+  readonly effects?: Effects;
+  readonly data?: unknown;
+  /** The id of the command that this answers, so that it is not followed twice. */
+  readonly command?: string;
+}
+
+export type TerminalRecord = TurnDone | TurnFailed | TurnCanceled;
+
+/** A durable fact of a turn. */
+export type TurnRecord =
+  | TurnStarted
+  | TurnResumed
+  | LlmStart
+  | LlmDone
+  | ToolIntent
+  | ToolResultRecord
+  | TurnSuspended
+  | TurnAnswered
+  | TerminalRecord
+  | ExtensionRecord;
+
+/** A record's place in the journal. */
+export interface RecordStamp {
+  /** From 1, without gaps. */
+  readonly seq: number;
+  /** The epoch of the lease it was written under; 0 for `turn.started`. */
+  readonly epoch: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+export type Stamped<R extends TurnRecord> = R & RecordStamp;
+export type JournalRecord = Stamped<TurnRecord>;
+
+const knownTypes: ReadonlySet<string> = new Set<TurnRecord['type']>([
+  'turn.started',
+  'turn.resumed',
+  'llm.start',
+  'llm.done',
+  'tool.intent',
+  'tool.result',
+  'turn.suspended',
+  'turn.answered',
+  'turn.done',
+  'turn.failed',
+  'turn.canceled',
+]);
+
+/** Whether this version can fold a record of that type. */
+export function isKnownType(type: string): type is TurnRecord['type'] {
+  return knownTypes.has(type) || type.startsWith('x.');
+}
+
+export function isTerminal(record: TurnRecord): record is TerminalRecord {
+  return record.type === 'turn.done' || record.type === 'turn.failed' || record.type === 'turn.canceled';
+}
+
+export function isExtensionRecord(record: TurnRecord): record is ExtensionRecord {
+  return record.type.startsWith('x.');
+}

@@ -1,0 +1,102 @@
+import type { Context } from '@opentelemetry/api';
+import type { Observable } from 'rxjs';
+import type { Message, ToolCall } from '../core/messages.ts';
+import type { ToolDefinition } from '../tools/interfaces.ts';
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
+
+/** Tokens of one model call, or a sum over several. */
+export interface Usage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly totalTokens: number;
+  /** The part of `promptTokens` that came from a prompt cache. */
+  readonly cachedTokens?: number;
+  /** The part of `completionTokens` that was reasoning. */
+  readonly reasoningTokens?: number;
+  /** In US dollars. */
+  readonly cost?: number;
+  /** True where the vendor did not tell and the numbers are a guess. */
+  readonly estimated?: boolean;
+}
+
+/** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
+export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
+
+/** One model call, as the loop asks for it. */
+export interface LLMCallParams {
+  /** The history as the model shall see it; a system message, if there is one, is the first. */
+  readonly messages: readonly Message[];
+  /** Absent where there are none. */
+  readonly tools?: readonly ToolDefinition[];
+  readonly toolChoice?: ToolChoice;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** Aborted when the turn is cancelled. Made when it is first read. */
+  readonly signal?: AbortSignal;
+  /** The OpenTelemetry context of this call: the `llm.call` span is in it. */
+  readonly traceContext?: Context;
+}
+
+export interface LLMResponse {
+  /** The assistant's message. Calls may stand here or in `toolCalls`; where both do, `toolCalls` counts. */
+  readonly message: Message;
+  readonly toolCalls?: readonly ToolCall[];
+  /** Absent: `tool_calls` where there are calls, else `stop`. */
+  readonly finishReason?: FinishReason;
+  readonly usage?: Usage;
+  /** The vendor's id of this response. */
+  readonly id?: string;
+  /** The model that answered, as the vendor names it. */
+  readonly model?: string;
+}
+
+/**
+ * What a streaming provider emits. `attempt` chunks come from policies that call more than once: `begin` opens an attempt
+ * after the first, `void` discards all that was streamed since the attempt began. `done` comes exactly once, last.
+ */
+export type LLMChunk =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'reasoning'; readonly text: string }
+  | {
+      readonly type: 'tool-call';
+      /** Position of the call in the response, from 0. */
+      readonly index: number;
+      /** On the call's first fragment, where the vendor gives one. */
+      readonly id?: string;
+      readonly name?: string;
+      /** A fragment of the JSON text. */
+      readonly arguments?: string;
+    }
+  | { readonly type: 'attempt'; readonly state: 'begin' | 'void'; readonly reason?: string }
+  | { readonly type: 'done'; readonly response: LLMResponse };
+
+/** What a provider can do. Absent members mean `true`. */
+export interface LLMCapabilities {
+  readonly streaming?: boolean;
+  readonly tools?: boolean;
+  readonly toolChoice?: boolean;
+  readonly parallelToolCalls?: boolean;
+}
+
+/** What the `llm.call` span says of the model and the way to it. No secrets. */
+export interface LLMProviderInfo {
+  /** OpenTelemetry's `gen_ai.provider.name`, e.g. `openai`. */
+  readonly providerName?: string;
+  readonly model?: string;
+  readonly serverAddress?: string;
+  readonly serverPort?: number;
+}
+
+/**
+ * A language model. Both methods give the same message for the same answer. A failure is an error of the promise or the
+ * Observable, best an `AgentLoopError` with a `PROVIDER_…` code; anything else becomes `PROVIDER_FAILED`.
+ */
+export interface LLMProvider {
+  readonly capabilities?: LLMCapabilities;
+  readonly info?: LLMProviderInfo;
+  call(params: LLMCallParams): Promise<LLMResponse>;
+  /** Cold: each subscription is one call. Unsubscribing closes the connection. Completes after `done`. */
+  stream?(params: LLMCallParams): Observable<LLMChunk>;
+}

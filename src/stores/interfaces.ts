@@ -1,0 +1,151 @@
+import type { Observable } from 'rxjs';
+import type { TaskState } from '../core/events.ts';
+import type { Message } from '../core/messages.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../core/records.ts';
+import type { PersistedLoopState } from '../core/state.ts';
+import type { LLMChunk } from '../providers/interfaces.ts';
+
+export type MaybePromise<T> = T | Promise<T>;
+
+/** Task ids match this; others are refused as `INVALID_INPUT`. */
+export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;
+
+/** The right to append to one journal. An older epoch is fenced off by a newer one. */
+export interface Lease {
+  readonly taskId: string;
+  readonly owner: string;
+  readonly epoch: number;
+  /** The journal's last seq when the lease was taken: what the owner reads up to and appends after. */
+  readonly seq: number;
+  readonly leaseMs: number;
+}
+
+/** What somebody without the lease asks of a turn. Deduplicated by `id`. */
+export type Command = { readonly id: string } & (
+  | { readonly type: 'cancel'; readonly reason?: string }
+  | { readonly type: 'pause'; readonly reason?: string }
+  | { readonly type: 'steer'; readonly message: Message }
+  | { readonly type: 'answer'; readonly answers: Readonly<Record<string, unknown>> }
+);
+
+export interface AppendOptions {
+  /** The state of the task after these records. */
+  readonly status: TaskState;
+  /** True where the engine waits for this append before it goes on; a `strict` store confirms durability only for these. */
+  readonly barrier: boolean;
+}
+
+/** An ephemeral piece of a model call or a tool, for readers of other processes. Never part of the journal. */
+export type Delta =
+  | {
+      readonly type: 'llm';
+      readonly epoch: number;
+      readonly iteration: number;
+      readonly attempt: number;
+      readonly chunk: Exclude<LLMChunk, { type: 'done' }>;
+    }
+  | { readonly type: 'tool-progress'; readonly epoch: number; readonly callId: string; readonly update: unknown };
+
+/** What `follow` emits: records as they become durable, and deltas between them, in the order of the turn. */
+export type FollowSignal =
+  | { readonly type: 'record'; readonly record: JournalRecord }
+  | { readonly type: 'delta'; readonly delta: Delta };
+
+export interface ReadOptions {
+  /** The first seq to give; default 1. */
+  readonly from?: number;
+}
+
+export interface TaskQuery {
+  readonly state?: TaskState;
+  readonly contextId?: string;
+  /** Default 50. */
+  readonly limit?: number;
+}
+
+export interface TaskSummary {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly state: TaskState;
+  readonly seq: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** Whether somebody holds an unexpired lease. */
+  readonly held: boolean;
+}
+
+/** How well the store is configured to keep its promise. */
+export interface StoreCheck {
+  readonly ok: boolean;
+  /** One sentence each, with the cure. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * The journal of turns: one append-only log and one small head a task, changed together and only by compare-and-append.
+ *
+ * Every failure is an `AgentLoopError` with one of the codes `UNAVAILABLE FULL FENCED REWOUND BUSY TERMINAL NOT_FOUND
+ * CONFLICT SCHEMA POISON`. A method that can answer at once may return the value instead of a promise; it then throws
+ * instead of rejecting. Records are given and taken by reference and never changed by either side.
+ */
+export interface TaskStateStore {
+  /**
+   * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: where the task exists, nothing is written and
+   * `created` is false. `started` of the answer is the record that stands in the journal.
+   */
+  create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): MaybePromise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }>;
+
+  /**
+   * Takes the lease with a new, higher epoch where nobody holds it or it ran out. Errors: `NOT_FOUND`; `BUSY` while another
+   * lease lasts; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
+   */
+  acquire(taskId: string, owner: string, leaseMs: number): MaybePromise<Lease>;
+
+  /**
+   * Appends records whose seq goes on from the journal's, all or none, and renews the lease. Checked in this order:
+   * `NOT_FOUND`; `FENCED` (owner or epoch is not the head's); applied before (same epoch, first seq at or below the head's):
+   * answers as then; `TERMINAL`; `REWOUND` (first seq does not follow the head's). Calls may be pipelined; they apply in
+   * order. A lease that ran out but that nobody took still appends.
+   */
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void | Promise<void>;
+
+  /** Prolongs the lease by its `leaseMs` from now. Errors: `FENCED`, `NOT_FOUND`. */
+  renew(lease: Lease): MaybePromise<void>;
+
+  /** Gives the lease back. Does nothing where it is no longer held or the task is gone. */
+  release(lease: Lease): MaybePromise<void>;
+
+  /** Emits the commands posted to a task, those posted before first, each id once; never completes by itself. */
+  commands(taskId: string): Observable<Command>;
+
+  /** Leaves a command for whoever owns the turn, now or later. The same id again does nothing. Errors: `NOT_FOUND`, `TERMINAL`. */
+  post(taskId: string, command: Command): MaybePromise<void>;
+
+  /** The records from a seq on, in order. Errors: `NOT_FOUND`, `SCHEMA`, `POISON`. */
+  read(taskId: string, options?: ReadOptions): MaybePromise<readonly JournalRecord[]>;
+
+  /**
+   * The records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: who joins in the
+   * middle of one first gets its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
+   */
+  follow(taskId: string, options?: ReadOptions): Observable<FollowSignal>;
+
+  /** Shows deltas to followers. Never fails; may drop all but the open attempt's text. */
+  publish(taskId: string, delta: Delta): void;
+
+  /** The fold of the journal, or null where there is none. */
+  load(taskId: string): MaybePromise<PersistedLoopState | null>;
+
+  /** The newest first. An index that is repaired, not atomic with the journals. */
+  list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
+
+  /** Forgets the task; its owner is told `NOT_FOUND` at its next append. Does nothing where there is none. */
+  delete(taskId: string): MaybePromise<void>;
+
+  check(): MaybePromise<StoreCheck>;
+}

@@ -1,0 +1,111 @@
+import type { Context } from '@opentelemetry/api';
+import type { Content, ToolCall } from '../core/messages.ts';
+
+/** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
+export type JSONSchema = { readonly [key: string]: unknown };
+
+/** What to do with a call that had started when the process died, its outcome unknown. */
+export type OnInDoubt =
+  /** Run it again. Only for a tool that is `idempotent` or `readOnly`. */
+  | 'retry'
+  /** Tell the model that the outcome is unknown. The default. */
+  | 'fail'
+  /** Ask the user. */
+  | 'ask'
+  /** Ask the tool: what became of the call with this idempotency key? */
+  | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
+
+export type Reconciled =
+  | { readonly outcome: 'applied'; readonly content: string }
+  | { readonly outcome: 'not-applied' }
+  | { readonly outcome: 'unknown' };
+
+/** How the engine treats a tool. Never sent to the model. */
+export interface ToolPolicy {
+  /** Milliseconds until the call counts as failed and its signal is aborted. Default 30,000; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /** Runs alone: never at the same time as another call of the turn. Default `false`. */
+  readonly sequential?: boolean;
+  /** Has no effect outside. Default `false`. */
+  readonly readOnly?: boolean;
+  /** Running it twice with one idempotency key has the effect of running it once. Default `false`. */
+  readonly idempotent?: boolean;
+  /** Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
+  readonly onInDoubt?: OnInDoubt;
+  /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
+  readonly acceptsRaw?: boolean;
+}
+
+/** The outcome of checking arguments: the value to use, or what is wrong, in words for the model. */
+export type ArgumentCheck =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string };
+
+/** A tool as a provider offers it. Only `type` and `function` are sent to the model. */
+export interface ToolDefinition extends ToolPolicy {
+  readonly type: 'function';
+  readonly function: {
+    readonly name: string;
+    readonly description: string;
+    readonly parameters: JSONSchema;
+  };
+  /** Checks and converts parsed arguments before the tool runs. Absent: the provider checks on its own. */
+  readonly checkArguments?: (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
+}
+
+/** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
+export type AuthContext = Readonly<Record<string, unknown>>;
+
+/** What a running tool is told and can do. */
+export interface ToolContext {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly authContext: AuthContext | undefined;
+  /** The iteration that asked for the call, from 1. */
+  readonly iteration: number;
+  /** Our id of the call, `<iteration>:<index>`; unique in the turn and the same in every attempt. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** The arguments, parsed and checked. */
+  readonly arguments: unknown;
+  /** `<taskId>:<callId>`; the same in every attempt, also after a crash. Hand it to the system that the tool changes. */
+  readonly idempotencyKey: string;
+  /** 1, or more where the call runs again after a crash. */
+  readonly attempt: number;
+  /** Aborted on cancel and on timeout. Made when it is first read. */
+  readonly signal: AbortSignal;
+  /** The OpenTelemetry context of the `tool[name]` span. */
+  readonly traceContext: Context;
+  /** Shows a sign of life as an `internal:tool-progress` event. Never journaled. */
+  progress(update: unknown): void;
+}
+
+export interface ToolResult {
+  readonly toolCallId: string;
+  /** What the model reads. */
+  readonly content: Content;
+  readonly success: boolean;
+  readonly error?: string;
+}
+
+/** What the engine tells a provider when it asks for its tools. */
+export interface ToolListContext {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly authContext: AuthContext | undefined;
+}
+
+/**
+ * A source of tools. `getTools` is asked once a turn, and again on resume. `executeTool` runs one call; a throw or a
+ * rejection becomes an error result for the model. Answering without a promise is allowed and cheaper.
+ */
+export interface ToolProvider {
+  /** Names the provider in error messages. Default: its class name. */
+  readonly name?: string;
+  getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>;
+  executeTool(call: ToolCall, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
