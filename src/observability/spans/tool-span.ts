@@ -1,0 +1,55 @@
+import { type Context, type Span, SpanStatusCode } from '@opentelemetry/api';
+import type { Content, ToolCall } from '../../core/messages.ts';
+import { attribute } from '../attributes.ts';
+import { contentJson, contentText } from './content.ts';
+import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+
+export interface ToolSpanCall {
+  /** Our id of the call, `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** As the tool gets them; exported only with content capture. */
+  readonly arguments: unknown;
+}
+
+export interface ToolSpanResult {
+  /** Exported only with content capture. */
+  readonly content: Content;
+  readonly success: boolean;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+/** Starts `tool[name]`: one tool call. */
+export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: Context): TracedSpan {
+  const { name } = call.call.function;
+  const attributes = {
+    [attribute.spanKind]: 'TOOL',
+    [attribute.operationName]: 'execute_tool',
+    [attribute.toolName]: name,
+    [attribute.toolCallId]: call.call.id,
+    [attribute.toolType]: call.call.type,
+    [attribute.callId]: call.callId,
+  };
+  const spanName = tracing.spanNames === 'semconv' ? `execute_tool ${name}` : `tool[${name}]`;
+  const traced = startChildSpan(tracing, spanName, { attributes }, parent);
+  if (tracing.captureContent && traced.span.isRecording()) {
+    traced.span.setAttribute(attribute.toolCallArguments, contentJson(tracing, call.arguments));
+  }
+  return traced;
+}
+
+/** Writes how the call went. A failed call has status ERROR, `error.type` and a recorded exception. */
+export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpanResult): void {
+  if (!span.isRecording()) return;
+  if (!result.success) {
+    const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
+    span.recordException({ name: code, message });
+    span.setAttribute(attribute.errorType, code);
+    span.setStatus({ code: SpanStatusCode.ERROR, message });
+  }
+  if (tracing.captureContent) {
+    const { content } = result;
+    const text = typeof content === 'string' ? contentText(tracing, content) : contentJson(tracing, content);
+    span.setAttribute(attribute.toolCallResult, text);
+  }
+}

@@ -1,0 +1,143 @@
+import {
+  type Attributes,
+  type Context,
+  INVALID_SPAN_CONTEXT,
+  INVALID_TRACEID,
+  ProxyTracerProvider,
+  type Span,
+  type SpanOptions,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api';
+import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
+import { attribute } from '../attributes.ts';
+
+/** What every span of a turn says of it. */
+export interface TurnIds {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly userId?: string;
+}
+
+export interface TracingOptions {
+  /** Default true. False: the turn makes no span and its parent's context reaches tools and model unchanged. */
+  readonly enableTracing?: boolean;
+  /** Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
+  readonly captureContent?: boolean;
+  /** Default `'millrace'`. */
+  readonly spanNames?: 'millrace' | 'semconv';
+  /** Applied to each captured text before it is cut. Default: the text as it is. */
+  readonly redact?: (text: string) => string;
+}
+
+/** What the span functions need of a turn; made once per turn. */
+export interface TurnTracing {
+  readonly tracer: Tracer;
+  readonly ids: TurnIds;
+  readonly captureContent: boolean;
+  readonly spanNames: 'millrace' | 'semconv';
+  /** The attributes that all spans of the turn carry. */
+  readonly base: Attributes;
+  redact(text: string): string;
+  /** Characters that one content attribute may have, before JSON escapes. */
+  readonly maxContentLength: number;
+}
+
+/** A span, and the context in which it is the parent. */
+export interface TracedSpan {
+  readonly span: Span;
+  readonly traceContext: Context;
+}
+
+const contentLength = 16_384;
+const silentSpan = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
+const silentTracer: Tracer = {
+  startSpan: () => silentSpan,
+  startActiveSpan() {
+    throw new AgentLoopError(
+      'INTERNAL',
+      'spans of a turn are started with an explicit parent, never as the active one',
+    );
+  },
+};
+
+/**
+ * The tracing of one turn. Where tracing is off, or no SDK is registered when the turn starts, its spans are one shared
+ * span that records nothing.
+ */
+export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing {
+  return {
+    tracer: options.enableTracing === false ? silentTracer : currentTracer(),
+    ids,
+    captureContent: options.captureContent ?? captureFromEnvironment(),
+    spanNames: options.spanNames ?? 'millrace',
+    base: baseAttributes(ids),
+    redact: options.redact === undefined ? unchanged : guarded(options.redact),
+    maxContentLength: contentLength,
+  };
+}
+
+/**
+ * Starts a span below the span of `parent`. The returned context is `parent` itself where the span has no identity, because
+ * setting a span copies the context's map.
+ */
+export function startChildSpan(tracing: TurnTracing, name: string, options: SpanOptions, parent: Context): TracedSpan {
+  if (tracing.tracer === silentTracer) return { span: silentSpan, traceContext: parent };
+  const attributes = { ...tracing.base, ...options.attributes };
+  const span = tracing.tracer.startSpan(name, { ...options, attributes }, parent);
+  const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
+  return { span, traceContext };
+}
+
+/** Marks a span as failed: status ERROR, the exception, and `error.type`: our code, else the error's name. */
+export function failSpan(span: Span, error: unknown): void {
+  if (!span.isRecording()) return;
+  const message = messageOf(error);
+  span.recordException(error instanceof Error ? error : message);
+  span.setAttribute(attribute.errorType, AgentLoopError.isInstance(error) ? error.code : nameOf(error));
+  span.setStatus({ code: SpanStatusCode.ERROR, message });
+}
+
+/** Marks a span as cancelled, which is no error: its status stays UNSET. */
+export function cancelSpan(span: Span): void {
+  span.setAttribute(attribute.outcome, 'canceled');
+}
+
+function currentTracer(): Tracer {
+  const provider = trace.getTracerProvider();
+  if (!(provider instanceof ProxyTracerProvider)) return provider.getTracer('millrace');
+  return provider.getDelegateTracer('millrace') ?? silentTracer;
+}
+
+function captureFromEnvironment(): boolean {
+  const value = process.env['OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT']?.trim().toUpperCase();
+  return value === 'TRUE' || value === 'SPAN_ONLY' || value === 'SPAN_AND_EVENT';
+}
+
+function baseAttributes(ids: TurnIds): Attributes {
+  const attributes: Attributes = {
+    [attribute.conversationId]: ids.contextId,
+    [attribute.sessionId]: ids.contextId,
+    [attribute.taskId]: ids.taskId,
+    [attribute.agentId]: ids.agentId,
+  };
+  if (ids.userId !== undefined) attributes[attribute.userId] = ids.userId;
+  return attributes;
+}
+
+function unchanged(text: string): string {
+  return text;
+}
+
+/** A redaction that throws exports nothing of the text, and never disturbs the turn. */
+function guarded(redact: (text: string) => string): (text: string) => string {
+  return (text) => {
+    try {
+      return redact(text);
+    } catch {
+      return '[redaction failed]';
+    }
+  };
+}
