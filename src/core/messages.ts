@@ -74,3 +74,41 @@ export function textOf(content: Content | null | undefined): string {
     .map((part) => part.text)
     .join('\n');
 }
+
+/** What a call without a result is given: the turn ended before there was one. */
+export const missingResult = 'No result: the turn ended before this call finished.';
+
+/**
+ * The same messages in a form that every model accepts: each call of an assistant message has exactly one result, in call
+ * order right behind it; results that no call asked for are dropped. Messages that need no repair are kept as they are.
+ */
+export function repairHistory(messages: readonly Message[]): readonly Message[] {
+  const repaired: Message[] = [];
+  for (let index = 0; index < messages.length; index++) {
+    const message = messages[index] as Message;
+    if (message.role === 'tool') continue;
+    repaired.push(message);
+    if (message.role !== 'assistant' || !message.toolCalls) continue;
+    const results = resultsAfter(messages, index);
+    for (const call of message.toolCalls) {
+      repaired.push(
+        results.get(call.id)?.shift() ?? { role: 'tool', toolCallId: call.id, content: missingResult, status: 'error' },
+      );
+    }
+  }
+  return repaired;
+}
+
+/** The results between an assistant message and the next one, by call id. */
+function resultsAfter(messages: readonly Message[], index: number): Map<string, ToolMessage[]> {
+  const results = new Map<string, ToolMessage[]>();
+  for (let next = index + 1; next < messages.length; next++) {
+    const message = messages[next] as Message;
+    if (message.role === 'assistant') break;
+    if (message.role !== 'tool') continue;
+    const found = results.get(message.toolCallId);
+    if (found) found.push(message);
+    else results.set(message.toolCallId, [message]);
+  }
+  return results;
+}

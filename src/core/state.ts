@@ -1,0 +1,203 @@
+import type { Usage } from '../providers/interfaces.ts';
+import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { ErrorCode } from './errors.ts';
+import type { TaskState } from './events.ts';
+import { History } from './history.ts';
+import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
+import type { LlmDone, Question, Stamped, ToolIntent, ToolResultRecord, TraceLink, TurnSettings } from './records.ts';
+
+/** What the first record says once and for all. */
+export interface TurnIdentity {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly settings: TurnSettings;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  /** How many messages the caller gave. */
+  readonly given: number;
+  /** Milliseconds since 1970. */
+  readonly createdAt: number;
+}
+
+/** A call of the open batch. */
+export interface PendingToolCall {
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** The last start of this call. None: it may simply run. One without a `result` after a crash: its outcome is in doubt. */
+  readonly intent: Stamped<ToolIntent> | undefined;
+  readonly result: Stamped<ToolResultRecord> | undefined;
+}
+
+/** How a turn ended, or what it waits for. */
+export interface TurnOutcome {
+  readonly state: Extract<TaskState, 'completed' | 'failed' | 'canceled' | 'input-required' | 'auth-required'>;
+  readonly reason: string;
+  readonly error: { readonly code: ErrorCode; readonly message: string } | undefined;
+  readonly questions: readonly Question[];
+}
+
+/** The members of a state that records change. */
+export interface LoopFields {
+  readonly turn: TurnIdentity;
+  /** The last iteration that started, from 1; 0 before the first. */
+  readonly iteration: number;
+  /** Starts of the current iteration's model call. */
+  readonly attempt: number;
+  /**
+   * What the current iteration does: the model is called, its calls run, or it answered without calls. `closed`: it is over,
+   * or none has started.
+   */
+  readonly phase: 'closed' | 'llm' | 'tools' | 'answered';
+  /** The current call is the closing one of `onLimit: 'summarize'`; its message stays out of the history. */
+  readonly summary: boolean;
+  readonly history: History;
+  /** What the model was offered last. */
+  readonly availableTools: readonly ToolDefinition['function'][];
+  /** The calls of the last response, until all have a result. */
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly lastResponse: Stamped<LlmDone> | undefined;
+  /** The final text, once the turn has completed. */
+  readonly finalMessage: string | undefined;
+  readonly outcome: TurnOutcome | undefined;
+  readonly usage: Usage;
+  /** Calls that have a result. */
+  readonly toolCalls: number;
+  /** The commands that were followed, by id. */
+  readonly commands: readonly string[];
+  /** Resumes since the last record that made progress. */
+  readonly resumes: number;
+  /** The trace of the last start or resume. */
+  readonly trace: TraceLink | undefined;
+  readonly seq: number;
+  readonly epoch: number;
+  /** Milliseconds since 1970. */
+  readonly updatedAt: number;
+}
+
+export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
+
+/** A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. */
+export class LoopState implements LoopFields {
+  readonly turn: TurnIdentity;
+  readonly iteration: number;
+  readonly attempt: number;
+  readonly phase: LoopFields['phase'];
+  readonly summary: boolean;
+  readonly history: History;
+  readonly availableTools: LoopFields['availableTools'];
+  readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly lastResponse: Stamped<LlmDone> | undefined;
+  readonly finalMessage: string | undefined;
+  readonly outcome: TurnOutcome | undefined;
+  readonly usage: Usage;
+  readonly toolCalls: number;
+  readonly commands: readonly string[];
+  readonly resumes: number;
+  readonly trace: TraceLink | undefined;
+  readonly seq: number;
+  readonly epoch: number;
+  readonly updatedAt: number;
+
+  constructor(fields: LoopFields) {
+    this.turn = fields.turn;
+    this.iteration = fields.iteration;
+    this.attempt = fields.attempt;
+    this.phase = fields.phase;
+    this.summary = fields.summary;
+    this.history = fields.history;
+    this.availableTools = fields.availableTools;
+    this.pendingToolCalls = fields.pendingToolCalls;
+    this.lastResponse = fields.lastResponse;
+    this.finalMessage = fields.finalMessage;
+    this.outcome = fields.outcome;
+    this.usage = fields.usage;
+    this.toolCalls = fields.toolCalls;
+    this.commands = fields.commands;
+    this.resumes = fields.resumes;
+    this.trace = fields.trace;
+    this.seq = fields.seq;
+    this.epoch = fields.epoch;
+    this.updatedAt = fields.updatedAt;
+  }
+
+  /** The caller's messages and what the turn added, without the system prompt. A new array at each read. */
+  get messages(): readonly Message[] {
+    return this.history.toArray();
+  }
+
+  /** Whether the turn has ended for good. */
+  get isComplete(): boolean {
+    return this.outcome !== undefined && !isSuspended(this.outcome.state);
+  }
+
+  get error(): TurnOutcome['error'] {
+    return this.outcome?.error;
+  }
+}
+
+export function isSuspended(state: TaskState): boolean {
+  return state === 'input-required' || state === 'auth-required';
+}
+
+/** The message that a call's result becomes. */
+export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessage {
+  return {
+    role: 'tool',
+    toolCallId: call.id,
+    content: result.content,
+    ...(result.success ? {} : { status: 'error' as const }),
+  };
+}
+
+/**
+ * The turn's messages in a form that the next turn can use: results of an unfinished batch included, and every call with
+ * exactly one result.
+ */
+export function closedMessages(state: LoopState): readonly Message[] {
+  const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
+  return repairHistory([...state.history, ...results]);
+}
+
+/** The task's A2A state after a fold. */
+export function taskState(state: LoopState): TaskState {
+  return state.outcome?.state ?? (state.seq === 1 ? 'submitted' : 'working');
+}
+
+/** The state as it leaves the engine: plain JSON. */
+export interface PersistedLoopState {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly iteration: number;
+  readonly messages: readonly Message[];
+  readonly status: TaskState;
+  /** Calls of the last response that have no result yet. */
+  readonly pendingToolCalls: readonly ToolCall[];
+  readonly isComplete: boolean;
+  readonly finalMessage?: string;
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly usage: Usage;
+  readonly seq: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export function toPersisted(state: LoopState): PersistedLoopState {
+  return {
+    taskId: state.turn.taskId,
+    agentId: state.turn.agentId,
+    contextId: state.turn.contextId,
+    iteration: state.iteration,
+    messages: state.messages,
+    status: taskState(state),
+    pendingToolCalls: state.pendingToolCalls.filter((pending) => !pending.result).map((pending) => pending.call),
+    isComplete: state.isComplete,
+    ...(state.finalMessage === undefined ? {} : { finalMessage: state.finalMessage }),
+    ...(state.error ? { error: state.error } : {}),
+    usage: state.usage,
+    seq: state.seq,
+    createdAt: new Date(state.turn.createdAt).toISOString(),
+    updatedAt: new Date(state.updatedAt).toISOString(),
+  };
+}
