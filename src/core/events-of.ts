@@ -1,0 +1,267 @@
+import type { A2AMessage, AgentEvent, CheckpointEvent, StatusUpdateEvent, TaskState } from './events.ts';
+import { textOf } from './messages.ts';
+import type {
+  JournalRecord,
+  LlmDone,
+  LlmStart,
+  ToolIntent,
+  ToolResultRecord,
+  TurnFailed,
+  TurnStarted,
+  TurnSuspended,
+} from './records.ts';
+import type { LoopState } from './state.ts';
+
+/** What the events of a record depend on besides the records before it. */
+export interface ProjectionOptions {
+  /** Whether the turn has a store, so that its records are checkpoints. */
+  readonly checkpoints: boolean;
+  /** The text of the open attempt that readers have seen as deltas; `''` where none. */
+  readonly shown: string;
+  /** False for a suspension that is not the last record: the turn went on after it. */
+  readonly last: boolean;
+}
+
+/**
+ * The events of one record, in order: a pure projection, the same for a live turn, a resumed one and a replay. Only the
+ * artifact of `llm.done` depends on what was streamed: an empty last chunk behind deltas, else the whole text.
+ */
+export function eventsOf(
+  before: LoopState | undefined,
+  record: JournalRecord,
+  options: ProjectionOptions,
+): readonly AgentEvent[] {
+  if (record.type === 'turn.started') return new Projection(record, record, options).started(record);
+  if (before === undefined) return [];
+  return eventsBehind(before, record, new Projection(before.turn, record, options));
+}
+
+function eventsBehind(before: LoopState, record: JournalRecord, to: Projection): readonly AgentEvent[] {
+  switch (record.type) {
+    case 'turn.resumed':
+      return to.resumed();
+    case 'llm.start':
+      return to.llmStarted(record);
+    case 'llm.done':
+      return to.llmDone(record);
+    case 'tool.intent':
+      return to.toolStarted(before, record);
+    case 'tool.result':
+      return to.toolDone(before, record);
+    case 'turn.suspended':
+      return to.suspended(record);
+    case 'turn.done':
+      return to.end(before, 'completed', { reason: record.reason }, record.text);
+    case 'turn.failed':
+      return to.end(before, 'failed', failure(record), record.message);
+    case 'turn.canceled':
+      return to.end(before, 'canceled', { reason: record.reason });
+    case 'turn.answered':
+    case 'turn.started':
+      return [];
+    default:
+      return before.phase === 'answered' ? to.iterationOver(before.iteration) : [];
+  }
+}
+
+function failure(record: TurnFailed): Pick<StatusUpdateEvent, 'reason' | 'error'> {
+  return { reason: record.reason, error: { code: record.code, message: record.message } };
+}
+
+/** Writes the events of one record, numbering their cursors. */
+class Projection {
+  readonly #events: AgentEvent[] = [];
+  readonly #taskId: string;
+  readonly #contextId: string;
+  readonly #timestamp: string;
+  readonly #place: string;
+  readonly #options: ProjectionOptions;
+
+  constructor(
+    turn: { readonly taskId: string; readonly contextId: string },
+    record: JournalRecord,
+    options: ProjectionOptions,
+  ) {
+    this.#taskId = turn.taskId;
+    this.#contextId = turn.contextId;
+    this.#timestamp = isoTime(record.at);
+    this.#place = `${record.seq}-${record.epoch}.`;
+    this.#options = options;
+  }
+
+  started(record: TurnStarted): readonly AgentEvent[] {
+    this.#events.push({
+      ...this.#base(),
+      kind: 'task',
+      id: record.taskId,
+      agentId: record.agentId,
+      status: { state: 'submitted', timestamp: this.#timestamp },
+      ...(record.metadata ? { metadata: record.metadata } : {}),
+    });
+    this.#status('working', false, {});
+    this.#checkpoint('before-iteration', 0);
+    return this.#events;
+  }
+
+  resumed(): readonly AgentEvent[] {
+    this.#events.push({ ...this.#base(), kind: 'internal:resumed' });
+    this.#status('working', false, {});
+    return this.#events;
+  }
+
+  llmStarted({ iteration, attempt, summary }: LlmStart): readonly AgentEvent[] {
+    if (attempt === 1) {
+      const event = { ...this.#base(), kind: 'internal:iteration-start' as const, iteration };
+      this.#events.push(summary ? { ...event, summary } : event);
+    } else {
+      const discarded = attempt - 1;
+      this.#events.push({ ...this.#base(), kind: 'internal:llm-attempt-discarded', iteration, attempt: discarded });
+    }
+    this.#events.push({ ...this.#base(), kind: 'internal:llm-call', iteration, attempt });
+    return this.#events;
+  }
+
+  llmDone(record: LlmDone): readonly AgentEvent[] {
+    const text = textOf(record.message.content);
+    this.#lastChunk(record.iteration, text);
+    this.#events.push({
+      ...this.#base(),
+      kind: 'internal:llm-response',
+      iteration: record.iteration,
+      text,
+      finishReason: record.finishReason,
+      ...(record.calls.length > 0 ? { toolCalls: record.calls } : {}),
+      ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
+      ...(record.usage ? { usage: record.usage } : {}),
+      ...(record.model ? { model: record.model } : {}),
+    });
+    this.#checkpoint('after-llm', record.iteration);
+    return this.#events;
+  }
+
+  toolStarted(before: LoopState, record: ToolIntent): readonly AgentEvent[] {
+    const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
+    if (!pending) return [];
+    this.#events.push({
+      ...this.#base(),
+      kind: 'internal:tool-start',
+      iteration: before.iteration,
+      callId: record.callId,
+      toolName: pending.call.function.name,
+      arguments: record.arguments,
+      attempt: record.attempt,
+    });
+    return this.#events;
+  }
+
+  toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
+    const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
+    if (!pending) return [];
+    this.#events.push({
+      ...this.#base(),
+      kind: 'internal:tool-complete',
+      iteration: before.iteration,
+      callId: record.callId,
+      toolName: pending.call.function.name,
+      arguments: pending.intent ? pending.intent.arguments : record.arguments,
+      content: record.content,
+      success: record.success,
+      durationMs: record.durationMs,
+      ...(record.error ? { error: record.error } : {}),
+    });
+    const open = before.pendingToolCalls.some((each) => !each.result && each !== pending);
+    return open ? this.#events : this.iterationOver(before.iteration);
+  }
+
+  iterationOver(iteration: number): readonly AgentEvent[] {
+    this.#checkpoint('before-iteration', iteration);
+    this.#events.push({ ...this.#base(), kind: 'internal:iteration-complete', iteration });
+    return this.#events;
+  }
+
+  suspended(record: TurnSuspended): readonly AgentEvent[] {
+    this.#events.push({ ...this.#base(), kind: 'internal:paused', reason: record.reason });
+    this.#status(record.state, this.#options.last, { reason: record.reason, questions: record.questions });
+    return this.#events;
+  }
+
+  end(
+    before: LoopState,
+    state: TaskState,
+    why: Pick<StatusUpdateEvent, 'reason' | 'error'>,
+    text = '',
+  ): readonly AgentEvent[] {
+    this.#checkpoint('end', before.iteration);
+    if (before.phase === 'answered') {
+      this.#events.push({ ...this.#base(), kind: 'internal:iteration-complete', iteration: before.iteration });
+    }
+    this.#status(state, true, why, text);
+    return this.#events;
+  }
+
+  #base(): { taskId: string; contextId: string; timestamp: string; cursor: string } {
+    return {
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#place + (this.#events.length + 1),
+    };
+  }
+
+  #lastChunk(iteration: number, text: string): void {
+    const { shown } = this.#options;
+    if (text === '' && shown === '') return;
+    const append = shown === text;
+    this.#events.push({
+      ...this.#base(),
+      kind: 'artifact-update',
+      artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: append ? '' : text }] },
+      append,
+      lastChunk: true,
+    });
+  }
+
+  #checkpoint(phase: CheckpointEvent['phase'], iteration: number): void {
+    if (!this.#options.checkpoints) return;
+    this.#events.push({ ...this.#base(), kind: 'internal:checkpoint', iteration, phase });
+  }
+
+  #status(
+    state: TaskState,
+    final: boolean,
+    why: Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions'>,
+    text = '',
+  ): void {
+    const base = this.#base();
+    const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
+    this.#events.push({ ...base, kind: 'status-update', status, final, ...why });
+  }
+
+  #message(text: string): A2AMessage {
+    return {
+      kind: 'message',
+      role: 'agent',
+      messageId: `${this.#taskId}:final`,
+      parts: [{ kind: 'text', text }],
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+    };
+  }
+}
+
+/** The name of the artifact that holds an iteration's text. */
+export function artifactId(iteration: number): string {
+  return `answer-${iteration}`;
+}
+
+let lastMs = Number.NaN;
+let lastIso = '';
+
+/** ISO 8601 of a time in milliseconds. Events come in bursts of one millisecond, so the last answer is kept. */
+export function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastIso = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastIso;
+}

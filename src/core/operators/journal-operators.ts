@@ -1,0 +1,185 @@
+import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
+import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
+import type { Clock } from '../clock.ts';
+import { AgentLoopError } from '../errors.ts';
+import type { Commit, Signal } from '../signals.ts';
+import { taskState } from '../state.ts';
+
+export interface JournalDeps {
+  /** Absent: the turn lives in this process only, and every record counts as durable at once. */
+  readonly journal: { readonly store: TaskStateStore; readonly lease: Lease } | undefined;
+  readonly clock: Clock;
+  /** How long a commit may wait for the store, in milliseconds. */
+  readonly storeDeadlineMs: number;
+}
+
+/**
+ * Writes the commits of a turn and lets each through only once it is durable, in order; then calls its `durable`. Appends are
+ * pipelined: a commit is sent when it arrives, whatever is still unacknowledged. A delta passes at once where nothing is
+ * unacknowledged, else it waits in line, adjacent text merged.
+ *
+ * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
+ * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
+ * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the source and the retries. Holds the signals behind the oldest
+ * unacknowledged commit.
+ */
+export function journal(deps: JournalDeps): OperatorFunction<Signal, Signal> {
+  return (source) =>
+    new Observable((subscriber) => {
+      const line = new JournalLine(deps, subscriber);
+      subscriber.add(() => line.stop());
+      subscriber.add(
+        source.subscribe({
+          next: (signal) => line.take(signal),
+          error: (error) => subscriber.error(error),
+          complete: () => line.finish(),
+        }),
+      );
+    });
+}
+
+interface Held {
+  signal: Signal;
+  /** `sent`: its append runs; `open`: to be sent again; `durable`: acknowledged, or a delta. */
+  state: 'open' | 'sent' | 'durable';
+  /** How often it was sent; an answer to an older sending is void. */
+  sends: number;
+}
+
+const firstRetryMs = 50;
+const lastRetryMs = 1000;
+
+/** The signals of one subscription, from the oldest that is not durable on. */
+class JournalLine {
+  readonly #deps: JournalDeps;
+  readonly #out: Subscriber<Signal>;
+  #held: Held[] = [];
+  #sourceDone = false;
+  #failure: unknown;
+  #retryMs = firstRetryMs;
+  #cancelRetry: (() => void) | undefined;
+  #cancelDeadline: (() => void) | undefined;
+
+  constructor(deps: JournalDeps, out: Subscriber<Signal>) {
+    this.#deps = deps;
+    this.#out = out;
+  }
+
+  take(signal: Signal): void {
+    if (signal.type !== 'commit') return this.#takeDelta(signal);
+    const held: Held = { signal, state: 'open', sends: 0 };
+    const idle = this.#held.length === 0;
+    if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#release(signal);
+    this.#held.push(held);
+    if (idle) this.#armDeadline();
+  }
+
+  finish(): void {
+    this.#sourceDone = true;
+    if (this.#held.length === 0) this.#out.complete();
+  }
+
+  stop(): void {
+    this.#cancelRetry?.();
+    this.#cancelDeadline?.();
+    this.#held = [];
+  }
+
+  #takeDelta(signal: Exclude<Signal, Commit>): void {
+    const last = this.#held.at(-1);
+    if (last === undefined) return this.#out.next(signal);
+    if (signal.type === 'text' && last.signal.type === 'text') {
+      last.signal = { type: 'text', text: last.signal.text + signal.text };
+    } else {
+      this.#held.push({ signal, state: 'durable', sends: 0 });
+    }
+  }
+
+  /** Sends one commit. True where the store has it at once. */
+  #append(held: Held, commit: Commit): boolean {
+    const send = ++held.sends;
+    held.state = 'sent';
+    const failed = (error: unknown) => this.#fail(held, send, error);
+    try {
+      const answer = this.#write(commit);
+      if (answer === undefined) held.state = 'durable';
+      else answer.then(() => this.#acknowledge(held, send), failed);
+    } catch (error) {
+      queueMicrotask(() => failed(error));
+    }
+    return held.state === 'durable';
+  }
+
+  #write(commit: Commit): void | Promise<void> {
+    const { journal: target } = this.#deps;
+    if (target === undefined) return undefined;
+    const records = commit.steps.map((step) => step.record);
+    return target.store.append(target.lease, records, { status: taskState(commit.after), barrier: commit.barrier });
+  }
+
+  #acknowledge(held: Held, send: number): void {
+    if (held.sends !== send || held.state !== 'sent') return;
+    held.state = 'durable';
+    this.#retryMs = firstRetryMs;
+    if (this.#failure !== undefined) {
+      this.#failure = undefined;
+      this.#resend();
+    }
+    this.#drain();
+  }
+
+  #drain(): void {
+    this.#cancelDeadline?.();
+    while (this.#held[0]?.state === 'durable') {
+      const { signal } = this.#held.shift() as Held;
+      if (signal.type === 'commit') this.#release(signal);
+      else this.#out.next(signal);
+    }
+    if (this.#held.length > 0) this.#armDeadline();
+    else if (this.#sourceDone) this.#out.complete();
+  }
+
+  #release(commit: Commit): void {
+    this.#out.next(commit);
+    commit.durable?.();
+  }
+
+  #fail(held: Held, send: number, error: unknown): void {
+    if (held.sends !== send || held.state !== 'sent' || this.#out.closed) return;
+    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#out.error(error);
+    this.#failure = error;
+    for (const later of this.#held.slice(this.#held.indexOf(held))) {
+      if (later.signal.type === 'commit') later.state = 'open';
+    }
+    this.#cancelRetry?.();
+    this.#cancelRetry = this.#deps.clock.schedule(this.#retryMs, () => this.#resend());
+    this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs);
+  }
+
+  #resend(): void {
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    let drained = false;
+    for (const held of this.#held.slice()) {
+      if (held.state !== 'open' || held.signal.type !== 'commit') continue;
+      drained = this.#append(held, held.signal) || drained;
+    }
+    if (!drained) return;
+    this.#failure = undefined;
+    this.#drain();
+  }
+
+  /** Gives up when the oldest commit is not durable in time. */
+  #armDeadline(): void {
+    const { clock, storeDeadlineMs } = this.#deps;
+    this.#cancelDeadline = clock.schedule(storeDeadlineMs, () => this.#out.error(this.#failure ?? silent(storeDeadlineMs)));
+  }
+}
+
+function silent(ms: number): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The store did not answer an append within ${ms} ms (storeDeadlineMs); the task can be resumed once it is back.`,
+    { retryable: true },
+  );
+}

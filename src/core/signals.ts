@@ -1,0 +1,65 @@
+import type { LLMChunk } from '../providers/interfaces.ts';
+import { applyRecord } from './apply-record.ts';
+import type { JournalRecord, TurnRecord } from './records.ts';
+import type { LoopState } from './state.ts';
+
+/** A record and the state before it: all that its events depend on. */
+export interface Step {
+  readonly before: LoopState | undefined;
+  readonly record: JournalRecord;
+}
+
+/** Records that are written in one append. */
+export interface Commit {
+  readonly type: 'commit';
+  readonly steps: readonly Step[];
+  readonly after: LoopState;
+  /** True where the engine waits for this append before it goes on. */
+  readonly barrier: boolean;
+  /** Called once, when the records are durable and have been shown. */
+  readonly durable?: () => void;
+}
+
+/** A sign of life of a running tool. */
+export interface ToolProgress {
+  readonly type: 'tool-progress';
+  readonly callId: string;
+  readonly toolName: string;
+  readonly update: unknown;
+}
+
+export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
+
+/** What flows through a turn: records to write, and deltas that are only shown. */
+export type Signal = Commit | StreamChunk | ToolProgress;
+
+/** What the stamp of a record needs. */
+export interface Stamper {
+  readonly epoch: number;
+  readonly now: () => number;
+}
+
+export interface CommitOptions {
+  /** Default false. */
+  readonly barrier?: boolean;
+  readonly durable?: () => void;
+}
+
+/** Stamps records behind a state, folds them, and makes one append of them. */
+export function commitOf(
+  stamper: Stamper,
+  state: LoopState,
+  records: readonly TurnRecord[],
+  options: CommitOptions = {},
+): Commit {
+  const at = stamper.now();
+  const steps: Step[] = [];
+  let after = state;
+  for (const record of records) {
+    const stamped: JournalRecord = { ...record, seq: after.seq + 1, epoch: stamper.epoch, at };
+    steps.push({ before: after, record: stamped });
+    after = applyRecord(after, stamped);
+  }
+  const { barrier = false, durable } = options;
+  return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };
+}
