@@ -1,0 +1,12 @@
+/** Milliseconds for a person: `3 ms`, `1.2 s`, `2 min 05 s`. */
+export function duration(ms: number): string {
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, '0')} s`;
+}
+
+/** Milliseconds of something that goes on, in tenths of a second so that the figure moves calmly: `0.4 s`. */
+export function elapsed(ms: number): string {
+  return ms < 999.5 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
+}

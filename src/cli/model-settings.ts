@@ -1,0 +1,98 @@
+import { AgentLoopError } from '../core/errors.ts';
+import { isHttpUrl } from './arguments.ts';
+import type { Environment } from './style.ts';
+
+/** What the command line says about the model. */
+export interface ModelFlags {
+  readonly baseUrl?: string;
+  readonly model?: string;
+  /** Names the environment variable that holds the key. */
+  readonly apiKeyEnv?: string;
+}
+
+/** Which model answers: one behind an address, or the stand-in that comes with the package. */
+export type ModelSettings =
+  | {
+      readonly kind: 'server';
+      readonly baseUrl: string;
+      readonly model: string;
+      readonly apiKey?: string;
+      /** Whole sentences for the user. */
+      readonly warnings: readonly string[];
+    }
+  | { readonly kind: 'demo'; readonly warnings: readonly string[] };
+
+const openAiBaseUrl = 'https://api.openai.com/v1';
+const standInWarning =
+  'no model is set (--base-url or OPENAI_BASE_URL): the built-in stand-in answers; it is a small program, not a model';
+
+/**
+ * Decides from the command line, then from `OPENAI_BASE_URL`, `LITELLM_BASE_URL`, `OPENAI_MODEL`, `LITELLM_MODEL` and
+ * `OPENAI_API_KEY`. A model name and a key without an address mean api.openai.com; nothing at all means the stand-in.
+ * @throws AgentLoopError `INVALID_CONFIG` where the settings do not fit together.
+ */
+export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
+  const apiKey = keyOf(flags, env);
+  const baseUrl = baseUrlOf(flags, env);
+  const model = flags.model ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
+  if (baseUrl === undefined && model === undefined) return standIn(flags, apiKey);
+  if (model === undefined) throw invalid(`${baseUrl} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
+  if (baseUrl === undefined && apiKey === undefined) {
+    throw invalid(
+      `model ${model} needs an address: add --base-url URL or set OPENAI_BASE_URL; for api.openai.com, set OPENAI_API_KEY`,
+    );
+  }
+  const address = baseUrl ?? openAiBaseUrl;
+  return {
+    kind: 'server',
+    baseUrl: address,
+    model,
+    ...(apiKey === undefined ? {} : { apiKey }),
+    warnings: apiKey !== undefined && isExposed(address) ? [exposedWarning(address)] : [],
+  };
+}
+
+function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {
+  if (flags.apiKeyEnv !== undefined)
+    throw invalid('--api-key-env needs --model NAME, and --base-url URL unless it is for api.openai.com');
+  if (apiKey === undefined) return { kind: 'demo', warnings: [standInWarning] };
+  return {
+    kind: 'demo',
+    warnings: [`${standInWarning}. OPENAI_API_KEY is set: add --model NAME to ask api.openai.com`],
+  };
+}
+
+function keyOf(flags: ModelFlags, env: Environment): string | undefined {
+  if (flags.apiKeyEnv === undefined) return firstSet(env, 'OPENAI_API_KEY');
+  const key = firstSet(env, flags.apiKeyEnv);
+  if (key === undefined) throw invalid(`the environment variable ${flags.apiKeyEnv} of --api-key-env is not set`);
+  return key;
+}
+
+function baseUrlOf(flags: ModelFlags, env: Environment): string | undefined {
+  if (flags.baseUrl !== undefined) return flags.baseUrl;
+  const name = ['OPENAI_BASE_URL', 'LITELLM_BASE_URL'].find((candidate) => firstSet(env, candidate) !== undefined);
+  if (name === undefined) return undefined;
+  const value = firstSet(env, name);
+  if (value === undefined || !isHttpUrl(value)) throw invalid(`${name} is not an http or https address`);
+  return value;
+}
+
+function firstSet(env: Environment, ...names: readonly string[]): string | undefined {
+  return names.map((name) => env[name]?.trim()).find((value) => value !== undefined && value !== '');
+}
+
+/** Plain http to another machine: whoever is in between reads the key. */
+function isExposed(baseUrl: string): boolean {
+  const { protocol, hostname } = new URL(baseUrl);
+  const loopback = /^(localhost|.*\.localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  return protocol === 'http:' && !loopback;
+}
+
+function exposedWarning(baseUrl: string): string {
+  return `the API key goes to ${new URL(baseUrl).host} over plain http, where others may read it; use https`;
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', sentence);
+}

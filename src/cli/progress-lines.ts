@@ -1,0 +1,79 @@
+import { duration, elapsed } from './duration.ts';
+import { columnsOf, cut, pad } from './one-line.ts';
+import type { Progress, ToolRow } from './progress.ts';
+import type { Style } from './style.ts';
+
+const nameColumns = 12;
+const longestName = 24;
+const argumentShare = 0.45;
+
+export interface LineOptions {
+  readonly style: Style;
+  /** A line takes one column less at most. */
+  readonly columns: number;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** What is going on, as the lines that are redrawn: each running or just finished call, else what the turn waits for. */
+export function progressLines(progress: Progress, options: LineOptions & { readonly rows: number }): readonly string[] {
+  const { style, now } = options;
+  if (progress.tools.length > 0) return folded(progress.tools, options);
+  if (progress.waiting === undefined) return [];
+  const label = `${progress.waiting.label}  ${elapsed(now - progress.waiting.since)}`;
+  return [`  ${spinner(style, now)} ${style.dim(label)}`];
+}
+
+/** One call: its name, its arguments, and its result or how long it has been running. */
+export function toolRowLine(row: ToolRow, options: LineOptions): string {
+  const { style, now } = options;
+  const time = row.outcome === undefined ? elapsed(now - row.startedAt) : duration(row.outcome.durationMs);
+  const name = pad(cut(row.toolName, longestName, style.glyphs.ellipsis), nameColumns);
+  const room = options.columns - 1 - columnsOf(`  x ${name}  `) - columnsOf(`  ${time}`);
+  const said = row.outcome === undefined ? (row.note ?? '') : row.outcome.text;
+  const body = bodyOf({ given: row.arguments, said, room, style, failed: row.outcome?.success === false });
+  return `  ${markOf(row, options)} ${style.bold(name)}  ${body}  ${style.dim(time)}`;
+}
+
+/** A call that begins, for an output where lines stay as they are. */
+export function plainStart(row: ToolRow, style: Style): string {
+  return `  ${style.glyphs.dot} ${row.toolName} ${cut(row.arguments, 100, style.glyphs.ellipsis)}`.trimEnd();
+}
+
+function folded(rows: readonly ToolRow[], options: LineOptions & { readonly rows: number }): readonly string[] {
+  const most = Math.max(1, options.rows - 3);
+  const lines = rows.slice(0, most).map((row) => toolRowLine(row, options));
+  const left = rows.length - lines.length;
+  return left === 0 ? lines : [...lines, options.style.dim(`    and ${left} more`)];
+}
+
+interface Body {
+  readonly given: string;
+  readonly said: string;
+  readonly room: number;
+  readonly style: Style;
+  readonly failed: boolean;
+}
+
+function bodyOf({ given, said, room, style, failed }: Body): string {
+  const { arrow, ellipsis } = style.glyphs;
+  if (said === '') return cut(given, room, ellipsis);
+  if (given === '') return paintSaid(cut(said, room, ellipsis), style, failed);
+  const left = cut(given, Math.max(room - columnsOf(said) - 4, Math.floor(room * argumentShare)), ellipsis);
+  const right = cut(said, room - columnsOf(left) - columnsOf(arrow) - 2, ellipsis);
+  return `${left} ${style.dim(arrow)} ${paintSaid(right, style, failed)}`;
+}
+
+function paintSaid(text: string, style: Style, failed: boolean): string {
+  return failed ? style.red(text) : style.cyan(text);
+}
+
+function markOf(row: ToolRow, { style, now }: LineOptions): string {
+  if (row.outcome === undefined) return spinner(style, now);
+  return row.outcome.success ? style.green(style.glyphs.done) : style.red(style.glyphs.failed);
+}
+
+function spinner(style: Style, now: number): string {
+  const frames = style.glyphs.spinner;
+  return style.yellow(frames[Math.floor(now / 80) % frames.length] ?? '');
+}

@@ -1,0 +1,98 @@
+import type { AgentEvent, ToolCompleteEvent, ToolProgressEvent, ToolStartEvent } from '../core/events.ts';
+import { textOf } from '../core/messages.ts';
+import { oneLine } from './one-line.ts';
+
+/** A tool call as a line shows it. */
+export interface ToolRow {
+  readonly callId: string;
+  readonly toolName: string;
+  /** In one line. */
+  readonly arguments: string;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  /** Its last sign of life. */
+  readonly note?: string;
+  /** Absent while it runs. */
+  readonly outcome?: { readonly success: boolean; readonly text: string; readonly durationMs: number };
+}
+
+/** What a turn is busy with. Bounded by the calls of one iteration. */
+export interface Progress {
+  /** Set while the model is asked and has not begun to answer. */
+  readonly waiting?: { readonly label: string; readonly since: number };
+  /** Calls of the open batch, in the order of their starts. */
+  readonly tools: readonly ToolRow[];
+}
+
+export const idle: Progress = { tools: [] };
+
+/** Folds one event. `now` is milliseconds since 1970. */
+export function foldProgress(progress: Progress, event: AgentEvent, now: number): Progress {
+  switch (event.kind) {
+    case 'internal:llm-call':
+      return { ...progress, waiting: { label: 'waiting for the model', since: now } };
+    case 'internal:reasoning-delta':
+      return relabel(progress, 'the model is reasoning');
+    case 'internal:tool-call-delta':
+      return relabel(progress, 'the model is asking for tools');
+    case 'artifact-update':
+    case 'internal:llm-response':
+    case 'status-update':
+      return { tools: progress.tools };
+    case 'internal:tool-start':
+      return { tools: [...progress.tools, startedRow(event, now)] };
+    case 'internal:tool-progress':
+      return { ...progress, tools: progress.tools.map((row) => noted(row, event)) };
+    case 'internal:tool-complete':
+      return { ...progress, tools: completed(progress.tools, event, now) };
+    default:
+      return progress;
+  }
+}
+
+/** Takes off the rows that are done and have only done ones before them: they can scroll away. */
+export function takeFinished(progress: Progress): {
+  readonly progress: Progress;
+  readonly finished: readonly ToolRow[];
+} {
+  const running = progress.tools.findIndex((row) => row.outcome === undefined);
+  const count = running === -1 ? progress.tools.length : running;
+  if (count === 0) return { progress, finished: [] };
+  return { progress: { ...progress, tools: progress.tools.slice(count) }, finished: progress.tools.slice(0, count) };
+}
+
+/** The row of a call that has its result. */
+export function finishedRow(event: ToolCompleteEvent, startedAt: number): ToolRow {
+  const text = event.error === undefined ? oneLine(textOf(event.content)) : oneLine(event.error.message);
+  return {
+    callId: event.callId,
+    toolName: oneLine(event.toolName),
+    arguments: oneLine(event.arguments),
+    startedAt,
+    outcome: { success: event.success, text, durationMs: event.durationMs },
+  };
+}
+
+/** The row of a call that begins. */
+export function startedRow(event: ToolStartEvent, now: number): ToolRow {
+  return {
+    callId: event.callId,
+    toolName: oneLine(event.toolName),
+    arguments: oneLine(event.arguments),
+    startedAt: now,
+  };
+}
+
+function relabel(progress: Progress, label: string): Progress {
+  return progress.waiting === undefined ? progress : { ...progress, waiting: { ...progress.waiting, label } };
+}
+
+function noted(row: ToolRow, event: ToolProgressEvent): ToolRow {
+  return row.callId === event.callId ? { ...row, note: oneLine(event.update) } : row;
+}
+
+function completed(rows: readonly ToolRow[], event: ToolCompleteEvent, now: number): readonly ToolRow[] {
+  const known = rows.some((row) => row.callId === event.callId);
+  if (!known) return [...rows, finishedRow(event, now)];
+  return rows.map((row) => (row.callId === event.callId ? finishedRow(event, row.startedAt) : row));
+}

@@ -1,0 +1,46 @@
+import type { AgentEvent, StatusUpdateEvent } from '../core/events.ts';
+import { duration } from './duration.ts';
+
+/** What a turn amounted to, from its events. */
+export interface Tally {
+  readonly iterations: number;
+  readonly toolCalls: number;
+  readonly tokens: number;
+  /** Milliseconds since 1970. */
+  readonly startedAt?: number;
+  readonly endedAt?: number;
+  /** The event that closed the stream. */
+  readonly final?: StatusUpdateEvent;
+}
+
+export const emptyTally: Tally = { iterations: 0, toolCalls: 0, tokens: 0 };
+
+export function addToTally(tally: Tally, event: AgentEvent): Tally {
+  switch (event.kind) {
+    case 'task':
+      return { ...tally, startedAt: Date.parse(event.timestamp) };
+    case 'internal:iteration-start':
+      return { ...tally, iterations: tally.iterations + 1 };
+    case 'internal:llm-response':
+      return { ...tally, tokens: tally.tokens + (event.usage?.totalTokens ?? 0) };
+    case 'internal:tool-complete':
+      return { ...tally, toolCalls: tally.toolCalls + 1 };
+    case 'status-update':
+      return event.final ? { ...tally, endedAt: Date.parse(event.timestamp), final: event } : tally;
+    default:
+      return tally;
+  }
+}
+
+/** `2 iterations · 3 tool calls · 812 tokens · 1.2 s` */
+export function tallyLine(tally: Tally, dot: string): string {
+  const { startedAt, endedAt } = tally;
+  const parts = [count(tally.iterations, 'iteration'), count(tally.toolCalls, 'tool call')];
+  if (tally.tokens > 0) parts.push(count(tally.tokens, 'token'));
+  if (startedAt !== undefined && endedAt !== undefined) parts.push(duration(endedAt - startedAt));
+  return parts.join(` ${dot} `);
+}
+
+function count(number: number, noun: string): string {
+  return `${number} ${noun}${number === 1 ? '' : 's'}`;
+}

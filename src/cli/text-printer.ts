@@ -1,0 +1,131 @@
+import type { AgentEvent, ArtifactUpdateEvent } from '../core/events.ts';
+import { LiveRegion } from './live-region.ts';
+import { withoutControls } from './one-line.ts';
+import type { Printer } from './printer.ts';
+import { finishedRow, foldProgress, idle, type Progress, startedRow, type ToolRow, takeFinished } from './progress.ts';
+import { plainStart, progressLines, toolRowLine } from './progress-lines.ts';
+import type { Terminal } from './terminal.ts';
+
+const frameMs = 80;
+/** Columns below which nothing is redrawn. */
+const narrowest = 40;
+/** Lines that are not redrawn may be longer than a terminal is wide, but not endless. */
+const plainColumns = 160;
+
+/**
+ * Streams the model's text to stdout and the tools' progress to stderr: as lines that are redrawn in place on a terminal,
+ * as lines for start and finish elsewhere. Where both go to one screen, text and tools are kept apart by an empty line.
+ */
+export class TextPrinter implements Printer {
+  readonly #terminal: Terminal;
+  readonly #live: LiveRegion;
+  readonly #now: () => number;
+  #progress: Progress = idle;
+  #timer: NodeJS.Timeout | undefined;
+  #artifactId: string | undefined;
+  #atLineStart = true;
+  #last: 'text' | 'tools' | undefined;
+
+  constructor(terminal: Terminal, now: () => number = Date.now) {
+    this.#terminal = terminal;
+    this.#now = now;
+    this.#live = new LiveRegion((text) => void terminal.stderr.write(text));
+  }
+
+  print(event: AgentEvent): void | Promise<void> {
+    if (event.kind === 'artifact-update') return this.#text(event);
+    if (event.kind === 'internal:llm-attempt-discarded') this.#discarded(event.reason);
+    if (this.#terminal.live) this.#redraw(event);
+    else this.#plain(event);
+  }
+
+  close(): void {
+    this.#progress = idle;
+    this.#draw([]);
+    this.#endLine();
+  }
+
+  #text(event: ArtifactUpdateEvent): void | Promise<void> {
+    const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    if (text === '') return;
+    this.#progress = foldProgress(this.#progress, event, this.#now());
+    this.#draw([]);
+    this.#separateText(event);
+    this.#last = 'text';
+    this.#atLineStart = text.endsWith('\n');
+    return this.#terminal.stdout.write(this.#terminal.stdout.isTerminal ? withoutControls(text) : text);
+  }
+
+  /** Texts of different iterations, and text after tools on the same screen, begin after an empty line. */
+  #separateText(event: ArtifactUpdateEvent): void {
+    const another = this.#artifactId !== undefined && (event.artifact.artifactId !== this.#artifactId || !event.append);
+    const afterTools = this.#terminal.shared && this.#last === 'tools';
+    this.#artifactId = event.artifact.artifactId;
+    if (!another && !afterTools) return;
+    this.#endLine();
+    void this.#terminal.stdout.write('\n');
+  }
+
+  #discarded(reason: string | undefined): void {
+    this.#line(
+      `  the model begins again${reason === undefined ? '' : `: ${reason}`}; what it said above does not count`,
+    );
+  }
+
+  #redraw(event: AgentEvent): void {
+    const { progress, finished } = takeFinished(foldProgress(this.#progress, event, this.#now()));
+    this.#progress = progress;
+    if (progress.tools.length > 0 || finished.length > 0) this.#beforeTools();
+    this.#draw(finished);
+  }
+
+  #plain(event: AgentEvent): void {
+    const style = this.#terminal.errorStyle;
+    const now = this.#now();
+    if (event.kind === 'internal:tool-start') this.#line(plainStart(startedRow(event, now), style));
+    if (event.kind !== 'internal:tool-complete') return;
+    this.#line(toolRowLine(finishedRow(event, now), { style, columns: plainColumns, now }));
+  }
+
+  #line(line: string): void {
+    this.#beforeTools();
+    this.#live.clear();
+    void this.#terminal.stderr.write(`${line}\n`);
+  }
+
+  #beforeTools(): void {
+    if (this.#terminal.shared && this.#last === 'text') {
+      this.#endLine();
+      void this.#terminal.stdout.write('\n');
+    }
+    this.#last = 'tools';
+  }
+
+  #endLine(): void {
+    if (this.#atLineStart) return;
+    this.#atLineStart = true;
+    void this.#terminal.stdout.write('\n');
+  }
+
+  #draw(finished: readonly ToolRow[]): void {
+    if (!this.#terminal.live) return;
+    const { errorStyle: style, stderr } = this.#terminal;
+    const options = { style, columns: stderr.columns, rows: stderr.rows, now: this.#now() };
+    const lines = this.#canDraw() ? progressLines(this.#progress, options) : [];
+    this.#live.draw(
+      lines,
+      finished.map((row) => toolRowLine(row, options)),
+    );
+    this.#schedule(lines.length > 0);
+  }
+
+  /** A line of text that is not finished must not be overwritten, and lines that wrap cannot be redrawn. */
+  #canDraw(): boolean {
+    return this.#terminal.stderr.columns >= narrowest && (this.#atLineStart || !this.#terminal.shared);
+  }
+
+  #schedule(moving: boolean): void {
+    clearTimeout(this.#timer);
+    this.#timer = moving ? setTimeout(() => this.#draw([]), frameMs) : undefined;
+  }
+}

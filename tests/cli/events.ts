@@ -1,0 +1,63 @@
+import type { AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent, ToolCompleteEvent } from '../../src/core/events.ts';
+
+const base = { taskId: 't1', contextId: 'c1', timestamp: '2026-01-01T00:00:00.000Z' };
+
+export function taskEvent(): AgentEvent {
+  const status = { state: 'submitted', timestamp: base.timestamp } as const;
+  return { ...base, kind: 'task', id: 't1', agentId: 'a', status };
+}
+
+export function textEvent(
+  text: string,
+  more: Partial<ArtifactUpdateEvent> & { readonly iteration?: number } = {},
+): AgentEvent {
+  const { iteration = 1, ...rest } = more;
+  const artifact = { artifactId: `answer-${iteration}`, parts: [{ kind: 'text', text }] } as const;
+  return { ...base, kind: 'artifact-update', artifact, append: true, lastChunk: false, ...rest };
+}
+
+export function llmCall(iteration = 1): AgentEvent {
+  return { ...base, kind: 'internal:llm-call', iteration, attempt: 1 };
+}
+
+export function attemptDiscarded(reason: string): AgentEvent {
+  return { ...base, kind: 'internal:llm-attempt-discarded', iteration: 1, attempt: 1, reason };
+}
+
+export function toolCallDelta(): AgentEvent {
+  return { ...base, kind: 'internal:tool-call-delta', iteration: 1, index: 0, arguments: '{' };
+}
+
+export function llmResponse(totalTokens: number, iteration = 1): AgentEvent {
+  const usage = { promptTokens: totalTokens, completionTokens: 0, totalTokens };
+  return { ...base, kind: 'internal:llm-response', iteration, text: '', finishReason: 'stop', usage };
+}
+
+export function iterationStart(iteration = 1): AgentEvent {
+  return { ...base, kind: 'internal:iteration-start', iteration };
+}
+
+export function toolStart(callId: string, toolName: string, args: unknown): AgentEvent {
+  return { ...base, kind: 'internal:tool-start', iteration: 1, callId, toolName, arguments: args, attempt: 1 };
+}
+
+export function toolProgress(callId: string, toolName: string, update: unknown): AgentEvent {
+  return { ...base, kind: 'internal:tool-progress', iteration: 1, callId, toolName, update };
+}
+
+export function toolComplete(
+  callId: string,
+  toolName: string,
+  more: Partial<Pick<ToolCompleteEvent, 'arguments' | 'content' | 'success' | 'error' | 'durationMs'>> = {},
+): AgentEvent {
+  const rest = { arguments: {}, content: 'ok', success: true, durationMs: 3, ...more };
+  return { ...base, kind: 'internal:tool-complete', iteration: 1, callId, toolName, ...rest };
+}
+
+export function finalStatus(
+  state: StatusUpdateEvent['status']['state'],
+  more: Partial<StatusUpdateEvent> = {},
+): AgentEvent {
+  const status = { state, timestamp: base.timestamp };
+  return { ...base, kind: 'status-update', status, final: true, ...more };
+}

@@ -1,0 +1,40 @@
+import { EventEmitter } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { Interruption } from '../../src/cli/interruption.ts';
+
+function interrupted() {
+  const source = new EventEmitter();
+  const exits: number[] = [];
+  return { source, exits, interruption: new Interruption(source, (code) => exits.push(code)) };
+}
+
+describe('Interruption', () => {
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ])('the first %s aborts and the second ends at once, both with %p', (name, exitCode) => {
+    const { source, exits, interruption } = interrupted();
+    expect([interruption.signal.aborted, interruption.exitCode]).toEqual([false, undefined]);
+    source.emit(name, name);
+    expect([interruption.signal.aborted, interruption.exitCode]).toEqual([true, exitCode]);
+    expect(exits).toEqual([]);
+    source.emit(name, name);
+    expect(exits).toEqual([exitCode]);
+  });
+
+  it('can be used again after one was dealt with', () => {
+    const { source, exits, interruption } = interrupted();
+    source.emit('SIGINT', 'SIGINT');
+    interruption.reset();
+    expect([interruption.signal.aborted, interruption.exitCode]).toEqual([false, undefined]);
+    source.emit('SIGINT', 'SIGINT');
+    expect(interruption.signal.aborted).toBe(true);
+    expect(exits).toEqual([]);
+  });
+
+  it('leaves no listener behind', () => {
+    const { source, interruption } = interrupted();
+    interruption.close();
+    expect([source.listenerCount('SIGINT'), source.listenerCount('SIGTERM')]).toEqual([0, 0]);
+  });
+});

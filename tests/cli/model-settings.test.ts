@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import { type ModelFlags, modelSettings } from '../../src/cli/model-settings.ts';
+import type { Environment } from '../../src/cli/style.ts';
+
+const local = 'http://localhost:4000/v1';
+
+describe('modelSettings', () => {
+  it('without any setting: the stand-in, and a sentence that says so', () => {
+    expect(modelSettings({}, { OPENAI_BASE_URL: '' })).toEqual({
+      kind: 'demo',
+      warnings: [expect.stringContaining('the built-in stand-in answers; it is a small program, not a model')],
+    });
+  });
+
+  it('a key alone does not send anything anywhere', () => {
+    const settings = modelSettings({}, { OPENAI_API_KEY: 'sk-secret' });
+    expect(settings).toMatchObject({ kind: 'demo' });
+    expect(settings.warnings.join()).toContain('add --model NAME to ask api.openai.com');
+    expect(JSON.stringify(settings)).not.toContain('sk-secret');
+  });
+
+  it.each<[string, ModelFlags, Environment, object]>([
+    ['flags', { baseUrl: local, model: 'm' }, {}, { baseUrl: local, model: 'm' }],
+    ['environment', {}, { OPENAI_BASE_URL: local, OPENAI_MODEL: 'm' }, { baseUrl: local, model: 'm' }],
+    ['LiteLLM', {}, { LITELLM_BASE_URL: local, LITELLM_MODEL: 'm' }, { baseUrl: local, model: 'm' }],
+    [
+      'flags before the environment',
+      { baseUrl: local, model: 'm' },
+      { OPENAI_BASE_URL: 'https://other', OPENAI_MODEL: 'x' },
+      { baseUrl: local, model: 'm' },
+    ],
+    [
+      'a named key',
+      { baseUrl: local, model: 'm', apiKeyEnv: 'MY_KEY' },
+      { MY_KEY: ' k \n', OPENAI_API_KEY: 'other' },
+      { baseUrl: local, model: 'm', apiKey: 'k' },
+    ],
+    [
+      'a key and a model: api.openai.com',
+      { model: 'm' },
+      { OPENAI_API_KEY: 'k' },
+      { baseUrl: 'https://api.openai.com/v1', model: 'm', apiKey: 'k' },
+    ],
+  ])('from %s', (_from, flags, env, expected) => {
+    expect(modelSettings(flags, env)).toEqual({ kind: 'server', warnings: [], ...expected });
+  });
+
+  it.each<[string, ModelFlags, Environment, string]>([
+    ['an address without a model', { baseUrl: local }, {}, `${local} needs the name of a model`],
+    ['a model without address and key', { model: 'm' }, {}, 'model m needs an address'],
+    [
+      'a named key that is unset',
+      { apiKeyEnv: 'MY_KEY' },
+      {},
+      'the environment variable MY_KEY of --api-key-env is not set',
+    ],
+    ['a named key without a model', { apiKeyEnv: 'MY_KEY' }, { MY_KEY: 'k' }, '--api-key-env needs --model NAME'],
+    ['a bad address', {}, { OPENAI_BASE_URL: 'localhost:4000' }, 'OPENAI_BASE_URL is not an http or https address'],
+  ])('%s is refused', (_what, flags, env, sentence) => {
+    const act = () => modelSettings(flags, env);
+    expect(act).toThrow(sentence);
+    expect(act).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
+  });
+
+  it.each([
+    ['http://10.0.0.5:4000', 'the API key goes to 10.0.0.5:4000 over plain http'],
+    ['http://127.0.0.1.example.com', 'the API key goes to 127.0.0.1.example.com over plain http'],
+  ])('warns of a key on its way to %s', (baseUrl, warning) => {
+    const { warnings } = modelSettings({ baseUrl, model: 'm' }, { OPENAI_API_KEY: 'sk-secret' });
+    expect(warnings).toEqual([expect.stringContaining(warning)]);
+    expect(warnings.join()).not.toContain('sk-secret');
+  });
+
+  it.each(['https://10.0.0.5', 'http://127.1.2.3:1', 'http://[::1]:1', 'http://proxy.localhost'])(
+    'does not for %s',
+    (baseUrl) => {
+      expect(modelSettings({ baseUrl, model: 'm' }, { OPENAI_API_KEY: 'k' }).warnings).toEqual([]);
+    },
+  );
+});

@@ -1,0 +1,85 @@
+import { describe, expect, it } from '@jest/globals';
+import { foldProgress, idle, type Progress, takeFinished } from '../../src/cli/progress.ts';
+import { plainStart, progressLines, toolRowLine } from '../../src/cli/progress-lines.ts';
+import { createStyle } from '../../src/cli/style.ts';
+import type { AgentEvent } from '../../src/core/events.ts';
+import { finalStatus, llmCall, textEvent, toolCallDelta, toolComplete, toolProgress, toolStart } from './events.ts';
+
+const style = createStyle({ color: false, unicode: true });
+const at = (now: number, more: { readonly columns?: number; readonly rows?: number } = {}) => ({
+  style,
+  columns: 60,
+  rows: 24,
+  now,
+  ...more,
+});
+
+function fold(events: readonly AgentEvent[], now = 0): Progress {
+  return events.reduce((progress, event) => foldProgress(progress, event, now), idle);
+}
+
+describe('the lines of a running turn', () => {
+  it('say that the turn waits for the model, and for what', () => {
+    expect(progressLines(fold([llmCall()]), at(1240))).toEqual(['  ⠴ waiting for the model  1.2 s']);
+    expect(progressLines(fold([llmCall(), toolCallDelta()]), at(160))).toEqual([
+      '  ⠹ the model is asking for tools  0.2 s',
+    ]);
+    expect(progressLines(fold([llmCall(), textEvent('Hel')]), at(0))).toEqual([]);
+    expect(progressLines(fold([llmCall(), finalStatus('canceled')]), at(0))).toEqual([]);
+  });
+
+  it('hold a line for each call, in the order of the starts, with elapsed time, sign of life and result', () => {
+    const progress = fold([
+      toolStart('1:0', 'search_files', { query: 'shareTurn' }),
+      toolStart('1:1', 'calculate', { expression: '12 * 7' }),
+      toolStart('1:2', 'read_file', { path: '../x' }),
+      toolProgress('1:0', 'search_files', '120 files'),
+      toolComplete('1:1', 'calculate', { arguments: { expression: '12 * 7' }, content: '84' }),
+      toolComplete('1:2', 'read_file', {
+        arguments: { path: '../x' },
+        success: false,
+        error: { code: 'TOOL_FAILED', message: 'outside the folder' },
+      }),
+    ]);
+    expect(progressLines(progress, at(400))).toEqual([
+      '  ⠴ search_files  shareTurn → 120 files  0.4 s',
+      '  ✓ calculate     12 * 7 → 84  3 ms',
+      '  ✗ read_file     ../x → outside the folder  3 ms',
+    ]);
+  });
+
+  it('show a refused call, which has no start', () => {
+    const refused = toolComplete('1:0', 'serch', {
+      success: false,
+      error: { code: 'TOOL_NOT_FOUND', message: 'unknown' },
+    });
+    expect(progressLines(fold([refused]), at(0))).toEqual(['  ✗ serch         unknown  3 ms']);
+  });
+
+  it('never take more columns than the terminal has, and more rows neither', () => {
+    const long = 'x'.repeat(200);
+    const events = Array.from({ length: 30 }, (_, index) =>
+      toolStart(`1:${index}`, `a_very_long_tool_name_${long}`, { long }),
+    );
+    const progress = fold([...events, toolComplete('1:3', 'tool', { arguments: { long }, content: long })]);
+    const lines = progressLines(progress, at(0, { columns: 60, rows: 10 }));
+    expect(lines).toHaveLength(8);
+    expect(lines.at(-1)).toBe('    and 23 more');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(59);
+  });
+
+  it('let finished calls go only from the top, so that lines keep their order', () => {
+    const started = ['1:0', '1:1', '1:2'].map((callId) => toolStart(callId, 'tool', {}));
+    const second = takeFinished(fold([...started, toolComplete('1:1', 'tool')]));
+    expect(second.finished).toEqual([]);
+    const first = takeFinished(foldProgress(second.progress, toolComplete('1:0', 'tool'), 0));
+    expect(first.finished.map((row) => row.callId)).toEqual(['1:0', '1:1']);
+    expect(first.progress.tools.map((row) => row.callId)).toEqual(['1:2']);
+  });
+});
+
+it('a call that begins is one plain line where nothing is redrawn', () => {
+  const [row] = fold([toolStart('1:0', 'calculate', { expression: '12 * 7' })]).tools;
+  expect(row && plainStart(row, style)).toBe('  · calculate 12 * 7');
+  expect(row && toolRowLine(row, at(2000))).toBe('  ⠴ calculate     12 * 7  2.0 s');
+});

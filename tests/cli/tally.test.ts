@@ -1,0 +1,24 @@
+import { expect, it } from '@jest/globals';
+import { addToTally, emptyTally, tallyLine } from '../../src/cli/tally.ts';
+import { finalStatus, iterationStart, llmResponse, taskEvent, toolComplete } from './events.ts';
+
+it('sums a turn up from its events', () => {
+  const final = finalStatus('completed', { timestamp: '2026-01-01T00:00:01.200Z' });
+  const tally = [
+    taskEvent(),
+    iterationStart(1),
+    llmResponse(800),
+    toolComplete('1:0', 'a'),
+    iterationStart(2),
+    llmResponse(12, 2),
+    final,
+  ].reduce(addToTally, emptyTally);
+  expect(tally.final).toBe(final);
+  expect(tallyLine(tally, '·')).toBe('2 iterations · 1 tool call · 812 tokens · 1.2 s');
+});
+
+it('leaves out what the model did not tell', () => {
+  expect(tallyLine([taskEvent(), iterationStart(1)].reduce(addToTally, emptyTally), '-')).toBe(
+    '1 iteration - 0 tool calls',
+  );
+});

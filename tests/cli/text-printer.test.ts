@@ -1,0 +1,88 @@
+import { describe, expect, it } from '@jest/globals';
+import { TextPrinter } from '../../src/cli/text-printer.ts';
+import type { AgentEvent } from '../../src/core/events.ts';
+import { attemptDiscarded, finalStatus, llmCall, textEvent, toolComplete, toolStart } from './events.ts';
+import { type FakeScreen, fakeScreen } from './screen.ts';
+
+const up = (lines: number) => `\u001b[${lines}A\u001b[J`;
+
+const twoIterations: readonly AgentEvent[] = [
+  llmCall(1),
+  textEvent('Let me ', { append: false }),
+  textEvent('look.'),
+  toolStart('1:0', 'search_files', { query: 'x' }),
+  toolStart('1:1', 'calculate', { expression: '1+1' }),
+  toolComplete('1:1', 'calculate', { arguments: { expression: '1+1' }, content: '2' }),
+  toolComplete('1:0', 'search_files', { arguments: { query: 'x' }, content: 'a.ts' }),
+  llmCall(2),
+  textEvent('It is 2.', { append: false, iteration: 2 }),
+  finalStatus('completed'),
+];
+
+async function shown(screen: FakeScreen, events: readonly AgentEvent[]): Promise<FakeScreen> {
+  const printer = new TextPrinter(screen.terminal, () => 0);
+  for (const event of events) await printer.print(event);
+  printer.close();
+  return screen;
+}
+
+describe('TextPrinter', () => {
+  it('into pipes: the text alone on stdout, a line for each start and finish on stderr', async () => {
+    const screen = await shown(fakeScreen(), twoIterations);
+    expect(screen.stdout()).toBe('Let me look.\n\nIt is 2.\n');
+    expect(screen.stderr()).toBe(
+      [
+        '  · search_files x',
+        '  · calculate 1+1',
+        '  ✓ calculate     1+1 → 2  3 ms',
+        '  ✓ search_files  x → a.ts  3 ms',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('on one terminal: progress is redrawn in place, text and tools are kept apart', async () => {
+    const screen = await shown(fakeScreen({ outTTY: true, errTTY: true }), twoIterations);
+    const search = '  ⠋ search_files  x  0.0 s\n';
+    expect(screen.all()).toBe(
+      [
+        '  ⠋ waiting for the model  0.0 s\n',
+        `${up(1)}Let me look.\n\n`,
+        search,
+        `${up(1)}${search}  ⠋ calculate     1+1  0.0 s\n`,
+        `${up(2)}${search}  ✓ calculate     1+1 → 2  3 ms\n`,
+        `${up(2)}  ✓ search_files  x → a.ts  3 ms\n  ✓ calculate     1+1 → 2  3 ms\n`,
+        '  ⠋ waiting for the model  0.0 s\n',
+        `${up(1)}\nIt is 2.\n`,
+      ].join(''),
+    );
+  });
+
+  it('text into a file, progress on the terminal: neither disturbs the other', async () => {
+    const screen = await shown(fakeScreen({ errTTY: true }), twoIterations);
+    expect(screen.stdout()).toBe('Let me look.\n\nIt is 2.\n');
+    expect(screen.stderr()).not.toContain('Let me');
+  });
+
+  it('a discarded attempt is named, and the new one starts on a line of its own', async () => {
+    const screen = await shown(fakeScreen(), [
+      textEvent('The ans', { append: false }),
+      attemptDiscarded('HTTP 503'),
+      textEvent('The answer', { append: false }),
+    ]);
+    expect(screen.stdout()).toBe('The ans\n\nThe answer\n');
+    expect(screen.stderr()).toBe('  the model begins again: HTTP 503; what it said above does not count\n');
+  });
+
+  it('what a model says steers no terminal, and reaches a pipe unchanged', async () => {
+    const events = [textEvent('a\u001b[2Jb', { append: false })];
+    expect((await shown(fakeScreen({ outTTY: true }), events)).stdout()).toBe('a[2Jb\n');
+    expect((await shown(fakeScreen(), events)).stdout()).toBe('a\u001b[2Jb\n');
+  });
+
+  it('on a terminal too narrow to redraw, only finished lines appear', async () => {
+    const screen = await shown(fakeScreen({ outTTY: true, errTTY: true, columns: 30 }), twoIterations);
+    expect(screen.all()).not.toContain('\u001b[');
+    expect(screen.all()).toContain('  ✓ calculate ');
+  });
+});
