@@ -69,7 +69,7 @@ const silentTracer: Tracer = {
  */
 export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing {
   return {
-    tracer: options.enableTracing === false ? silentTracer : currentTracer(),
+    tracer: options.enableTracing === false ? silentTracer : (registeredTracer() ?? silentTracer),
     ids,
     captureContent: options.captureContent ?? captureFromEnvironment(),
     spanNames: options.spanNames ?? 'millrace',
@@ -91,6 +91,14 @@ export function startChildSpan(tracing: TurnTracing, name: string, options: Span
   return { span, traceContext };
 }
 
+/** This engine's tracer, where an SDK is registered. */
+export function registeredTracer(): Tracer | undefined {
+  const provider = trace.getTracerProvider();
+  return provider instanceof ProxyTracerProvider
+    ? provider.getDelegateTracer('millrace')
+    : provider.getTracer('millrace');
+}
+
 /** Marks a span as failed: status ERROR, the exception, and `error.type`: our code, else the error's name. */
 export function failSpan(span: Span, error: unknown): void {
   if (!span.isRecording()) return;
@@ -103,12 +111,6 @@ export function failSpan(span: Span, error: unknown): void {
 /** Marks a span as cancelled, which is no error: its status stays UNSET. */
 export function cancelSpan(span: Span): void {
   span.setAttribute(attribute.outcome, 'canceled');
-}
-
-function currentTracer(): Tracer {
-  const provider = trace.getTracerProvider();
-  if (!(provider instanceof ProxyTracerProvider)) return provider.getTracer('millrace');
-  return provider.getDelegateTracer('millrace') ?? silentTracer;
 }
 
 function captureFromEnvironment(): boolean {

@@ -1,0 +1,40 @@
+import { AgentLoopError } from '../core/errors.ts';
+
+/** Where an OTLP receiver listens by default, and where `docker-compose.yml` publishes Jaeger's. */
+export const defaultOtlpEndpoint = 'http://localhost:4318';
+
+const tracesPath = '/v1/traces';
+
+/**
+ * The address that spans are posted to: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` as it stands, else
+ * `OTEL_EXPORTER_OTLP_ENDPOINT`, else {@link defaultOtlpEndpoint}. `/v1/traces` is put behind a base that does not end with it.
+ * An address that cannot be read is `INVALID_CONFIG`. Source: OpenTelemetry, "OTLP exporter configuration".
+ */
+export function otlpTracesUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  if (endpoint !== undefined) return withTracesPath('endpoint', endpoint);
+  const exact = env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']?.trim();
+  if (exact) return parsed('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', exact).href;
+  const base = env['OTEL_EXPORTER_OTLP_ENDPOINT']?.trim();
+  return withTracesPath('OTEL_EXPORTER_OTLP_ENDPOINT', base || defaultOtlpEndpoint);
+}
+
+/** The address as it may be shown: without a user name, a password or a query, where keys are sometimes put. */
+export function shownUrl(address: string): string {
+  const { origin, pathname } = new URL(address);
+  return `${origin}${pathname}`;
+}
+
+function withTracesPath(name: string, address: string): string {
+  const url = parsed(name, address);
+  if (!url.pathname.endsWith(tracesPath)) url.pathname = url.pathname.replace(/\/*$/, tracesPath);
+  return url.href;
+}
+
+function parsed(name: string, address: string): URL {
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `${name} is not an http(s) address; give one like ${defaultOtlpEndpoint}.`,
+  );
+}

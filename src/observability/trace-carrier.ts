@@ -1,0 +1,34 @@
+import { type Context, propagation, ROOT_CONTEXT, type TextMapGetter } from '@opentelemetry/api';
+
+/** Headers as Node and MCP's `_meta` have them, or as fetch does. */
+export type HeaderCarrier = Headers | Readonly<Record<string, unknown>>;
+
+const getter: TextMapGetter<HeaderCarrier> = {
+  keys: (carrier) => (carrier instanceof Headers ? [...carrier.keys()] : Object.keys(carrier)),
+  get(carrier, key) {
+    if (carrier instanceof Headers) return carrier.get(key) ?? undefined;
+    const value = carrier[key] ?? carrier[keyIgnoringCase(carrier, key)];
+    const first: unknown = Array.isArray(value) ? value[0] : value;
+    return typeof first === 'string' ? first : undefined;
+  },
+};
+
+/**
+ * The caller's trace out of what it sent: the context to give a turn as its `parentContext`. Without trace headers, with malformed
+ * ones, or where no SDK has registered a propagator, it is `base`, and the turn starts a trace of its own. Never throws.
+ */
+export function contextFromCarrier(carrier: HeaderCarrier, base: Context = ROOT_CONTEXT): Context {
+  return propagation.extract(base, carrier, getter);
+}
+
+/** What to send along so that the other side goes on with this trace: nothing where no SDK has registered a propagator. */
+export function carrierFromContext(context: Context): Record<string, string> {
+  const carrier: Record<string, string> = {};
+  propagation.inject(context, carrier);
+  return carrier;
+}
+
+function keyIgnoringCase(carrier: Readonly<Record<string, unknown>>, key: string): string {
+  const wanted = key.toLowerCase();
+  return Object.keys(carrier).find((name) => name.toLowerCase() === wanted) ?? key;
+}

@@ -1,0 +1,248 @@
+import {
+  type Attributes,
+  context,
+  diag,
+  propagation,
+  SpanStatusCode,
+  type TextMapPropagator,
+  trace,
+} from '@opentelemetry/api';
+import {
+  CompositePropagator,
+  ExportResultCode,
+  getNumberFromEnv,
+  getStringFromEnv,
+  getStringListFromEnv,
+  hrTimeToMilliseconds,
+  W3CBaggagePropagator,
+  W3CTraceContextPropagator,
+} from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  type Resource,
+  resourceFromAttributes,
+} from '@opentelemetry/resources';
+import {
+  BatchSpanProcessor,
+  ConsoleSpanExporter,
+  NodeTracerProvider,
+  type ReadableSpan,
+  type SpanExporter,
+  type SpanProcessor,
+} from '@opentelemetry/sdk-trace-node';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
+import type { FinishedSpan } from './finished-span.ts';
+import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';
+
+/** What an export must finish within, its retries counted, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise. */
+const exportTimeoutMs = 2_500;
+const defaultQueueSize = 16_384;
+const defaultBatchSize = 512;
+
+/** What has become of the spans of this process. */
+export interface SpanTally {
+  started: number;
+  ended: number;
+  exported: number;
+  /** Why the last export that failed did. */
+  lastError?: string;
+}
+
+export interface SdkOptions {
+  /** Default: `OTEL_SERVICE_NAME`, else `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, else `millrace`. */
+  readonly serviceName?: string;
+  /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
+  readonly endpoint?: string;
+  /** Sent with each export, e.g. a key; added to those of `OTEL_EXPORTER_OTLP_HEADERS`. Never shown. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Takes the place of OTLP. `'none'`: spans are made and listened to, but sent nowhere. Default: `OTEL_TRACES_EXPORTER`, else OTLP. */
+  readonly exporter?: SpanExporter | 'none';
+  /** Told of each recorded span as it ends, before it is exported. What it throws is logged and dropped. */
+  readonly onSpanEnd?: (span: FinishedSpan) => void;
+}
+
+/** The SDK of this process, registered with the API. */
+export interface RegisteredSdk {
+  readonly provider: NodeTracerProvider;
+  readonly endpoint: string | undefined;
+  readonly tally: Readonly<SpanTally>;
+  /** May reject. */
+  flush(): Promise<void>;
+  /** May reject. */
+  shutdown(): Promise<void>;
+}
+
+/**
+ * Makes the SDK as the options and the environment say and registers it. All use of the SDK's classes is in this file: of this line of
+ * the SDK the provider reads the variables of samplers and limits, the processor those of batches, the exporter its own; the
+ * resource's, the exporters', the protocol's and the propagators' are read here.
+ */
+export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredSdk {
+  const tally: SpanTally = { started: 0, ended: 0, exported: 0 };
+  const { exporters, endpoint } = exportersOf(options);
+  const batches = exporters.map((exporter) => batched(tallied(exporter, tally), timeoutMs));
+  const provider = new NodeTracerProvider({
+    resource: resourceOf(options.serviceName),
+    spanProcessors: [tallyProcessor(tally, options.onSpanEnd), ...batches],
+  });
+  provider.register({ propagator: propagatorFromEnvironment() });
+  return {
+    provider,
+    endpoint,
+    tally,
+    flush: () => flushAll(provider, exporters, timeoutMs),
+    shutdown: () => provider.shutdown(),
+  };
+}
+
+/** Leaves the API as it is where no SDK was ever registered. */
+export function unregisterSdk(): void {
+  trace.disable();
+  context.disable();
+  propagation.disable();
+}
+
+/** A span of the SDK as plain data. */
+export function finishedSpan(span: ReadableSpan): FinishedSpan {
+  const { traceId, spanId } = span.spanContext();
+  const parentSpanId = span.parentSpanContext?.spanId;
+  const { code, message } = span.status;
+  const word = code === SpanStatusCode.ERROR ? 'error' : code === SpanStatusCode.OK ? 'ok' : 'unset';
+  return {
+    name: span.name,
+    traceId,
+    spanId,
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    startMs: hrTimeToMilliseconds(span.startTime),
+    endMs: hrTimeToMilliseconds(span.endTime),
+    attributes: span.attributes,
+    status: message === undefined ? { code: word } : { code: word, message },
+  };
+}
+
+/** A flush of the processors does not wait for the export that was under way: the exporters know of that one. */
+async function flushAll(provider: NodeTracerProvider, exporters: readonly SpanExporter[], timeoutMillis: number) {
+  await provider.forceFlush({ timeoutMillis }).catch(() => undefined);
+  await Promise.all(exporters.map((exporter) => exporter.forceFlush?.()));
+}
+
+function exportersOf(options: SdkOptions): { exporters: SpanExporter[]; endpoint: string | undefined } {
+  if (options.exporter === 'none') return { exporters: [], endpoint: undefined };
+  if (options.exporter !== undefined) return { exporters: [options.exporter], endpoint: undefined };
+  const names = getStringListFromEnv('OTEL_TRACES_EXPORTER') ?? ['otlp'];
+  const exporters: SpanExporter[] = [];
+  let endpoint: string | undefined;
+  for (const name of names) {
+    if (name === 'none') continue;
+    if (name === 'console') exporters.push(new ConsoleSpanExporter());
+    else if (name === 'otlp') {
+      const url = otlpTracesUrl(options.endpoint);
+      exporters.push(otlpExporter(url, options.headers));
+      endpoint = shownUrl(url);
+    } else
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        `OTEL_TRACES_EXPORTER names ${name}; known are otlp, console and none.`,
+      );
+  }
+  return { exporters, endpoint };
+}
+
+function otlpExporter(url: string, headers: SdkOptions['headers']): SpanExporter {
+  const protocol =
+    getStringFromEnv('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL') ?? getStringFromEnv('OTEL_EXPORTER_OTLP_PROTOCOL');
+  if (protocol !== undefined && protocol !== 'http/protobuf') {
+    const cure = 'spans go out as http/protobuf; unset it, or pass another exporter.';
+    throw new AgentLoopError('INVALID_CONFIG', `OTEL_EXPORTER_OTLP_PROTOCOL is ${protocol}, but ${cure}`);
+  }
+  const timeout =
+    getNumberFromEnv('OTEL_EXPORTER_OTLP_TRACES_TIMEOUT') ??
+    getNumberFromEnv('OTEL_EXPORTER_OTLP_TIMEOUT') ??
+    exportTimeoutMs;
+  const concurrencyLimit = 2 * Math.ceil(queueSize() / batchSize());
+  return new OTLPTraceExporter({
+    url,
+    timeoutMillis: timeout,
+    concurrencyLimit,
+    ...(headers && { headers: { ...headers } }),
+  });
+}
+
+function queueSize(): number {
+  return getNumberFromEnv('OTEL_BSP_MAX_QUEUE_SIZE') ?? defaultQueueSize;
+}
+
+function batchSize(): number {
+  return Math.min(getNumberFromEnv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE') ?? defaultBatchSize, queueSize());
+}
+
+function batched(exporter: SpanExporter, timeoutMs: number): SpanProcessor {
+  return new BatchSpanProcessor(exporter, {
+    maxQueueSize: queueSize(),
+    maxExportBatchSize: batchSize(),
+    exportTimeoutMillis: getNumberFromEnv('OTEL_BSP_EXPORT_TIMEOUT') ?? timeoutMs,
+  });
+}
+
+function tallied(exporter: SpanExporter, tally: SpanTally): SpanExporter {
+  const failed = (error: unknown) => {
+    tally.lastError = error === undefined ? 'the exporter gave no reason' : messageOf(error);
+  };
+  return {
+    export(spans, done) {
+      try {
+        exporter.export(spans, (result) => {
+          if (result.code === ExportResultCode.SUCCESS) tally.exported += spans.length;
+          else failed(result.error);
+          done(result);
+        });
+      } catch (thrown) {
+        failed(thrown);
+        done({ code: ExportResultCode.FAILED });
+      }
+    },
+    shutdown: () => exporter.shutdown(),
+    forceFlush: async () => exporter.forceFlush?.(),
+  };
+}
+
+function tallyProcessor(tally: SpanTally, listener: SdkOptions['onSpanEnd']): SpanProcessor {
+  return {
+    onStart() {
+      tally.started++;
+    },
+    onEnd(span) {
+      tally.ended++;
+      try {
+        listener?.(finishedSpan(span));
+      } catch (thrown) {
+        diag.error(`onSpanEnd threw: ${messageOf(thrown)}`);
+      }
+    },
+    forceFlush: () => Promise.resolve(),
+    shutdown: () => Promise.resolve(),
+  };
+}
+
+function resourceOf(serviceName: string | undefined): Resource {
+  const own: Attributes = serviceName === undefined ? {} : { 'service.name': serviceName };
+  return defaultResource()
+    .merge(resourceFromAttributes({ 'service.name': 'millrace' }))
+    .merge(detectResources({ detectors: [envDetector] }))
+    .merge(resourceFromAttributes(own));
+}
+
+function propagatorFromEnvironment(): TextMapPropagator {
+  const names = getStringListFromEnv('OTEL_PROPAGATORS') ?? ['tracecontext', 'baggage'];
+  const propagators: TextMapPropagator[] = [];
+  for (const name of new Set(names)) {
+    if (name === 'tracecontext') propagators.push(new W3CTraceContextPropagator());
+    else if (name === 'baggage') propagators.push(new W3CBaggagePropagator());
+    else if (name !== 'none')
+      diag.warn(`OTEL_PROPAGATORS names ${name}, which is not there; known are tracecontext and baggage.`);
+  }
+  return new CompositePropagator({ propagators });
+}

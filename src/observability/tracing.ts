@@ -1,0 +1,118 @@
+import { DiagConsoleLogger, diag } from '@opentelemetry/api';
+import { diagLogLevelFromString, getBooleanFromEnv, getStringFromEnv } from '@opentelemetry/core';
+import type { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
+import { AgentLoopError } from '../core/errors.ts';
+import { flushAtExit } from './exit-flush.ts';
+import { registeredTracer } from './spans/tracing-options.ts';
+import { registerSdk, type SdkOptions, unregisterSdk } from './tracing-sdk.ts';
+
+export { finishedSpan } from './tracing-sdk.ts';
+
+export interface StartTracingOptions extends SdkOptions {
+  /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
+  readonly shutdownTimeoutMs?: number;
+  /** Signals that flush. Default SIGTERM and SIGINT. */
+  readonly flushOnSignals?: readonly NodeJS.Signals[];
+}
+
+/** Spans of this process so far. After `shutdown`, `ended - exported` were lost. */
+export interface TracingReport {
+  readonly started: number;
+  readonly ended: number;
+  readonly exported: number;
+  /** Why the last export that failed did. */
+  readonly lastError?: string;
+}
+
+export interface Tracing {
+  /** Absent with `OTEL_SDK_DISABLED=true`. */
+  readonly provider: NodeTracerProvider | undefined;
+  /** Where spans are posted to, without credentials; absent where they do not leave by OTLP. */
+  readonly endpoint: string | undefined;
+  report(): TracingReport;
+  /** Sends all spans that ended before the call. Never rejects. */
+  flush(): Promise<TracingReport>;
+  /** Flushes, stops, and takes the SDK from the API again; once, later calls get the same promise. Never rejects. */
+  shutdown(): Promise<TracingReport>;
+}
+
+let running: Tracing | undefined;
+
+/**
+ * Starts OpenTelemetry for this process: spans go out in batches as OTLP over protobuf, the W3C propagators are registered, and so
+ * is a context manager, below which the instrumentations of fetch and of databases nest. Honours the standard `OTEL_*`
+ * variables; an option counts before the variable that says the same. Flushes when the process ends by itself and on signals;
+ * call `shutdown` before `process.exit()`.
+ *
+ * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`. Up to 16,384 spans
+ * wait (`OTEL_BSP_MAX_QUEUE_SIZE`), about 2 KB each without content; more are dropped. With the collector down `shutdown`
+ * resolves within `shutdownTimeoutMs`, and an export gives up after 2.5 seconds (`OTEL_EXPORTER_OTLP_TIMEOUT`, where that is set,
+ * is also how long its retries keep the process alive).
+ */
+export function startTracing(options: StartTracingOptions = {}): Tracing {
+  if (running !== undefined) {
+    throw new AgentLoopError('INVALID_CONFIG', 'Tracing has been started in this process; shut that down first.');
+  }
+  if (registeredTracer() !== undefined) {
+    const cure = 'Millrace writes its spans to it, so leave startTracing out.';
+    throw new AgentLoopError('INVALID_CONFIG', `Another OpenTelemetry SDK is registered in this process. ${cure}`);
+  }
+  logDiagnostics();
+  running = getBooleanFromEnv('OTEL_SDK_DISABLED') ? disabledTracing() : enabledTracing(options);
+  return running;
+}
+
+function enabledTracing(options: StartTracingOptions): Tracing {
+  const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
+  const sdk = registerSdk(options, timeoutMs);
+  let flushedAt = 0;
+  let stopping: Promise<TracingReport> | undefined;
+  const report = (): TracingReport => ({ ...sdk.tally });
+  const flush = async () => {
+    flushedAt = sdk.tally.ended;
+    await within(timeoutMs, sdk.flush());
+    return report();
+  };
+  const stop = async () => {
+    stopListening();
+    await within(timeoutMs, sdk.shutdown());
+    unregisterSdk();
+    running = undefined;
+    return report();
+  };
+  const shutdown = () => {
+    stopping ??= stop();
+    return stopping;
+  };
+  const stopListening = flushAtExit(
+    { flush, shutdown, waiting: () => sdk.tally.ended > flushedAt },
+    options.flushOnSignals ?? ['SIGTERM', 'SIGINT'],
+  );
+  return { provider: sdk.provider, endpoint: sdk.endpoint, report, flush, shutdown };
+}
+
+function disabledTracing(): Tracing {
+  const report: TracingReport = { started: 0, ended: 0, exported: 0 };
+  const shutdown = async () => {
+    running = undefined;
+    return report;
+  };
+  return { provider: undefined, endpoint: undefined, report: () => report, flush: async () => report, shutdown };
+}
+
+/** Waits for the work, however it ends, but not longer than that. */
+function within(ms: number, work: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    const done = () => {
+      clearTimeout(timer);
+      resolve();
+    };
+    work.then(done, done);
+  });
+}
+
+function logDiagnostics(): void {
+  const logLevel = diagLogLevelFromString(getStringFromEnv('OTEL_LOG_LEVEL'));
+  if (logLevel !== undefined) diag.setLogger(new DiagConsoleLogger(), { logLevel });
+}

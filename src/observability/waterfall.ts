@@ -1,0 +1,195 @@
+import { attribute } from './attributes.ts';
+import type { FinishedSpan } from './finished-span.ts';
+import { type SpanNode, spanTree } from './span-tree.ts';
+import { asciiGlyphs, type Glyphs, unicodeGlyphs } from './waterfall-glyphs.ts';
+
+export interface WaterfallOptions {
+  /** Columns of the terminal, at least 20; no line is longer. */
+  readonly width: number;
+  readonly color: boolean;
+  /** False draws with ASCII only. Default true. */
+  readonly unicode?: boolean;
+}
+
+interface Row {
+  readonly span: FinishedSpan;
+  /** The tree's lines and the span's name. */
+  readonly label: string;
+  readonly duration: string;
+  readonly note: string;
+}
+
+interface Columns {
+  readonly label: number;
+  /** 0 where there is no room for bars; likewise `note`. */
+  readonly bar: number;
+  readonly duration: number;
+  readonly note: number;
+}
+
+interface Drawing extends WaterfallOptions {
+  readonly columns: Columns;
+  readonly glyphs: Glyphs;
+  readonly startMs: number;
+  readonly totalMs: number;
+}
+
+const minimumWidth = 20;
+const minimumBar = 10;
+const minimumLabel = 12;
+const gap = '  ';
+
+/**
+ * Draws spans as a waterfall: a line each, children below their parent, bars on one time axis, durations, tokens of model calls,
+ * and how it ended where that was an error or a cancellation. The axis stands above; without spans the text is empty. Lines end
+ * with a line feed.
+ */
+export function renderWaterfall(spans: readonly FinishedSpan[], options: WaterfallOptions): string {
+  if (spans.length === 0) return '';
+  const glyphs = options.unicode === false ? asciiGlyphs : unicodeGlyphs;
+  const rows = spanTree(spans).flatMap((root) => rowsOf(root, '', '', glyphs));
+  const startMs = least(spans.map((span) => span.startMs));
+  const totalMs = -least(spans.map((span) => -span.endMs)) - startMs;
+  const columns = columnsOf(rows, Math.max(minimumWidth, options.width));
+  const drawing: Drawing = { ...options, columns, glyphs, startMs, totalMs };
+  const lines = rows.map((row) => lineOf(row, drawing));
+  if (columns.bar > 0) lines.unshift(axisOf(drawing));
+  return lines.map((line) => `${line.trimEnd()}\n`).join('');
+}
+
+function rowsOf(node: SpanNode, first: string, rest: string, glyphs: Glyphs): readonly Row[] {
+  const { span, children } = node;
+  const row: Row = {
+    span,
+    label: first + printable(span.name),
+    duration: durationText(span.endMs - span.startMs),
+    note: noteOf(span, glyphs),
+  };
+  const below = children.flatMap((child, index) => {
+    const last = index === children.length - 1;
+    return rowsOf(
+      child,
+      rest + (last ? glyphs.corner : glyphs.branch),
+      rest + (last ? glyphs.blank : glyphs.pipe),
+      glyphs,
+    );
+  });
+  return [row, ...below];
+}
+
+function noteOf(span: FinishedSpan, glyphs: Glyphs): string {
+  const input = span.attributes[attribute.usageInputTokens];
+  const output = span.attributes[attribute.usageOutputTokens];
+  const notes: string[] = [];
+  if (span.status.code === 'error') notes.push(`${glyphs.failed} ${printable(String(reasonOf(span)))}`);
+  else if (span.attributes[attribute.outcome] === 'canceled') notes.push(`${glyphs.canceled} canceled`);
+  if (typeof input === 'number' && typeof output === 'number') {
+    notes.push(`${grouped(input)}${glyphs.arrow}${grouped(output)} tok`);
+  }
+  return notes.join(' ');
+}
+
+function reasonOf(span: FinishedSpan): unknown {
+  return span.attributes[attribute.errorType] ?? span.status.message ?? 'error';
+}
+
+/** Gives room to labels, durations and notes; bars get the rest, or nothing where that is too little to read. */
+function columnsOf(rows: readonly Row[], width: number): Columns {
+  const duration = longest(rows.map((row) => row.duration));
+  const note = Math.min(longest(rows.map((row) => row.note)), Math.floor(width * 0.3));
+  const label = longest(rows.map((row) => row.label));
+  const fixed = gap.length + duration + (note > 0 ? gap.length + note : 0);
+  const wanted = Math.min(label, Math.max(minimumLabel, Math.floor(width * 0.35)));
+  const bar = width - wanted - gap.length - fixed;
+  if (bar >= minimumBar) return { label: wanted, bar, duration, note };
+  if (width - fixed >= minimumLabel) return { label: Math.min(label, width - fixed), bar: 0, duration, note };
+  return { label: Math.min(label, width - gap.length - duration), bar: 0, duration, note: 0 };
+}
+
+function lineOf(row: Row, drawing: Drawing): string {
+  const { columns, glyphs } = drawing;
+  const color = drawing.color ? colorOf(row.span) : undefined;
+  const cells = [fitted(row.label, columns.label, glyphs).padEnd(columns.label)];
+  if (columns.bar > 0) {
+    const { offset, bar } = barOf(row.span, drawing);
+    cells.push(' '.repeat(offset) + painted(bar, color) + ' '.repeat(columns.bar - offset - bar.length));
+  }
+  cells.push(row.duration.padStart(columns.duration));
+  if (columns.note > 0) cells.push(painted(fitted(row.note, columns.note, glyphs), color));
+  return cells.join(gap);
+}
+
+/**
+ * A bar starts with the cell in which its span starts and ends within the one in which it ends, to an eighth. What is shorter than a
+ * cell is as long as it took, and never nothing.
+ */
+function barOf(span: FinishedSpan, drawing: Drawing): { readonly offset: number; readonly bar: string } {
+  const { columns, glyphs, startMs, totalMs } = drawing;
+  const cellsPerMs = totalMs > 0 ? columns.bar / totalMs : 0;
+  const offset = Math.min(columns.bar - 1, Math.floor((span.startMs - startMs) * cellsPerMs));
+  const cells = (span.endMs - span.startMs) * cellsPerMs;
+  const drawn = cells < 1 ? cells : (span.endMs - startMs) * cellsPerMs - offset;
+  const steps = glyphs.parts.length + 1;
+  const length = Math.max(1, Math.min((columns.bar - offset) * steps, Math.round(drawn * steps)));
+  const part = glyphs.parts[(length % steps) - 1] ?? '';
+  return { offset, bar: glyphs.full.repeat(Math.floor(length / steps)) + part };
+}
+
+function axisOf({ columns, totalMs, color }: Drawing): string {
+  const end = durationText(totalMs);
+  const middle = durationText(totalMs / 2);
+  const half = Math.floor(columns.bar / 2) - 1;
+  const ticks = half >= middle.length + end.length ? `0${middle.padStart(half)}` : '0';
+  const axis = ticks + end.padStart(columns.bar - ticks.length);
+  return ' '.repeat(columns.label) + gap + painted(axis, color ? dim : undefined);
+}
+
+const red = 31;
+const yellow = 33;
+const cyan = 36;
+const dim = 2;
+
+function colorOf(span: FinishedSpan): number | undefined {
+  if (span.status.code === 'error') return red;
+  if (span.attributes[attribute.outcome] === 'canceled') return dim;
+  const kind = span.attributes[attribute.spanKind];
+  return kind === 'LLM' ? cyan : kind === 'TOOL' ? yellow : undefined;
+}
+
+function painted(text: string, code: number | undefined): string {
+  return code === undefined || text === '' ? text : `\u001b[${code}m${text}\u001b[0m`;
+}
+
+function fitted(text: string, width: number, glyphs: Glyphs): string {
+  return text.length <= width ? text : text.slice(0, width - 1) + glyphs.ellipsis;
+}
+
+/** Tool names come from the model: what would move the cursor or turn the text around is shown as a mark. */
+function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?');
+}
+
+function durationText(ms: number): string {
+  if (ms < 100) return `${Number(ms.toPrecision(2))} ms`;
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  if (ms < 59_995) return `${(ms / 1_000).toFixed(2)} s`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)}m ${padded(seconds % 60)}s`;
+  return `${Math.floor(seconds / 3_600)}h ${padded(Math.floor(seconds / 60) % 60)}m`;
+}
+
+function padded(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
+function grouped(value: number): string {
+  return value.toLocaleString('en-US');
+}
+
+function longest(texts: readonly string[]): number {
+  return texts.reduce((most, text) => Math.max(most, text.length), 0);
+}
+
+function least(values: readonly number[]): number {
+  return values.reduce((low, value) => Math.min(low, value));
+}
