@@ -1,4 +1,5 @@
 import { AgentLoopError } from '../core/errors.ts';
+import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { isHttpUrl } from './arguments.ts';
 import type { Environment } from './style.ts';
 
@@ -35,8 +36,10 @@ export function modelSettings(flags: ModelFlags, env: Environment): ModelSetting
   const apiKey = keyOf(flags, env);
   const baseUrl = baseUrlOf(flags, env);
   const model = flags.model ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
-  if (baseUrl === undefined && model === undefined) return standIn(flags, apiKey);
-  if (model === undefined) throw invalid(`${baseUrl} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
+  if (model === undefined) {
+    if (baseUrl === undefined) return standIn(flags, apiKey);
+    throw invalid(`${shownUrl(baseUrl)} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
+  }
   if (baseUrl === undefined && apiKey === undefined) {
     throw invalid(
       `model ${model} needs an address: add --base-url URL or set OPENAI_BASE_URL; for api.openai.com, set OPENAI_API_KEY`,
@@ -64,6 +67,9 @@ function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {
 
 function keyOf(flags: ModelFlags, env: Environment): string | undefined {
   if (flags.apiKeyEnv === undefined) return firstSet(env, 'OPENAI_API_KEY');
+  if (!/^[A-Za-z_]\w*$/.test(flags.apiKeyEnv)) {
+    throw invalid('--api-key-env takes the name of an environment variable, never the key itself');
+  }
   const key = firstSet(env, flags.apiKeyEnv);
   if (key === undefined) throw invalid(`the environment variable ${flags.apiKeyEnv} of --api-key-env is not set`);
   return key;

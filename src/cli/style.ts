@@ -23,6 +23,8 @@ export interface Style {
   readonly green: Paint;
   readonly yellow: Paint;
   readonly cyan: Paint;
+  readonly color: boolean;
+  readonly unicode: boolean;
   readonly glyphs: Glyphs;
 }
 
@@ -71,6 +73,8 @@ export function createStyle(options: { readonly color: boolean; readonly unicode
     green: paint(32, 39),
     yellow: paint(33, 39),
     cyan: paint(36, 39),
+    color: options.color,
+    unicode: options.unicode,
     glyphs: options.unicode ? unicodeGlyphs : asciiGlyphs,
   };
 }

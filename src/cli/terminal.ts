@@ -30,3 +30,10 @@ export function openTerminal(stdout: OutputStream, stderr: OutputStream, env: En
     shared: out.isTerminal && error.isTerminal,
   };
 }
+
+/** The same terminal, with all that would go to stderr on stdout: for a command that is a show from start to end. */
+export function onStdout(terminal: Terminal): Terminal {
+  const { stdout, style, env } = terminal;
+  const live = stdout.isTerminal && env['TERM'] !== 'dumb';
+  return { ...terminal, stderr: stdout, errorStyle: style, live, shared: true };
+}

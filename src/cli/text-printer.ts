@@ -24,7 +24,7 @@ export class TextPrinter implements Printer {
   #timer: NodeJS.Timeout | undefined;
   #artifactId: string | undefined;
   #atLineStart = true;
-  #last: 'text' | 'tools' | undefined;
+  #last: 'text' | 'tools' | 'heading' | undefined;
 
   constructor(terminal: Terminal, now: () => number = Date.now) {
     this.#terminal = terminal;
@@ -37,6 +37,14 @@ export class TextPrinter implements Printer {
     if (event.kind === 'internal:llm-attempt-discarded') this.#discarded(event.reason);
     if (this.#terminal.live) this.#redraw(event);
     else this.#plain(event);
+  }
+
+  /** Begins a section with its own line. */
+  heading(line: string): void {
+    this.#draw([]);
+    this.#endLine();
+    void this.#terminal.stdout.write(`\n${line}\n`);
+    this.#last = 'heading';
   }
 
   close(): void {
@@ -61,7 +69,7 @@ export class TextPrinter implements Printer {
     const another = this.#artifactId !== undefined && (event.artifact.artifactId !== this.#artifactId || !event.append);
     const afterTools = this.#terminal.shared && this.#last === 'tools';
     this.#artifactId = event.artifact.artifactId;
-    if (!another && !afterTools) return;
+    if (this.#last === 'heading' || (!another && !afterTools)) return;
     this.#endLine();
     void this.#terminal.stdout.write('\n');
   }

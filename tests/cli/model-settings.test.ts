@@ -62,6 +62,15 @@ describe('modelSettings', () => {
     expect(act).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
   });
 
+  it('never shows a key that was given in place of its name, nor a password in an address', () => {
+    expect(() => modelSettings({ apiKeyEnv: 'sk-secret' }, {})).toThrow(
+      '--api-key-env takes the name of an environment variable, never the key itself',
+    );
+    expect(() => modelSettings({ baseUrl: 'https://me:secret@host/v1?key=secret' }, {})).toThrow(
+      'https://host/v1 needs',
+    );
+  });
+
   it.each([
     ['http://10.0.0.5:4000', 'the API key goes to 10.0.0.5:4000 over plain http'],
     ['http://127.0.0.1.example.com', 'the API key goes to 127.0.0.1.example.com over plain http'],

@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import type { Command } from 'commander';
+import { messageOf } from '../../core/errors.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { CommandHost } from '../command-host.ts';
+import { Interruption } from '../interruption.ts';
+import { complain } from '../notes.ts';
+import type { Style } from '../style.ts';
+
+interface ModelCommandFlags {
+  readonly port: number;
+  readonly host: string;
+  readonly delayMs: number;
+}
+
+/** Adds `millrace model`: the stand-in for a model as a server, until it is interrupted. */
+export function addModelCommand(program: Command, host: CommandHost): void {
+  program
+    .command('model')
+    .summary('serve the built-in stand-in for a model')
+    .description('Serve the built-in stand-in for a model, on the OpenAI chat-completions wire, until Ctrl-C.')
+    .option('--port <number>', 'where to listen; 0 takes a free port', wholeNumber(0, 65_535), 4000)
+    .option('--host <name>', 'which address to listen on', '127.0.0.1')
+    .option('--delay-ms <number>', 'milliseconds before each chunk of an answer', wholeNumber(0, 60_000), 20)
+    .action((flags: ModelCommandFlags) => serve(flags, host));
+}
+
+async function serve(flags: ModelCommandFlags, host: CommandHost): Promise<void> {
+  const { startModelServer } = await import('../../testing/model-server.ts');
+  const interruption = new Interruption(host.signals, host.exitAtOnce);
+  try {
+    const server = await startModelServer(flags);
+    void host.terminal.stdout.write(howToUse(server.baseUrl, host.terminal.style));
+    if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
+    await server.close();
+  } catch (thrown) {
+    complain(host.terminal, messageOf(thrown).replace(/\.$/, ''));
+    host.exitCode = 1;
+  } finally {
+    interruption.close();
+  }
+}
+
+function howToUse(baseUrl: string, style: Style): string {
+  return [
+    `${style.bold('The demo model listens at')} ${style.cyan(baseUrl)}`,
+    style.dim('It is a stand-in: a small program with fixed rules that speaks the OpenAI wire.'),
+    '',
+    'Ask it:',
+    `  millrace run --base-url ${baseUrl} --model demo "What is 12 * 7?"`,
+    `  curl ${baseUrl}/chat/completions -H 'content-type: application/json' \\`,
+    `    -d '{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'`,
+    '',
+    style.dim('Ctrl-C stops it.'),
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,39 @@
+import type { LLMProvider } from '../providers/interfaces.ts';
+import type { ModelSettings } from './model-settings.ts';
+
+/** A provider that is ready to be asked. */
+export interface ModelConnection {
+  readonly provider: LLMProvider;
+  /** For a person: the model's name and where it is. */
+  readonly label: string;
+  readonly baseUrl: string;
+  close(): Promise<void>;
+}
+
+export interface StandInOptions {
+  /** Milliseconds before each chunk of its answer, so that it can be watched. */
+  readonly delayMs: number;
+}
+
+/** Reaches the model of the settings; the stand-in is started in this process, on a free port of the loopback. */
+export async function connectModel(settings: ModelSettings, standIn: StandInOptions): Promise<ModelConnection> {
+  if (settings.kind === 'demo') return connectStandIn(standIn);
+  const { baseUrl, model, apiKey } = settings;
+  const { LiteLLMProvider } = await import('../providers/litellm-provider.ts');
+  const provider = new LiteLLMProvider({ baseUrl, model, ...(apiKey !== undefined && { apiKey }) });
+  return { provider, label: `${model} at ${new URL(baseUrl).host}`, baseUrl, close: async () => {} };
+}
+
+async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnection> {
+  const [{ startModelServer }, { LiteLLMProvider }] = await Promise.all([
+    import('../testing/model-server.ts'),
+    import('../providers/litellm-provider.ts'),
+  ]);
+  const server = await startModelServer({ delayMs });
+  return {
+    provider: new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'demo' }),
+    label: 'the built-in stand-in for a model',
+    baseUrl: server.baseUrl,
+    close: () => server.close(),
+  };
+}

@@ -1,0 +1,69 @@
+import { readFileSync } from 'node:fs';
+import { debuglog, inspect } from 'node:util';
+import { Command, CommanderError } from 'commander';
+import { AgentLoopError, type ErrorCode, messageOf } from '../core/errors.ts';
+import type { CommandHost } from './command-host.ts';
+import { addChatCommand } from './commands/chat-command.ts';
+import { addDemoCommand } from './commands/demo-command.ts';
+import { addModelCommand } from './commands/model-command.ts';
+import { addRunCommand } from './commands/run-command.ts';
+import { sentenceOf } from './ending.ts';
+import { complain } from './notes.ts';
+
+const debug = debuglog('millrace');
+
+/** Errors, before a turn runs, that the one who typed the command can mend. */
+const usageCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['INVALID_CONFIG', 'INVALID_INPUT', 'DUPLICATE_TOOL']);
+
+/**
+ * Runs the command line and resolves with the exit code: 0 completed, 1 failed, 2 usage, 128 and the number of the signal
+ * that interrupted it. Never rejects: what goes wrong is one sentence on stderr; `NODE_DEBUG=millrace` adds the stack.
+ */
+export async function runProgram(argv: readonly string[], host: CommandHost): Promise<number> {
+  try {
+    await createProgram(host).parseAsync([...argv], { from: 'user' });
+    return host.exitCode;
+  } catch (thrown) {
+    return failedWith(thrown, host);
+  }
+}
+
+function createProgram(host: CommandHost): Command {
+  const { stdout, stderr } = host.terminal;
+  const program = new Command('millrace')
+    .description('Run agent turns: a model, its tools, a trace. `millrace demo` shows it all, without a key.')
+    .version(packageVersion())
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+      outputError: (text) => complain(host.terminal, text.replace(/^error: /, '').trim()),
+      getOutHelpWidth: () => Math.min(stdout.columns, 100),
+      getErrHelpWidth: () => Math.min(stderr.columns, 100),
+    })
+    .showHelpAfterError('(--help lists what there is)')
+    .exitOverride();
+  addDemoCommand(program, host);
+  addRunCommand(program, host);
+  addChatCommand(program, host);
+  addModelCommand(program, host);
+  return program;
+}
+
+function failedWith(thrown: unknown, host: CommandHost): number {
+  if (thrown instanceof CommanderError) return thrown.code === 'commander.help' ? 2 : thrown.exitCode === 0 ? 0 : 2;
+  debug('%s', inspect(thrown));
+  if (!AgentLoopError.isInstance(thrown)) {
+    complain(host.terminal, messageOf(thrown));
+    return 1;
+  }
+  const isUsage = usageCodes.has(thrown.code);
+  complain(host.terminal, isUsage ? thrown.message.replace(/\.$/, '') : sentenceOf(thrown));
+  return isUsage ? 2 : 1;
+}
+
+/** Of this package; the file is two folders up, in the sources as in the build. */
+function packageVersion(): string {
+  const file: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const version = typeof file === 'object' && file !== null && 'version' in file ? file.version : undefined;
+  return typeof version === 'string' ? version : 'unknown';
+}
