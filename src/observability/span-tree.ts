@@ -23,3 +23,14 @@ export function spanTree<S extends FinishedSpan>(spans: readonly S[]): readonly 
 function keyOf(span: FinishedSpan, spanId: string): string {
   return `${span.traceId}:${spanId}`;
 }
+
+/** The names of the spans as an indented list, two blanks a level: a tree that a test can compare at a glance. */
+export function spanOutline(spans: readonly FinishedSpan[]): string {
+  const linesOf = (node: SpanNode, indent: string): readonly string[] => [
+    indent + node.span.name,
+    ...node.children.flatMap((child) => linesOf(child, `${indent}  `)),
+  ];
+  return spanTree(spans)
+    .flatMap((root) => linesOf(root, ''))
+    .join('\n');
+}

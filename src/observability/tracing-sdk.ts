@@ -189,7 +189,7 @@ function batched(exporter: SpanExporter, timeoutMs: number): SpanProcessor {
 
 function tallied(exporter: SpanExporter, tally: SpanTally): SpanExporter {
   const failed = (error: unknown) => {
-    tally.lastError = error === undefined ? 'the exporter gave no reason' : messageOf(error);
+    tally.lastError = reasonOf(error);
   };
   return {
     export(spans, done) {
@@ -207,6 +207,14 @@ function tallied(exporter: SpanExporter, tally: SpanTally): SpanExporter {
     shutdown: () => exporter.shutdown(),
     forceFlush: async () => exporter.forceFlush?.(),
   };
+}
+
+/** Node's error for a host whose addresses all refuse has no message, the exporter's for a refusal has its status beside it. */
+function reasonOf(error: unknown): string {
+  if (error === undefined) return 'the exporter gave no reason';
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  const message = messageOf(error);
+  return message.includes(code) ? message : `${code} ${message}`.trim();
 }
 
 function tallyProcessor(tally: SpanTally, listener: SdkOptions['onSpanEnd']): SpanProcessor {

@@ -81,7 +81,7 @@ function contentPart(tracing: TurnTracing, part: ContentPart): SemconvPart {
   if (part.type === 'text') return { type: 'text', content: contentText(tracing, part.text) };
   if (part.type === 'file') return { type: 'file', modality: 'file', file_id: part.file.file_id ?? part.file.filename };
   const { url } = part.image_url;
-  if (url.startsWith('data:')) return { type: 'blob', modality: 'image', mime_type: url.slice(5, url.indexOf(';')) };
+  if (url.startsWith('data:')) return { type: 'blob', modality: 'image', mime_type: url.slice(5).split(/[;,]/, 1)[0] };
   return { type: 'uri', modality: 'image', uri: contentText(tracing, url) };
 }
 

@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { build } from 'esbuild';
+import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+
+let folder: string;
+let program: string;
+let receiver: OtlpReceiver;
+let child: ChildProcess | undefined;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'millrace-exit-'));
+  program = join(folder, 'traced-process.mjs');
+  await build({
+    entryPoints: [new URL('./traced-process.ts', import.meta.url).pathname],
+    outfile: program,
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
+    logLevel: 'error',
+  });
+}, 30_000);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+beforeEach(async () => {
+  receiver = await startOtlpReceiver();
+});
+afterEach(async () => {
+  if (child?.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+  await receiver.close();
+});
+
+interface Run {
+  readonly output: () => string;
+  /** The exit code and the signal. */
+  readonly exit: Promise<readonly [number | null, NodeJS.Signals | null]>;
+  readonly ready: Promise<void>;
+}
+
+function run(way: string, endpoint: string): Run {
+  const env = { PATH: process.env['PATH'], OTEL_EXPORTER_OTLP_ENDPOINT: endpoint };
+  const started = spawn(process.execPath, [program, way], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  child = started;
+  let output = '';
+  const ready = new Promise<void>((resolve) => {
+    started.stdout.on('data', (chunk) => {
+      output += chunk;
+      if (output.includes('ready\n')) resolve();
+    });
+  });
+  const exit = once(started, 'close').then(([code, signal]) => [code, signal] as const);
+  return { output: () => output, exit, ready };
+}
+
+const names = () => receiver.spans.map((span) => span.name);
+
+describe('a process', () => {
+  it('that ends by itself has sent its spans', async () => {
+    expect(await run('returns', receiver.url).exit).toEqual([0, null]);
+    expect(names()).toEqual(['last words']);
+  });
+
+  it('that nobody else ends on SIGTERM sends its spans and ends by that signal', async () => {
+    const { ready, exit } = run('waits', receiver.url);
+    await ready;
+    child?.kill('SIGTERM');
+    expect(await exit).toEqual([null, 'SIGTERM']);
+    expect(names()).toEqual(['last words']);
+  });
+
+  it('that has its own way out of SIGTERM keeps it, and has sent its spans', async () => {
+    const { ready, exit } = run('listens', receiver.url);
+    await ready;
+    child?.kill('SIGTERM');
+    expect(await exit).toEqual([7, null]);
+    expect(names()).toEqual(['last words']);
+  });
+
+  it('whose collector is down shuts down within 3 s, knows why, and is gone', async () => {
+    const { port } = new URL(receiver.url);
+    await receiver.close();
+    const { output, exit } = run('shuts down', `http://localhost:${port}`);
+    const before = performance.now();
+    expect(await exit).toEqual([0, null]);
+    expect(performance.now() - before).toBeLessThan(4_000);
+    const report = JSON.parse(output().split('\n')[0] ?? '');
+    expect(report).toMatchObject({ ended: 1, exported: 0, lastError: expect.stringContaining('ECONNREFUSED') });
+    expect(report.tookMs).toBeLessThan(3_100);
+  }, 10_000);
+
+  it('whose collector is down ends by itself nevertheless', async () => {
+    await receiver.close();
+    const before = performance.now();
+    expect(await run('returns', receiver.url).exit).toEqual([0, null]);
+    expect(performance.now() - before).toBeLessThan(4_000);
+  }, 10_000);
+});

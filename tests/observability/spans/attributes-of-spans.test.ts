@@ -1,0 +1,181 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { finishExecuteSpan, startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
+import { startLoopIterationSpan } from '../../../src/observability/spans/iteration-span.ts';
+import { finishLlmSpan, startLlmSpan } from '../../../src/observability/spans/llm-span.ts';
+import { finishToolSpan, startToolSpan } from '../../../src/observability/spans/tool-span.ts';
+import { startToolsSpan } from '../../../src/observability/spans/tools-span.ts';
+import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import type { LLMCallParams } from '../../../src/providers/interfaces.ts';
+import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
+import { answer, ids, info, toolCall, usage } from '../turn-spans.ts';
+
+const common = {
+  'gen_ai.conversation.id': 'context-1',
+  'session.id': 'context-1',
+  'millrace.task.id': 'task-1',
+  'millrace.agent.id': 'agent-1',
+};
+
+let recorder: SpanRecorder;
+beforeEach(() => {
+  recorder = recordSpans();
+});
+afterEach(() => recorder.dispose());
+
+/** All the attributes of the span beyond the common ones, which have to be there. */
+function ended(span: Span): Readonly<Record<string, unknown>> {
+  span.end();
+  const attributes = { ...recorder.spans().at(-1)?.attributes };
+  for (const [name, value] of Object.entries(common)) {
+    expect(attributes[name]).toBe(value);
+    delete attributes[name];
+  }
+  return attributes;
+}
+
+describe('agent.execute', () => {
+  it('S1-85 carries outcome, counts and usage, and links to the trace it goes on from', () => {
+    const tracing = turnTracing({}, ids);
+    const link = {
+      context: { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331', traceFlags: 1 },
+    };
+    const { span } = startExecuteSpan(tracing, { maxIterations: 7, resumed: true, links: [link] }, ROOT_CONTEXT);
+    finishExecuteSpan(tracing, span, {
+      outcome: 'completed',
+      stopReason: 'stop',
+      iterations: 2,
+      toolCalls: 3,
+      usage: { ...usage, cachedTokens: 4, reasoningTokens: 1, cost: 0.25, estimated: true },
+      output: 'private',
+    });
+    expect(ended(span)).toEqual({
+      'openinference.span.kind': 'CHAIN',
+      'millrace.max_iterations': 7,
+      'millrace.resumed': true,
+      'millrace.outcome': 'completed',
+      'millrace.stop_reason': 'stop',
+      'millrace.iterations': 2,
+      'millrace.tool_calls': 3,
+      'millrace.usage.input_tokens': 12,
+      'millrace.usage.output_tokens': 3,
+      'millrace.usage.total_tokens': 15,
+      'millrace.usage.cached_tokens': 4,
+      'millrace.usage.reasoning_tokens': 1,
+      'millrace.usage.cost_usd': 0.25,
+      'millrace.usage.estimated': true,
+    });
+    expect(recorder.spans()[0]?.links.map(({ context }) => context)).toEqual([link.context]);
+  });
+
+  it('S1-85 has the output only where content is captured, redacted', () => {
+    const tracing = turnTracing({ captureContent: true, redact: (text) => text.replace('4711', '****') }, ids);
+    const { span } = startExecuteSpan(tracing, { maxIterations: 1, resumed: false }, ROOT_CONTEXT);
+    const counts = { outcome: 'completed', stopReason: 'stop', iterations: 1, toolCalls: 0 };
+    finishExecuteSpan(tracing, span, { ...counts, usage, output: 'the code is 4711' });
+    expect(ended(span)).toMatchObject({ 'output.value': 'the code is ****' });
+  });
+});
+
+it('iteration[n] and tools.execute carry nothing that a backend takes for a call', () => {
+  const tracing = turnTracing({}, ids);
+  expect(ended(startLoopIterationSpan(tracing, 3, ROOT_CONTEXT).span)).toEqual({
+    'openinference.span.kind': 'CHAIN',
+    'millrace.iteration': 3,
+  });
+  expect(ended(startToolsSpan(tracing, ROOT_CONTEXT).span)).toEqual({ 'openinference.span.kind': 'CHAIN' });
+  expect(recorder.spans().map((span) => span.name)).toEqual(['iteration[3]', 'tools.execute']);
+});
+
+describe('llm.call', () => {
+  const params: LLMCallParams = { messages: [{ role: 'user', content: 'private' }], temperature: 0.5, maxTokens: 100 };
+
+  it('S1-44 carries the request, the response and its usage', () => {
+    const tracing = turnTracing({}, ids);
+    const { span } = startLlmSpan(tracing, { iteration: 2, params, info }, ROOT_CONTEXT);
+    const response = { ...answer, id: 'response-1', model: 'gpt-test-0613' };
+    const detailed = { ...usage, cachedTokens: 4, reasoningTokens: 2, cost: 0.5, estimated: true };
+    finishLlmSpan(tracing, span, { response: { ...response, usage: detailed }, timeToFirstChunkSeconds: 0.125 });
+    expect(ended(span)).toEqual({
+      'openinference.span.kind': 'LLM',
+      'gen_ai.operation.name': 'chat',
+      'millrace.iteration': 2,
+      'gen_ai.provider.name': 'openai',
+      'gen_ai.request.model': 'gpt-test',
+      'gen_ai.request.temperature': 0.5,
+      'gen_ai.request.max_tokens': 100,
+      'server.address': '127.0.0.1',
+      'server.port': 4000,
+      'gen_ai.response.id': 'response-1',
+      'gen_ai.response.model': 'gpt-test-0613',
+      'gen_ai.response.finish_reasons': ['stop'],
+      'gen_ai.response.time_to_first_chunk': 0.125,
+      'gen_ai.usage.input_tokens': 12,
+      'gen_ai.usage.output_tokens': 3,
+      'gen_ai.usage.cache_read.input_tokens': 4,
+      'gen_ai.usage.reasoning.output_tokens': 2,
+      'millrace.usage.cost_usd': 0.5,
+      'millrace.usage.estimated': true,
+    });
+    expect(recorder.spans()[0]?.kind).toBe(SpanKind.CLIENT);
+  });
+
+  it('says less of a provider that says less', () => {
+    const tracing = turnTracing({ spanNames: 'semconv' }, ids);
+    const { span } = startLlmSpan(tracing, { iteration: 1, params: { messages: [] }, info: undefined }, ROOT_CONTEXT);
+    const message = { role: 'assistant', content: null, toolCalls: [toolCall('weather')] } as const;
+    finishLlmSpan(tracing, span, { response: { message } });
+    expect(ended(span)).toEqual({
+      'openinference.span.kind': 'LLM',
+      'gen_ai.operation.name': 'chat',
+      'millrace.iteration': 1,
+      'gen_ai.response.finish_reasons': ['tool_calls'],
+    });
+    expect(recorder.spans()[0]?.name).toBe('chat');
+  });
+});
+
+describe('tool[name]', () => {
+  const call = { callId: '2:0', call: toolCall('weather', 'call_abc'), arguments: { city: 'Oslo' } };
+  const start = {
+    'openinference.span.kind': 'TOOL',
+    'gen_ai.operation.name': 'execute_tool',
+    'gen_ai.tool.name': 'weather',
+    'gen_ai.tool.call.id': 'call_abc',
+    'gen_ai.tool.type': 'function',
+    'millrace.call.id': '2:0',
+  };
+
+  it('carries the call and neither arguments nor result', () => {
+    const tracing = turnTracing({}, ids);
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);
+    finishToolSpan(tracing, span, { content: 'private', success: true });
+    expect(ended(span)).toEqual(start);
+    expect(recorder.spans()[0]?.status).toEqual({ code: SpanStatusCode.UNSET });
+  });
+
+  it('S1-86 S2-35 carries the failure', () => {
+    const tracing = turnTracing({}, ids);
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);
+    const error = { code: 'TOOL_TIMEOUT', message: 'weather took longer than 50 ms' };
+    finishToolSpan(tracing, span, { content: 'Tool error', success: false, error });
+    expect(ended(span)).toEqual({ ...start, 'error.type': 'TOOL_TIMEOUT' });
+    const failed = recorder.spans()[0];
+    expect(failed?.status).toEqual({ code: SpanStatusCode.ERROR, message: error.message });
+    expect(failed?.events[0]?.attributes).toEqual({
+      'exception.type': 'TOOL_TIMEOUT',
+      'exception.message': error.message,
+    });
+  });
+
+  it('has arguments and result where content is captured', () => {
+    const tracing = turnTracing({ captureContent: true, redact: (text) => text.replace('Oslo', 'X') }, ids);
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);
+    finishToolSpan(tracing, span, { content: [{ type: 'text', text: 'rain in Oslo' }], success: true });
+    expect(ended(span)).toEqual({
+      ...start,
+      'gen_ai.tool.call.arguments': '{"city":"X"}',
+      'gen_ai.tool.call.result': '[{"type":"text","text":"rain in X"}]',
+    });
+  });
+});

@@ -1,0 +1,112 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { Message } from '../../../src/core/messages.ts';
+import { contentJson, contentText, inputContent, outputContent } from '../../../src/observability/spans/content.ts';
+import { type TurnTracing, turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import { ids, toolCall } from '../turn-spans.ts';
+
+const tracing = turnTracing({ captureContent: true }, ids);
+
+function limited(maxContentLength: number): TurnTracing {
+  return { ...tracing, maxContentLength };
+}
+
+function parsed(value: unknown): unknown {
+  return JSON.parse(String(value));
+}
+
+describe('what the model is sent', () => {
+  const weather = toolCall('weather');
+  const messages: readonly Message[] = [
+    { role: 'system', content: 'Be brief.' },
+    {
+      role: 'user',
+      content: [
+        { type: 'text', text: 'Where is this?' },
+        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
+        { type: 'image_url', image_url: { url: 'https://example.org/a.png' } },
+        { type: 'file', file: { filename: 'a.pdf', file_data: 'data:application/pdf;base64,BBBB' } },
+      ],
+    },
+    { role: 'assistant', content: null, toolCalls: [weather] },
+    { role: 'tool', toolCallId: weather.id, content: 'rain' },
+  ];
+
+  it('is written as the conventions have it, pictures and files without their bytes', () => {
+    const tools = [
+      { type: 'function', function: { name: 'weather', description: 'd', parameters: {} }, timeoutMs: 5 },
+    ] as const;
+    const attributes = inputContent(tracing, { messages, tools });
+    expect(parsed(attributes['gen_ai.system_instructions'])).toEqual([{ type: 'text', content: 'Be brief.' }]);
+    expect(parsed(attributes['gen_ai.input.messages'])).toEqual([
+      {
+        role: 'user',
+        parts: [
+          { type: 'text', content: 'Where is this?' },
+          { type: 'blob', modality: 'image', mime_type: 'image/png' },
+          { type: 'uri', modality: 'image', uri: 'https://example.org/a.png' },
+          { type: 'file', modality: 'file', file_id: 'a.pdf' },
+        ],
+      },
+      { role: 'assistant', parts: [{ type: 'tool_call', id: weather.id, name: 'weather', arguments: '{}' }] },
+      { role: 'tool', parts: [{ type: 'tool_call_response', id: weather.id, response: 'rain' }] },
+    ]);
+    expect(parsed(attributes['gen_ai.tool.definitions'])).toEqual([
+      { type: 'function', name: 'weather', description: 'd', parameters: {} },
+    ]);
+    expect(JSON.stringify(attributes)).not.toMatch(/AAAA|BBBB/);
+  });
+
+  it('has no attribute for instructions and tools that are not there', () => {
+    const attributes = inputContent(tracing, { messages: [{ role: 'user', content: 'hello' }] });
+    expect(Object.keys(attributes)).toEqual(['gen_ai.input.messages']);
+  });
+
+  it('keeps the newest messages of a long history, as JSON, and stays within the limit by one message', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ maxLength: 60 }), { minLength: 1, maxLength: 30 }), (texts) => {
+        const history = texts.map((content): Message => ({ role: 'user', content: `>${content}` }));
+        const json = String(inputContent(limited(200), { messages: history })['gen_ai.input.messages']);
+        const kept = JSON.parse(json) as { parts: { content: string }[] }[];
+        const newest = history.slice(history.length - kept.length);
+        expect(kept.map((message) => message.parts[0]?.content)).toEqual(newest.map((message) => message.content));
+        const last = JSON.stringify(kept[0]).length;
+        expect(json.length).toBeLessThanOrEqual(200 + last + kept.length + 1);
+        if (kept.length < history.length) expect(json.length).toBeGreaterThanOrEqual(200);
+      }),
+    );
+  });
+});
+
+describe('what the model answers', () => {
+  it('is written with its calls and its finish reason', () => {
+    const message = { role: 'assistant', content: 'Looking.' } as const;
+    const attributes = outputContent(tracing, { message, toolCalls: [toolCall('weather')] });
+    expect(parsed(attributes['gen_ai.output.messages'])).toEqual([
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'text', content: 'Looking.' },
+          { type: 'tool_call', id: 'call-weather', name: 'weather', arguments: '{}' },
+        ],
+        finish_reason: 'tool_calls',
+      },
+    ]);
+  });
+});
+
+describe('a text', () => {
+  it('is redacted before it is cut, so that no half of a secret is left', () => {
+    const redacting = { ...limited(8), redact: (text: string) => text.replace(/sk-\w+/, '[key]') };
+    expect(contentText(redacting, 'is sk-1234567890 yours?')).toBe('is [key]… [7 more]');
+    expect(contentText(limited(8), '12345678')).toBe('12345678');
+  });
+
+  it('of a value that is no JSON says so', () => {
+    const circle: Record<string, unknown> = {};
+    circle['self'] = circle;
+    expect(contentJson(tracing, circle)).toBe('[not JSON]');
+    expect(contentJson(tracing, undefined)).toBe('undefined');
+    expect(contentJson(tracing, 10n)).toBe('[not JSON]');
+  });
+});

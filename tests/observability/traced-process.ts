@@ -1,0 +1,40 @@
+import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
+import { startTracing } from '../../src/observability/tracing.ts';
+
+/** A process of its own, bundled and run by `exit-flush.test.ts`: writes one span, then ends in the way its argument names. */
+const tracing = startTracing();
+startChildSpan(
+  turnTracing({}, { taskId: 't', contextId: 'c', agentId: 'a' }),
+  'last words',
+  {},
+  ROOT_CONTEXT,
+).span.end();
+
+/** Keeps the process alive until a signal comes. */
+const stayAlive = () => setInterval(() => undefined, 60_000);
+
+switch (process.argv[2]) {
+  case 'returns':
+    break;
+  case 'waits':
+    stayAlive();
+    break;
+  case 'listens': {
+    const alive = stayAlive();
+    process.on('SIGTERM', () => {
+      process.exitCode = 7;
+      clearInterval(alive);
+    });
+    break;
+  }
+  case 'shuts down': {
+    const before = performance.now();
+    const report = await tracing.shutdown();
+    process.stdout.write(JSON.stringify({ ...report, tookMs: performance.now() - before }));
+    break;
+  }
+  default:
+    process.exitCode = 1;
+}
+process.stdout.write('\nready\n');
