@@ -1,0 +1,75 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { createContextKey, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import fc from 'fast-check';
+import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
+import { carrierFromContext, contextFromCarrier } from '../../src/observability/trace-carrier.ts';
+import { startTracing, type Tracing } from '../../src/observability/tracing.ts';
+import { ids } from './turn-spans.ts';
+
+const traceId = '0af7651916cd43dd8448eb211c80319c';
+const traceparent = `00-${traceId}-b7ad6b7169203331-01`;
+
+it('carries nothing where no SDK has registered a propagator', () => {
+  const key = createContextKey('base');
+  const base = ROOT_CONTEXT.setValue(key, 'kept');
+  expect(contextFromCarrier({ traceparent }, base).getValue(key)).toBe('kept');
+  expect(trace.getSpanContext(contextFromCarrier({ traceparent }))).toBeUndefined();
+  expect(carrierFromContext(base)).toEqual({});
+});
+
+describe('with the propagators of startTracing', () => {
+  let tracing: Tracing;
+  beforeEach(() => {
+    tracing = startTracing({ exporter: 'none', flushOnSignals: [] });
+  });
+  afterEach(async () => {
+    await tracing.shutdown();
+  });
+
+  it.each([
+    ["Node's headers", { traceparent, tracestate: 'vendor=1', baggage: 'tenant=one' }],
+    ['headers with several values', { traceparent: [traceparent], tracestate: ['vendor=1'], baggage: ['tenant=one'] }],
+    ['headers as somebody wrote them', { Traceparent: traceparent, TraceState: 'vendor=1', Baggage: 'tenant=one' }],
+    ["fetch's headers", new Headers({ traceparent, tracestate: 'vendor=1', baggage: 'tenant=one' })],
+    [
+      "MCP's _meta beside other things",
+      { traceparent, tracestate: 'vendor=1', baggage: 'tenant=one', progressToken: 7 },
+    ],
+  ])('S1-84 a turn goes on with the trace in %s', (_what, carrier) => {
+    const context = contextFromCarrier(carrier);
+    expect(propagation.getBaggage(context)?.getEntry('tenant')?.value).toBe('one');
+    const { span, traceContext } = startChildSpan(turnTracing({}, ids), 'agent.execute', {}, context);
+    span.end();
+    const { spanId } = span.spanContext();
+    expect(carrierFromContext(traceContext)).toEqual({
+      traceparent: `00-${traceId}-${spanId}-01`,
+      tracestate: 'vendor=1',
+      baggage: 'tenant=one',
+    });
+  });
+
+  it.each([
+    ['no headers', {}],
+    ['a short id', { traceparent: '00-abc-b7ad6b7169203331-01' }],
+    ['an id of zeros', { traceparent: `00-${'0'.repeat(32)}-b7ad6b7169203331-01` }],
+    ['a version that is forbidden', { traceparent: `ff-${traceId}-b7ad6b7169203331-01` }],
+    ['what is no text', { traceparent: 42, tracestate: null, baggage: {} }],
+    ['no value in a list', { traceparent: [] }],
+  ])('malformed headers give a new root: %s', (_what, carrier) => {
+    expect(contextFromCarrier(carrier)).toBe(ROOT_CONTEXT);
+    const { span } = startChildSpan(turnTracing({}, ids), 'agent.execute', {}, contextFromCarrier(carrier));
+    span.end();
+    expect(span.spanContext().traceId).not.toBe(traceId);
+    expect(trace.isSpanContextValid(span.spanContext())).toBe(true);
+  });
+
+  it('never throws, whatever the headers hold', () => {
+    const value = fc.oneof(fc.string(), fc.array(fc.string()), fc.anything());
+    fc.assert(
+      fc.property(fc.record({ traceparent: value, tracestate: value, baggage: value }), (carrier) => {
+        const found = trace.getSpanContext(contextFromCarrier(carrier));
+        if (found !== undefined) expect(trace.isSpanContextValid(found)).toBe(true);
+      }),
+    );
+  });
+});
