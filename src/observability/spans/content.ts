@@ -19,10 +19,10 @@ export function contentJson(tracing: TurnTracing, value: unknown): string {
   return contentText(tracing, jsonOf(value));
 }
 
-/** What the model is sent. Of a history longer than the limit the newest messages are kept. */
+/** What the model is sent. */
 export function inputContent(tracing: TurnTracing, params: LLMCallParams): Attributes {
   const instructions = params.messages.filter(isInstruction);
-  const attributes: Attributes = { [attribute.inputMessages]: newestMessages(tracing, params.messages) };
+  const attributes: Attributes = { [attribute.inputMessages]: messagesJson(tracing, params.messages) };
   if (instructions.length > 0) {
     const parts = instructions.flatMap((message) => contentParts(tracing, message.content));
     attributes[attribute.systemInstructions] = JSON.stringify(parts);
@@ -49,7 +49,8 @@ export function finishReasonOf(response: LLMResponse): FinishReason {
   return response.finishReason ?? (calls.length > 0 ? 'tool_calls' : 'stop');
 }
 
-function newestMessages(tracing: TurnTracing, messages: readonly Message[]): string {
+/** Messages other than instructions; of more than the limit allows the newest are kept. */
+export function messagesJson(tracing: TurnTracing, messages: readonly Message[]): string {
   const kept: string[] = [];
   let length = 0;
   for (let index = messages.length - 1; index >= 0 && length < tracing.maxContentLength; index--) {

@@ -6,6 +6,7 @@ import { finishLlmSpan, startLlmSpan } from '../../../src/observability/spans/ll
 import { finishToolSpan, startToolSpan } from '../../../src/observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../../src/observability/spans/tools-span.ts';
 import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import { finishTurnSpan, startTurnSpan } from '../../../src/observability/spans/turn-span.ts';
 import type { LLMCallParams } from '../../../src/providers/interfaces.ts';
 import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
 import { answer, ids, info, toolCall, usage } from '../turn-spans.ts';
@@ -33,6 +34,42 @@ function ended(span: Span): Readonly<Record<string, unknown>> {
   }
   return attributes;
 }
+
+describe('agent.turn', () => {
+  const input = { agentName: 'Weather', messages: [{ role: 'user', content: 'Rain?' }] } as const;
+  const result = { outcome: 'completed', iterations: 2, toolCalls: 1, usage, messages: [answer.message] };
+  const attributes = {
+    'openinference.span.kind': 'AGENT',
+    'gen_ai.operation.name': 'invoke_agent',
+    'gen_ai.agent.name': 'Weather',
+    'millrace.outcome': 'completed',
+    'millrace.iterations': 2,
+    'millrace.tool_calls': 1,
+    'millrace.usage.input_tokens': 12,
+    'millrace.usage.output_tokens': 3,
+    'millrace.usage.total_tokens': 15,
+  };
+
+  it('carries the agent, outcome, counts and usage', () => {
+    const tracing = turnTracing({ captureContent: false }, ids);
+    const { span } = startTurnSpan(tracing, input, ROOT_CONTEXT);
+    finishTurnSpan(tracing, span, result);
+    expect(ended(span)).toEqual(attributes);
+    expect(recorder.spans()[0]?.name).toBe('agent.turn');
+  });
+
+  it("has the turn's messages where content is captured", () => {
+    const tracing = turnTracing({ captureContent: true, spanNames: 'semconv' }, ids);
+    const { span } = startTurnSpan(tracing, input, ROOT_CONTEXT);
+    finishTurnSpan(tracing, span, result);
+    expect(ended(span)).toEqual({
+      ...attributes,
+      'gen_ai.input.messages': '[{"role":"user","parts":[{"type":"text","content":"Rain?"}]}]',
+      'gen_ai.output.messages': '[{"role":"assistant","parts":[{"type":"text","content":"It rains."}]}]',
+    });
+    expect(recorder.spans()[0]?.name).toBe('invoke_agent Weather');
+  });
+});
 
 describe('agent.execute', () => {
   it('S1-85 carries outcome, counts and usage, and links to the trace it goes on from', () => {

@@ -1,0 +1,51 @@
+import type { Attributes, Context, Span } from '@opentelemetry/api';
+import type { Message } from '../../core/messages.ts';
+import type { Usage } from '../../providers/interfaces.ts';
+import { attribute } from '../attributes.ts';
+import { messagesJson } from './content.ts';
+import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { usageTotals } from './usage-totals.ts';
+
+export interface TurnSpanInput {
+  readonly agentName: string;
+  /** What this turn was asked, without the conversation before it; exported only with content capture. */
+  readonly messages: readonly Message[];
+}
+
+export interface TurnSpanResult {
+  /** The turn's state at its end: `completed`, `failed`, `canceled`, `input-required`, … */
+  readonly outcome: string;
+  readonly iterations: number;
+  readonly toolCalls: number;
+  /** The sum over the turn's model calls. */
+  readonly usage: Usage;
+  /** What this turn added to the conversation; exported only with content capture. */
+  readonly messages: readonly Message[];
+}
+
+/** Starts `agent.turn`: one turn of a conversation, as the caller of an agent sees it. */
+export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent: Context): TracedSpan {
+  const attributes: Attributes = {
+    [attribute.spanKind]: 'AGENT',
+    [attribute.operationName]: 'invoke_agent',
+    [attribute.agentName]: input.agentName,
+  };
+  const name = tracing.spanNames === 'semconv' ? `invoke_agent ${input.agentName}` : 'agent.turn';
+  const traced = startChildSpan(tracing, name, { attributes }, parent);
+  if (tracing.captureContent && traced.span.isRecording()) {
+    traced.span.setAttribute(attribute.inputMessages, messagesJson(tracing, input.messages));
+  }
+  return traced;
+}
+
+/** Writes how the turn went. Status and end of the span are the caller's. */
+export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpanResult): void {
+  if (!span.isRecording()) return;
+  span.setAttributes({
+    [attribute.outcome]: result.outcome,
+    [attribute.iterations]: result.iterations,
+    [attribute.toolCalls]: result.toolCalls,
+    ...usageTotals(result.usage),
+  });
+  if (tracing.captureContent) span.setAttribute(attribute.outputMessages, messagesJson(tracing, result.messages));
+}
