@@ -59,8 +59,6 @@ function changedBy(state: LoopState, record: Exclude<JournalRecord, Stamped<Turn
       return next(state, record, {
         outcome: { state: record.state, reason: record.reason, error: undefined, questions: record.questions },
       });
-    case 'turn.answered':
-      return next(state, record, { outcome: undefined, ...followed(state, record.command) });
     case 'turn.done':
       return next(state, record, { ...ended('completed', record.reason), finalMessage: record.text });
     case 'turn.failed':
@@ -142,7 +140,12 @@ function toolResult(state: LoopState, record: Stamped<ToolResultRecord>): Partia
 function extended(state: LoopState, record: Stamped<ExtensionRecord>): Partial<LoopFields> {
   let history = state.history;
   for (const message of record.effects?.messages ?? []) history = history.append(message);
-  return { history, phase: state.phase === 'answered' ? 'closed' : state.phase, resumes: 0, ...followed(state, record.command) };
+  return {
+    history,
+    phase: state.phase === 'answered' ? 'closed' : state.phase,
+    resumes: 0,
+    ...followed(state, record.command),
+  };
 }
 
 function ended(

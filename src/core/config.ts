@@ -54,6 +54,8 @@ export interface AgentLoopConfig {
   readonly enableTracing?: boolean;
   /** Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
   readonly captureContent?: boolean;
+  /** Applied to each text that `captureContent` lets into a span. Default: the text as it is. */
+  readonly redact?: (text: string) => string;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
   readonly spanNames?: 'millrace' | 'semconv';
   /** Silent by default. */

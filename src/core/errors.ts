@@ -18,6 +18,7 @@ export const errorCodes = [
   'TOOL_FAILED',
   'TOOL_TIMEOUT',
   'TOOL_ABANDONED',
+  'OUTCOME_UNKNOWN',
   // The model and the way to it.
   'PROVIDER_UNREACHABLE',
   'PROVIDER_AUTH',

@@ -56,7 +56,6 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
       return to.end(before, 'failed', failure(record), record.message);
     case 'turn.canceled':
       return to.end(before, 'canceled', { reason: record.reason });
-    case 'turn.answered':
     case 'turn.started':
       return [];
     default:
@@ -91,8 +90,8 @@ class Projection {
 
   started(record: TurnStarted): readonly AgentEvent[] {
     this.#events.push({
-      ...this.#base(),
       kind: 'task',
+      ...this.#base(),
       id: record.taskId,
       agentId: record.agentId,
       status: { state: 'submitted', timestamp: this.#timestamp },
@@ -104,20 +103,20 @@ class Projection {
   }
 
   resumed(): readonly AgentEvent[] {
-    this.#events.push({ ...this.#base(), kind: 'internal:resumed' });
+    this.#events.push({ kind: 'internal:resumed', ...this.#base() });
     this.#status('working', false, {});
     return this.#events;
   }
 
   llmStarted({ iteration, attempt, summary }: LlmStart): readonly AgentEvent[] {
     if (attempt === 1) {
-      const event = { ...this.#base(), kind: 'internal:iteration-start' as const, iteration };
+      const event = { kind: 'internal:iteration-start' as const, ...this.#base(), iteration };
       this.#events.push(summary ? { ...event, summary } : event);
     } else {
       const discarded = attempt - 1;
-      this.#events.push({ ...this.#base(), kind: 'internal:llm-attempt-discarded', iteration, attempt: discarded });
+      this.#events.push({ kind: 'internal:llm-attempt-discarded', ...this.#base(), iteration, attempt: discarded });
     }
-    this.#events.push({ ...this.#base(), kind: 'internal:llm-call', iteration, attempt });
+    this.#events.push({ kind: 'internal:llm-call', ...this.#base(), iteration, attempt });
     return this.#events;
   }
 
@@ -125,8 +124,8 @@ class Projection {
     const text = textOf(record.message.content);
     this.#lastChunk(record.iteration, text);
     this.#events.push({
-      ...this.#base(),
       kind: 'internal:llm-response',
+      ...this.#base(),
       iteration: record.iteration,
       text,
       finishReason: record.finishReason,
@@ -143,8 +142,8 @@ class Projection {
     const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
     if (!pending) return [];
     this.#events.push({
-      ...this.#base(),
       kind: 'internal:tool-start',
+      ...this.#base(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -158,8 +157,8 @@ class Projection {
     const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
     if (!pending) return [];
     this.#events.push({
-      ...this.#base(),
       kind: 'internal:tool-complete',
+      ...this.#base(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -175,12 +174,12 @@ class Projection {
 
   iterationOver(iteration: number): readonly AgentEvent[] {
     this.#checkpoint('before-iteration', iteration);
-    this.#events.push({ ...this.#base(), kind: 'internal:iteration-complete', iteration });
+    this.#events.push({ kind: 'internal:iteration-complete', ...this.#base(), iteration });
     return this.#events;
   }
 
   suspended(record: TurnSuspended): readonly AgentEvent[] {
-    this.#events.push({ ...this.#base(), kind: 'internal:paused', reason: record.reason });
+    this.#events.push({ kind: 'internal:paused', ...this.#base(), reason: record.reason });
     this.#status(record.state, this.#options.last, { reason: record.reason, questions: record.questions });
     return this.#events;
   }
@@ -193,7 +192,7 @@ class Projection {
   ): readonly AgentEvent[] {
     this.#checkpoint('end', before.iteration);
     if (before.phase === 'answered') {
-      this.#events.push({ ...this.#base(), kind: 'internal:iteration-complete', iteration: before.iteration });
+      this.#events.push({ kind: 'internal:iteration-complete', ...this.#base(), iteration: before.iteration });
     }
     this.#status(state, true, why, text);
     return this.#events;
@@ -213,8 +212,8 @@ class Projection {
     if (text === '' && shown === '') return;
     const append = shown === text;
     this.#events.push({
-      ...this.#base(),
       kind: 'artifact-update',
+      ...this.#base(),
       artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: append ? '' : text }] },
       append,
       lastChunk: true,
@@ -223,7 +222,7 @@ class Projection {
 
   #checkpoint(phase: CheckpointEvent['phase'], iteration: number): void {
     if (!this.#options.checkpoints) return;
-    this.#events.push({ ...this.#base(), kind: 'internal:checkpoint', iteration, phase });
+    this.#events.push({ kind: 'internal:checkpoint', ...this.#base(), iteration, phase });
   }
 
   #status(
@@ -234,7 +233,7 @@ class Projection {
   ): void {
     const base = this.#base();
     const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
-    this.#events.push({ ...base, kind: 'status-update', status, final, ...why });
+    this.#events.push({ kind: 'status-update', ...base, status, final, ...why });
   }
 
   #message(text: string): A2AMessage {

@@ -6,37 +6,41 @@ import type { Message } from './messages.ts';
  * older one copies its prefix first.
  */
 export class History implements Iterable<Message> {
-  static readonly empty = new History([], 0);
-
   readonly length: number;
+  /** Whether a system or developer message is among them. */
+  readonly hasInstructions: boolean;
   readonly #log: Message[];
 
-  private constructor(log: Message[], length: number) {
+  private constructor(log: Message[], hasInstructions: boolean) {
     this.#log = log;
-    this.length = length;
+    this.length = log.length;
+    this.hasInstructions = hasInstructions;
   }
 
   static of(messages: readonly Message[]): History {
-    return new History([...messages], messages.length);
+    return new History([...messages], messages.some(isInstruction));
   }
 
   append(message: Message): History {
-    const log = this.#log.length === this.length && this.length > 0 ? this.#log : this.#log.slice(0, this.length);
+    const log = this.#log.length === this.length ? this.#log : this.#log.slice(0, this.length);
     log.push(message);
-    return new History(log, this.length + 1);
+    return new History(log, this.hasInstructions || isInstruction(message));
   }
 
   at(index: number): Message | undefined {
     return index < this.length ? this.#log[index] : undefined;
   }
 
-  /** A new array of this version's messages, after `first` where one is given. */
-  toArray(first?: Message): Message[] {
-    const own = this.#log.length === this.length ? this.#log : this.#log.slice(0, this.length);
-    return first === undefined ? own.slice() : [first, ...own];
+  /** A new array of this version's messages. */
+  toArray(): Message[] {
+    return this.#log.slice(0, this.length);
   }
 
-  *[Symbol.iterator](): Iterator<Message> {
-    for (let index = 0; index < this.length; index++) yield this.#log[index] as Message;
+  [Symbol.iterator](): Iterator<Message> {
+    return this.toArray()[Symbol.iterator]();
   }
+}
+
+export function isInstruction(message: Message): boolean {
+  return message.role === 'system' || message.role === 'developer';
 }

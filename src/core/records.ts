@@ -104,13 +104,6 @@ export interface TurnSuspended {
   readonly questions: readonly Question[];
 }
 
-export interface TurnAnswered {
-  readonly type: 'turn.answered';
-  /** By call id. */
-  readonly answers: Readonly<Record<string, unknown>>;
-  readonly command?: string;
-}
-
 export interface TurnDone {
   readonly type: 'turn.done';
   readonly text: string;
@@ -157,7 +150,6 @@ export type TurnRecord =
   | ToolIntent
   | ToolResultRecord
   | TurnSuspended
-  | TurnAnswered
   | TerminalRecord
   | ExtensionRecord;
 
@@ -182,7 +174,6 @@ const knownTypes: ReadonlySet<string> = new Set<TurnRecord['type']>([
   'tool.intent',
   'tool.result',
   'turn.suspended',
-  'turn.answered',
   'turn.done',
   'turn.failed',
   'turn.canceled',

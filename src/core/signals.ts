@@ -16,6 +16,10 @@ export interface Commit {
   readonly after: LoopState;
   /** True where the engine waits for this append before it goes on. */
   readonly barrier: boolean;
+  /** True where the records were read from the journal, not written by this run. */
+  readonly replayed?: true;
+  /** What was thrown where these records say that the turn failed. Known to this process only. */
+  readonly cause?: unknown;
   /** Called once, when the records are durable and have been shown. */
   readonly durable?: () => void;
 }
@@ -62,4 +66,11 @@ export function commitOf(
   }
   const { barrier = false, durable } = options;
   return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };
+}
+
+/** The same append with more records behind. */
+export function extendCommit(stamper: Stamper, commit: Commit, records: readonly TurnRecord[]): Commit {
+  if (records.length === 0) return commit;
+  const more = commitOf(stamper, commit.after, records);
+  return { ...commit, steps: [...commit.steps, ...more.steps], after: more.after };
 }

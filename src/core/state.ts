@@ -2,7 +2,7 @@ import type { Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { TaskState } from './events.ts';
-import { History } from './history.ts';
+import type { History } from './history.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
 import type { LlmDone, Question, Stamped, ToolIntent, ToolResultRecord, TraceLink, TurnSettings } from './records.ts';
 

@@ -1,9 +1,11 @@
-import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
+import { type MonoTypeOperatorFunction, type OperatorFunction, type Subscriber, tap } from 'rxjs';
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
+import type { RunDeps } from '../turn-deps.ts';
+import { operate } from './operate.ts';
 
 export interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
@@ -24,18 +26,29 @@ export interface JournalDeps {
  * unacknowledged commit.
  */
 export function journal(deps: JournalDeps): OperatorFunction<Signal, Signal> {
-  return (source) =>
-    new Observable((subscriber) => {
-      const line = new JournalLine(deps, subscriber);
-      subscriber.add(() => line.stop());
-      subscriber.add(
-        source.subscribe({
-          next: (signal) => line.take(signal),
-          error: (error) => subscriber.error(error),
-          complete: () => line.finish(),
-        }),
-      );
-    });
+  return operate((to) => {
+    const line = new JournalLine(deps, to);
+    to.add(() => line.stop());
+    return { next: (signal) => line.take(signal), complete: () => line.finish() };
+  });
+}
+
+/** Shows the deltas that pass to the store's followers, for readers of other processes. */
+export function publishDeltas(deps: RunDeps, store: TaskStateStore): MonoTypeOperatorFunction<Signal> {
+  const { taskId } = deps.turn;
+  const { epoch } = deps;
+  let iteration = 0;
+  let attempt = 0;
+  return tap((signal) => {
+    if (signal.type === 'commit') {
+      iteration = signal.after.iteration;
+      attempt = signal.after.attempt;
+    } else if (signal.type === 'tool-progress') {
+      store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
+    } else {
+      store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
+    }
+  });
 }
 
 interface Held {
@@ -172,7 +185,9 @@ class JournalLine {
   /** Gives up when the oldest commit is not durable in time. */
   #armDeadline(): void {
     const { clock, storeDeadlineMs } = this.#deps;
-    this.#cancelDeadline = clock.schedule(storeDeadlineMs, () => this.#out.error(this.#failure ?? silent(storeDeadlineMs)));
+    this.#cancelDeadline = clock.schedule(storeDeadlineMs, () =>
+      this.#out.error(this.#failure ?? silent(storeDeadlineMs)),
+    );
   }
 }
 

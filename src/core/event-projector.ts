@@ -1,0 +1,139 @@
+import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
+import { artifactId, eventsOf, isoTime } from './events-of.ts';
+import type { Signal, Step, StreamChunk, ToolProgress } from './signals.ts';
+
+export interface EventProjectorOptions {
+  /** Whether the turn has a store. */
+  readonly checkpoints: boolean;
+  readonly now: () => number;
+}
+
+const none: readonly AgentEvent[] = [];
+
+/** Turns the signals of one turn into events, in order. Holds the text of the open model call and nothing else that grows. */
+export class EventProjector {
+  readonly #options: EventProjectorOptions;
+  readonly #wholes = new WeakMap<AgentEvent, AgentEvent>();
+  #taskId = '';
+  #contextId = '';
+  #iteration = 0;
+  #attempt = 0;
+  #artifactId = '';
+  /** The text that readers have of the open model call. */
+  #shown = '';
+
+  constructor(options: EventProjectorOptions) {
+    this.#options = options;
+  }
+
+  /** The events of a signal. */
+  project(signal: Signal): readonly AgentEvent[] {
+    if (signal.type !== 'commit') {
+      const event = this.projectDelta(signal);
+      return event === undefined ? none : [event];
+    }
+    const { steps, replayed = false } = signal;
+    if (steps.length === 1) return this.#step(steps[0] as Step, true);
+    return steps.flatMap((step, index) => this.#step(step, !replayed || index === steps.length - 1));
+  }
+
+  /** The event of a signal that is not a record, if it has one. */
+  projectDelta(delta: StreamChunk | ToolProgress): AgentEvent | undefined {
+    switch (delta.type) {
+      case 'text':
+        return delta.text === '' ? undefined : this.#text(delta.text);
+      case 'reasoning':
+        return { kind: 'internal:reasoning-delta', ...this.#base(), text: delta.text };
+      case 'tool-call':
+        return this.#toolCall(delta);
+      case 'tool-progress': {
+        const { callId, toolName, update } = delta;
+        return { kind: 'internal:tool-progress', ...this.#base(), callId, toolName, update };
+      }
+      case 'attempt':
+        return delta.state === 'void' ? this.#discard(delta.reason) : undefined;
+    }
+  }
+
+  /** What a reader who comes now has to be told of the open model call. */
+  openText(): AgentEvent | undefined {
+    return this.#shown === '' ? undefined : this.#textEvent(this.#shown, false);
+  }
+
+  /** An event of a record as a reader who comes later shall see it: a text that came in pieces is one piece then. */
+  later(event: AgentEvent): AgentEvent {
+    return event.kind === 'artifact-update' ? (this.#wholes.get(event) ?? event) : event;
+  }
+
+  #step({ before, record }: Step, last: boolean): readonly AgentEvent[] {
+    if (record.type === 'turn.started') {
+      this.#taskId = record.taskId;
+      this.#contextId = record.contextId;
+    } else if (record.type === 'llm.start') {
+      this.#iteration = record.iteration;
+      this.#attempt = record.attempt;
+      this.#artifactId = artifactId(record.iteration);
+      this.#shown = '';
+    }
+    const shown = this.#shown;
+    const events = eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
+    if (record.type === 'llm.done') this.#closeText(events, shown);
+    return events;
+  }
+
+  #closeText(events: readonly AgentEvent[], shown: string): void {
+    this.#shown = '';
+    const [event] = events;
+    if (event?.kind !== 'artifact-update' || !event.append) return;
+    this.#wholes.set(event, { ...event, artifact: this.#artifact(shown), append: false });
+  }
+
+  #text(text: string): AgentEvent {
+    const append = this.#shown !== '';
+    this.#shown += text;
+    return this.#textEvent(text, append);
+  }
+
+  #textEvent(text: string, append: boolean): AgentEvent {
+    return {
+      kind: 'artifact-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: isoTime(this.#options.now()),
+      artifact: this.#artifact(text),
+      append,
+      lastChunk: false,
+    };
+  }
+
+  #artifact(text: string): ArtifactUpdateEvent['artifact'] {
+    return { artifactId: this.#artifactId, parts: [{ kind: 'text', text }] };
+  }
+
+  #toolCall(delta: Extract<StreamChunk, { type: 'tool-call' }>): AgentEvent {
+    const event = {
+      kind: 'internal:tool-call-delta' as const,
+      ...this.#base(),
+      index: delta.index,
+      arguments: delta.arguments ?? '',
+    };
+    return delta.name ? { ...event, toolName: delta.name } : event;
+  }
+
+  /** The text so far is void: the next piece replaces it. */
+  #discard(reason: string | undefined): AgentEvent {
+    const discarded = { kind: 'internal:llm-attempt-discarded' as const, ...this.#base(), attempt: this.#attempt };
+    this.#attempt++;
+    this.#shown = '';
+    return reason === undefined ? discarded : { ...discarded, reason };
+  }
+
+  #base(): { taskId: string; contextId: string; timestamp: string; iteration: number } {
+    return {
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: isoTime(this.#options.now()),
+      iteration: this.#iteration,
+    };
+  }
+}

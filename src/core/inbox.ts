@@ -1,0 +1,37 @@
+import type { Message } from './messages.ts';
+
+/** A message that enters the history before the next model call. */
+export interface Steering {
+  readonly message: Message;
+  /** The id of the command that brought it, where one did. */
+  readonly command: string | undefined;
+}
+
+/** What a running turn was asked to do and has not done yet. The loop empties it between its steps. */
+export class Inbox {
+  #pause: string | undefined;
+  #steering: Steering[] = [];
+
+  /** The reason for which the turn shall suspend as soon as nothing runs. */
+  get pause(): string | undefined {
+    return this.#pause;
+  }
+
+  get hasSteering(): boolean {
+    return this.#steering.length > 0;
+  }
+
+  requestPause(reason: string): void {
+    this.#pause ??= reason;
+  }
+
+  steer(message: Message, command?: string): void {
+    this.#steering.push({ message, command });
+  }
+
+  takeSteering(): readonly Steering[] {
+    const taken = this.#steering;
+    this.#steering = [];
+    return taken;
+  }
+}

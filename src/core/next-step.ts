@@ -1,0 +1,64 @@
+import { messageOf } from './errors.ts';
+import { textOf } from './messages.ts';
+import type { LlmStart, TurnRecord } from './records.ts';
+import { endWithResponse, failed, limitReason } from './response.ts';
+import type { LoopState } from './state.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** What a turn does next: it is over, it writes records and looks again, it calls the model, or it runs an open batch. */
+export type NextStep =
+  | { readonly do: 'end' }
+  | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
+  | { readonly do: 'call'; readonly start: LlmStart }
+  | { readonly do: 'tools' };
+
+/** Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. */
+export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
+  if (state.outcome) return { do: 'end' };
+  if (deps.scope.aborted) return write({ type: 'turn.canceled', reason: messageOf(deps.scope.reason) });
+  if (deps.inbox.pause !== undefined) return write(suspension(deps.inbox.pause));
+  if (state.phase === 'tools') return { do: 'tools' };
+  if (deps.inbox.hasSteering && !state.summary) return { do: 'write', records: steeringRecords(deps) };
+  if (state.phase === 'answered' && state.lastResponse) return write(endWithResponse(deps, state, state.lastResponse));
+  if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
+  if (state.iteration >= deps.maxIterations) return atLimit(deps, state);
+  return call(deps, state, state.iteration + 1, 1);
+}
+
+function write(record: TurnRecord): NextStep {
+  return { do: 'write', records: [record] };
+}
+
+function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: number): NextStep {
+  const { functions } = deps.tools;
+  const start: LlmStart = { type: 'llm.start', iteration, attempt };
+  if (state.phase === 'llm' && state.summary) return { do: 'call', start: { ...start, summary: true } };
+  return { do: 'call', start: functions === state.availableTools ? start : { ...start, tools: functions } };
+}
+
+function suspension(reason: string): TurnRecord {
+  return { type: 'turn.suspended', state: 'input-required', reason, questions: [] };
+}
+
+function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
+  return deps.inbox.takeSteering().map(({ message, command }) => ({
+    type: 'x.steer',
+    effects: { messages: [message] },
+    ...(command === undefined ? {} : { command }),
+  }));
+}
+
+function atLimit(deps: TurnDeps, state: LoopState): NextStep {
+  const reason = limitReason(deps);
+  switch (deps.config.onLimit) {
+    case 'summarize':
+      return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
+    case 'stop':
+      return write({ type: 'turn.done', text: textOf(state.lastResponse?.message.content), reason });
+    case 'fail': {
+      const limit = `${deps.maxIterations} iteration${deps.maxIterations === 1 ? '' : 's'}`;
+      const message = `The model still asked for tools after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
+      return write(failed('MAX_ITERATIONS', message, reason));
+    }
+  }
+}

@@ -1,0 +1,104 @@
+import { catchError, map, type Observable, of, switchMap } from 'rxjs';
+import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError } from './errors.ts';
+import { replayOf } from './observe-turn.ts';
+import { type Deadline, whenReady } from './operators/when-ready.ts';
+import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
+import type { Commit } from './signals.ts';
+
+/** A turn that may go on here, or that is somebody else's or over. */
+export type Opening =
+  | { readonly own: true; readonly past: Commit; readonly lease: Lease | undefined; readonly resumed: boolean }
+  | { readonly own: false };
+
+export interface OpenOptions {
+  readonly store: TaskStateStore;
+  /** Names this run as the lease's owner. */
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly deadline: Deadline;
+  /** The context that the caller expects the task in, where it says one. */
+  readonly contextId: string | undefined;
+}
+
+/**
+ * Opens the journal of a new turn. A task that exists is attached to where its messages, agent and context are the same: taken over
+ * where nobody holds it, watched otherwise; else the error is `CONFLICT`.
+ */
+export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
+  const { store, deadline } = options;
+  return whenReady(() => store.create(started.taskId, started), deadline).pipe(
+    switchMap((answer) => {
+      if (answer.created) return takeOver(options, [answer.started], false);
+      checkSameTurn(started, answer.started);
+      return openOldTurn(options, started.taskId).pipe(
+        catchError((error: unknown) => {
+          if (isBusy(error)) return of({ own: false } as const);
+          throw error;
+        }),
+      );
+    }),
+  );
+}
+
+/**
+ * Opens the journal of a turn that was started before, to go on with it. Errors: `NOT_FOUND`; `BUSY` while somebody holds it;
+ * `CONFLICT` where it belongs to another context than the caller says; `SCHEMA`, `POISON`.
+ */
+export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
+  const { store, deadline, contextId } = options;
+  return whenReady(() => store.read(taskId), deadline).pipe(
+    switchMap((records) => {
+      const past = replayOf(records);
+      if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
+      return past.after.isComplete ? of({ own: false } as const) : takeOver(options, records, true);
+    }),
+  );
+}
+
+function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed: boolean): Observable<Opening> {
+  const { store, deadline, owner, leaseMs } = options;
+  const { taskId } = known[0] as Stamped<TurnStarted>;
+  return whenReady(() => store.acquire(taskId, owner, leaseMs), deadline).pipe(
+    switchMap((lease) =>
+      missing(options, lease, known.length).pipe(
+        map((records) => ({ own: true as const, past: pastOf([...known, ...records], lease), lease, resumed })),
+      ),
+    ),
+  );
+}
+
+/** The records that were written between the first look and the lease. */
+function missing({ store, deadline }: OpenOptions, lease: Lease, known: number): Observable<readonly JournalRecord[]> {
+  return lease.seq === known ? of([]) : whenReady(() => store.read(lease.taskId, { from: known + 1 }), deadline);
+}
+
+/** Only what the lease vouches for counts: a journal that ends elsewhere has lost its tail. */
+function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
+  const past = replayOf(records.filter((record) => record.seq <= lease.seq));
+  if (past.after.seq === lease.seq) return past;
+  throw new AgentLoopError(
+    'REWOUND',
+    `The journal of task "${lease.taskId}" ends at record ${past.after.seq}, its head says ${lease.seq}: the store lost records.`,
+    { taskId: lease.taskId },
+  );
+}
+
+function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+  const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
+  if (same) return;
+  throw new AgentLoopError(
+    'CONFLICT',
+    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
+    { taskId: asked.taskId },
+  );
+}
+
+function otherContext(taskId: string): AgentLoopError {
+  const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+function isBusy(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'BUSY';
+}

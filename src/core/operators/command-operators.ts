@@ -1,0 +1,40 @@
+import type { MonoTypeOperatorFunction } from 'rxjs';
+import type { Command, TaskStateStore } from '../../stores/interfaces.ts';
+import { AgentLoopError } from '../errors.ts';
+import type { Signal } from '../signals.ts';
+import type { RunDeps } from '../turn-deps.ts';
+import { operate } from './operate.ts';
+
+/**
+ * Listens, while the turn runs, to what others ask of it: cancel aborts its scope, pause and steering go to its inbox. A command
+ * that an earlier owner of the turn followed (`followed`) is passed over. A store that cannot tell of commands is logged and
+ * does not stop the turn.
+ */
+export function followCommands(
+  deps: RunDeps,
+  store: TaskStateStore,
+  followed: readonly string[],
+): MonoTypeOperatorFunction<Signal> {
+  return operate((to) => {
+    const commands = store.commands(deps.turn.taskId).subscribe({
+      next: (command) => !followed.includes(command.id) && obey(deps, command),
+      error: (error: unknown) => {
+        const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+        deps.config.logger.warn('commands cannot be read', { taskId: deps.turn.taskId, code });
+      },
+    });
+    to.add(commands);
+    return { next: (signal) => to.next(signal) };
+  });
+}
+
+function obey(deps: RunDeps, command: Command): void {
+  switch (command.type) {
+    case 'cancel':
+      return deps.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
+    case 'pause':
+      return deps.inbox.requestPause(command.reason ?? 'paused');
+    case 'steer':
+      return deps.inbox.steer(command.message, command.id);
+  }
+}

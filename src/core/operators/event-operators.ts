@@ -1,0 +1,36 @@
+import { defer, filter, type MonoTypeOperatorFunction, mergeMap, type OperatorFunction } from 'rxjs';
+import { AgentLoopError } from '../errors.ts';
+import { EventProjector, type EventProjectorOptions } from '../event-projector.ts';
+import type { AgentEvent } from '../events.ts';
+import type { Signal } from '../signals.ts';
+
+/** The events of a turn's signals, in order. */
+export function projectEvents(options: EventProjectorOptions): OperatorFunction<Signal, AgentEvent> {
+  return (source) =>
+    defer(() => {
+      const projector = new EventProjector(options);
+      return source.pipe(mergeMap((signal) => projector.project(signal)));
+    });
+}
+
+const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
+
+/** Only the events behind a cursor, and deltas. Errors at once with `INVALID_INPUT` for what is no cursor. */
+export function eventsBehind(cursor: string | undefined): MonoTypeOperatorFunction<AgentEvent> {
+  if (cursor === undefined) return (source) => source;
+  const from = placeOf(cursor);
+  return filter((event) => {
+    if (event.cursor === undefined) return true;
+    const { seq, n } = placeOf(event.cursor);
+    return seq > from.seq || (seq === from.seq && n > from.n);
+  });
+}
+
+function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
+  const match = cursorPattern.exec(cursor);
+  if (match) return { seq: Number(match[1]), n: Number(match[3]) };
+  throw new AgentLoopError(
+    'INVALID_INPUT',
+    `"${cursor.slice(0, 60)}" is no cursor; give the cursor of an event, e.g. "12-1.2".`,
+  );
+}

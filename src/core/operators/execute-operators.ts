@@ -1,0 +1,77 @@
+import type { Span } from '@opentelemetry/api';
+import { type MonoTypeOperatorFunction, tap } from 'rxjs';
+import { finishExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { failSpan } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError, messageOf } from '../errors.ts';
+import { failed } from '../response.ts';
+import { commitOf, type Signal } from '../signals.ts';
+import type { LoopState, TurnOutcome } from '../state.ts';
+import type { RunDeps } from '../turn-deps.ts';
+import { operate } from './operate.ts';
+
+/**
+ * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
+ * that is none of ours becomes `INTERNAL`.
+ */
+export function catchTurnError(deps: RunDeps, initial: LoopState): MonoTypeOperatorFunction<Signal> {
+  return operate((to) => {
+    let state = initial;
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      error(thrown) {
+        const error = turnError(thrown);
+        const { taskId, agentId } = deps.turn;
+        deps.config.logger.error('turn failed', { taskId, agentId, code: error.code });
+        const commit = commitOf(deps, state, [failed(error.code, error.message)], { barrier: true });
+        to.next({ ...commit, cause: thrown });
+        to.complete();
+      },
+    };
+  });
+}
+
+function turnError(thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  return new AgentLoopError('INTERNAL', `The turn broke on an unexpected error: ${messageOf(thrown)}`, {
+    cause: thrown,
+  });
+}
+
+/**
+ * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything behind this operator hears
+ * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn.
+ */
+export function tapAfterTurn(deps: RunDeps, span: Span): MonoTypeOperatorFunction<Signal> {
+  let state: LoopState | undefined;
+  const end = () => {
+    if (state?.outcome) finish(deps, span, state, state.outcome);
+    span.end();
+  };
+  return tap<Signal>({
+    next(signal) {
+      if (signal.type === 'commit') state = signal.after;
+    },
+    complete: end,
+    unsubscribe: end,
+    error(error) {
+      failSpan(span, error);
+      span.end();
+    },
+  });
+}
+
+function finish(deps: RunDeps, span: Span, state: LoopState, outcome: TurnOutcome): void {
+  finishExecuteSpan(deps.tracing, span, {
+    outcome: outcome.state,
+    stopReason: outcome.reason,
+    iterations: state.iteration,
+    toolCalls: state.toolCalls,
+    usage: state.usage,
+    ...(state.finalMessage === undefined ? {} : { output: state.finalMessage }),
+  });
+  const { error } = outcome;
+  if (error) failSpan(span, new AgentLoopError(error.code, error.message, { taskId: state.turn.taskId }));
+}

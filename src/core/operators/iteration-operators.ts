@@ -1,0 +1,186 @@
+import type { Context, Span } from '@opentelemetry/api';
+import { catchError, defer, type MonoTypeOperatorFunction, Observable, Subscriber, tap } from 'rxjs';
+import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
+import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
+import { type NextStep, nextStep } from '../next-step.ts';
+import { limitReason, summaryFallback } from '../response.ts';
+import { commitOf, type Signal } from '../signals.ts';
+import type { LoopState } from '../state.ts';
+import type { TurnDeps } from '../turn-deps.ts';
+import { callLlm } from './llm-operators.ts';
+import { executeTools, runToolCalls } from './tool-operators.ts';
+
+/** Starts the span of an iteration below `traceContext`. */
+export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iteration: number) => TracedSpan {
+  return (iteration) => startLoopIterationSpan(deps.tracing, iteration, traceContext);
+}
+
+/** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
+export function catchIterationError(_deps: TurnDeps, span: Span): MonoTypeOperatorFunction<Signal> {
+  return catchError((error: unknown) => {
+    failSpan(span, error);
+    throw error;
+  });
+}
+
+/** Ends the span of an iteration on every way out, before anything behind this operator hears of it. */
+export function completeIteration(deps: TurnDeps, span: Span): MonoTypeOperatorFunction<Signal> {
+  const end = () => {
+    if (deps.scope.aborted) cancelSpan(span);
+    span.end();
+  };
+  return tap<Signal>({
+    complete: end,
+    error: () => span.end(),
+    unsubscribe: end,
+  });
+}
+
+/**
+ * One iteration: the model call that `step` describes and the tools it asks for, or the tools that were left open. Completes when
+ * both are done. Unsubscribing closes the model's connection and aborts the tools.
+ */
+export function runIteration(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, step: Extract<NextStep, { do: 'call' | 'tools' }>) => Observable<Signal> {
+  const startSpan = startIterationSpan(deps, traceContext);
+  return (state, step) =>
+    defer(() => {
+      const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
+      const { span, traceContext: inner } = startSpan(iteration);
+      const work =
+        step.do === 'call'
+          ? callLlm(deps, inner)(state, step.start).pipe(runToolCalls(deps, inner))
+          : executeTools(deps, inner)(state);
+      return work.pipe(catchIterationError(deps, span), completeIteration(deps, span));
+    });
+}
+
+/**
+ * Iterations, one after another, until the turn ends, suspends or is cancelled; completes with the record of that. Flat for any
+ * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
+ * a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
+ */
+export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  return (state) =>
+    new Observable((subscriber) => {
+      const loop = new IterationLoop(deps, { state, out: subscriber, iterate: runIteration(deps, traceContext) });
+      subscriber.add(() => loop.stop());
+      loop.advance();
+    });
+}
+
+interface LoopOptions {
+  readonly state: LoopState;
+  readonly out: Subscriber<Signal>;
+  readonly iterate: ReturnType<typeof runIteration>;
+}
+
+const stepsBetweenYields = 100;
+
+class IterationLoop {
+  readonly #deps: TurnDeps;
+  readonly #out: Subscriber<Signal>;
+  readonly #iterate: LoopOptions['iterate'];
+  readonly #stopListening: () => void;
+  #state: LoopState;
+  #iteration: Subscriber<Signal> | undefined;
+  #advancing = false;
+  #again = false;
+  /** Steps since the event loop was let run. */
+  #steps = 0;
+  #yield: NodeJS.Immediate | undefined;
+
+  constructor(deps: TurnDeps, options: LoopOptions) {
+    this.#deps = deps;
+    this.#out = options.out;
+    this.#iterate = options.iterate;
+    this.#state = options.state;
+    this.#stopListening = deps.scope.onAbort(() => this.#leaveModelCall());
+  }
+
+  /** Takes steps until one of them waits for something. */
+  advance(): void {
+    this.#again = true;
+    if (this.#advancing) return;
+    this.#advancing = true;
+    try {
+      while (this.#again && !this.#out.closed) this.#advanceOnce();
+    } catch (error) {
+      this.#out.error(error);
+    }
+    this.#advancing = false;
+  }
+
+  #advanceOnce(): void {
+    this.#again = false;
+    if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
+    else this.#take(nextStep(this.#deps, this.#state));
+  }
+
+  stop(): void {
+    this.#stopListening();
+    clearImmediate(this.#yield);
+    this.#iteration?.unsubscribe();
+  }
+
+  #yieldOnce(): void {
+    this.#yield = setImmediate(() => {
+      this.#steps = 0;
+      this.advance();
+    });
+  }
+
+  #take(step: NextStep): void {
+    switch (step.do) {
+      case 'end':
+        return this.#out.complete();
+      case 'write':
+        return this.#write(step.records);
+      case 'call':
+      case 'tools':
+        return this.#run(step);
+    }
+  }
+
+  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    const commit = commitOf(this.#deps, this.#state, records, { barrier: true });
+    this.#state = commit.after;
+    this.#out.next(commit);
+    this.advance();
+  }
+
+  #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
+    const iteration = Subscriber.create<Signal>(
+      (signal) => signal && this.#pass(signal),
+      (error: unknown) => this.#failed(error),
+      () => this.#completed(),
+    );
+    this.#iteration = iteration;
+    this.#iterate(this.#state, step).subscribe(iteration);
+  }
+
+  #pass(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.#out.next(signal);
+  }
+
+  #completed(): void {
+    this.#iteration = undefined;
+    this.advance();
+  }
+
+  /** A closing summary that fails is replaced by a fixed sentence; any other failure is the turn's. */
+  #failed(error: unknown): void {
+    this.#iteration = undefined;
+    if (!this.#state.summary || this.#state.phase !== 'llm') return this.#out.error(error);
+    this.#write([{ type: 'turn.done', text: summaryFallback, reason: limitReason(this.#deps) }]);
+  }
+
+  #leaveModelCall(): void {
+    if (this.#state.phase !== 'llm' || !this.#iteration) return;
+    this.#iteration.unsubscribe();
+    this.#completed();
+  }
+}

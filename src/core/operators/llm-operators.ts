@@ -1,0 +1,207 @@
+import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
+import {
+  catchError,
+  type MonoTypeOperatorFunction,
+  Observable,
+  type OperatorFunction,
+  type Subscription,
+  tap,
+} from 'rxjs';
+import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.ts';
+import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
+import type { AbortScope } from '../abort-scope.ts';
+import { AgentLoopError, messageOf } from '../errors.ts';
+import type { LlmStart } from '../records.ts';
+import { endWithResponse, recordOfResponse } from '../response.ts';
+import { type Commit, commitOf, extendCommit, type Signal } from '../signals.ts';
+import type { LoopState } from '../state.ts';
+import { planStarts } from '../tool-plan.ts';
+import type { TurnDeps } from '../turn-deps.ts';
+import { viewOf } from '../view.ts';
+import { operate } from './operate.ts';
+
+/** A model call that is ready to be made. */
+export interface PreparedCall {
+  readonly params: LLMCallParams;
+  readonly span: Span;
+  readonly traceContext: Context;
+  /** Aborted with the turn, and when the call is left before its end. */
+  readonly scope: AbortScope;
+}
+
+/**
+ * One model call: the commit of `llm.start`, the deltas as they come, then one commit of `llm.done` with what follows from it
+ * at once (the end of the turn, or the intents of the first wave of tools), as a barrier. Completes behind that. Errors with
+ * an `AgentLoopError`. Unsubscribing closes the connection to the model.
+ */
+export function callLlm(deps: TurnDeps, traceContext: Context) {
+  const prepare = prepareLLMCall(deps, traceContext);
+  return (state: LoopState, start: LlmStart): Observable<Signal> =>
+    new Observable((subscriber) => {
+      const started = commitOf(deps, state, [start]);
+      subscriber.next(started);
+      if (subscriber.closed) return;
+      const call = prepare(started.after);
+      request(deps.provider, call)
+        .pipe(catchLLMError(deps, call), tapLLMResponse(deps, call), mapLLMResponseToState(deps, started.after))
+        .subscribe(subscriber);
+    });
+}
+
+/**
+ * Makes the call of a state: the view of its history with the system prompt injected, the tools, the model's settings, and the
+ * `llm.call` span below `traceContext`.
+ */
+export function prepareLLMCall(deps: TurnDeps, traceContext: Context): (state: LoopState) => PreparedCall {
+  return (state) => {
+    const scope = deps.scope.child();
+    const params = callParams(deps, state, scope);
+    const traced = startLlmSpan(
+      deps.tracing,
+      { iteration: state.iteration, params, info: deps.provider.info },
+      traceContext,
+    );
+    params.traceContext = traced.traceContext;
+    return { params, scope, span: traced.span, traceContext: traced.traceContext };
+  };
+}
+
+type Draft = { -readonly [Name in keyof LLMCallParams]: LLMCallParams[Name] };
+
+function callParams(deps: TurnDeps, state: LoopState, scope: AbortScope): Draft {
+  const { toolChoice, temperature, maxTokens } = deps.config;
+  const draft: Draft = {
+    messages: viewOf(state.history, { systemPrompt: deps.systemPrompt, summary: state.summary }),
+    metadata: deps.turn.metadata,
+    get signal() {
+      return scope.signal;
+    },
+  };
+  if (offersTools(deps, state)) {
+    draft.tools = deps.tools.offered;
+    if (toolChoice !== undefined) draft.toolChoice = toolChoice;
+  }
+  if (temperature !== undefined) draft.temperature = temperature;
+  if (maxTokens !== undefined) draft.maxTokens = maxTokens;
+  return draft;
+}
+
+function offersTools(deps: TurnDeps, state: LoopState): boolean {
+  return !state.summary && deps.tools.offered.length > 0 && deps.provider.capabilities?.tools !== false;
+}
+
+/** Makes one request of the provider, in the context of its span, through `stream` where the provider has it. */
+function request(provider: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
+  return new Observable((subscriber) => {
+    const subscribe = (): Subscription | undefined => {
+      if (provider.stream && provider.capabilities?.streaming !== false) {
+        return provider.stream(call.params).subscribe(subscriber);
+      }
+      provider.call(call.params).then(
+        (response) => {
+          subscriber.next({ type: 'done', response });
+          subscriber.complete();
+        },
+        (error: unknown) => subscriber.error(error),
+      );
+      return undefined;
+    };
+    return activeContext.with(call.traceContext, subscribe);
+  });
+}
+
+/**
+ * Watches one model call pass: its metrics go to the span and the log when it is done, and the span ends on every way out,
+ * before anything behind this operator hears of it: with the `done` chunk, with an error, or when the call is left.
+ */
+export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): MonoTypeOperatorFunction<LLMChunk> {
+  const startedAt = deps.now();
+  let firstChunkAt: number | undefined;
+  let ended = false;
+  const end = () => {
+    if (ended) return;
+    ended = true;
+    call.span.end();
+    call.scope.release();
+  };
+  return tap<LLMChunk>({
+    next(chunk) {
+      if (chunk.type !== 'done') {
+        firstChunkAt ??= deps.now();
+        return;
+      }
+      const waited = firstChunkAt === undefined ? {} : { timeToFirstChunkSeconds: (firstChunkAt - startedAt) / 1000 };
+      finishLlmSpan(deps.tracing, call.span, { response: chunk.response, ...waited });
+      logResponse(deps, chunk.response, deps.now() - startedAt);
+      end();
+    },
+    error: end,
+    complete: end,
+    unsubscribe() {
+      if (ended) return;
+      cancelSpan(call.span);
+      call.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+      end();
+    },
+  });
+}
+
+function logResponse(deps: TurnDeps, response: LLMResponse, durationMs: number): void {
+  deps.config.logger.debug('model call done', {
+    taskId: deps.turn.taskId,
+    durationMs,
+    finishReason: response.finishReason,
+    totalTokens: response.usage?.totalTokens,
+  });
+}
+
+/** Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. */
+export function catchLLMError(deps: TurnDeps, call: PreparedCall): MonoTypeOperatorFunction<LLMChunk> {
+  return catchError((thrown: unknown) => {
+    const error = providerError(deps, thrown);
+    failSpan(call.span, error);
+    const { taskId, agentId } = deps.turn;
+    deps.config.logger.error('model call failed', { taskId, agentId, code: error.code });
+    throw error;
+  });
+}
+
+function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  return new AgentLoopError('PROVIDER_FAILED', `The model provider failed: ${messageOf(thrown)}`, {
+    cause: thrown,
+    taskId: deps.turn.taskId,
+  });
+}
+
+/**
+ * Turns the `done` chunk into the commit of `llm.done` and what follows from it: calls with clean ids and the intents of those
+ * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does; a source
+ * that completes without `done` is an error, `PROVIDER_PROTOCOL`.
+ */
+export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): OperatorFunction<LLMChunk, Signal> {
+  return operate((to) => ({
+    next(chunk) {
+      if (chunk.type !== 'done') return to.next(chunk);
+      to.next(commitOfResponse(deps, state, chunk.response));
+      to.complete();
+    },
+    complete: () => to.error(providerError(deps, noResponse())),
+  }));
+}
+
+function commitOfResponse(deps: TurnDeps, state: LoopState, response: LLMResponse): Commit {
+  const record = recordOfResponse(state, response);
+  const commit = commitOf(deps, state, [record], { barrier: true });
+  if (record.calls.length > 0) return extendCommit(deps, commit, planStarts(deps, commit.after).records);
+  if (deps.inbox.hasSteering && !state.summary) return commit;
+  return extendCommit(deps, commit, [endWithResponse(deps, state, record)]);
+}
+
+function noResponse(): AgentLoopError {
+  return new AgentLoopError(
+    'PROVIDER_PROTOCOL',
+    'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
+  );
+}

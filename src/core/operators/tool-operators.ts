@@ -1,0 +1,205 @@
+import { context as activeContext, type Context } from '@opentelemetry/api';
+import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
+import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
+import { startToolsSpan } from '../../observability/spans/tools-span.ts';
+import { cancelSpan } from '../../observability/spans/tracing-options.ts';
+import type { ToolContext, ToolResult } from '../../tools/interfaces.ts';
+import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
+import type { ToolResultRecord } from '../records.ts';
+import type { Signal, ToolProgress } from '../signals.ts';
+import type { LoopState } from '../state.ts';
+import { ToolBatch, type ToolCallRun } from '../tool-batch.ts';
+import { toolContext } from '../tool-context.ts';
+import type { TurnDeps } from '../turn-deps.ts';
+import { operate } from './operate.ts';
+
+/**
+ * Runs the calls of a response once its commit is durable, and passes everything on. Completes when the source has and every
+ * call has its result, or, where the turn is cancelled or pauses, when none runs any more.
+ */
+export function runToolCalls(deps: TurnDeps, traceContext: Context): OperatorFunction<Signal, Signal> {
+  const execute = executeTools(deps, traceContext);
+  return operate((to) => {
+    let open = 1;
+    const close = () => {
+      if (--open === 0) to.complete();
+    };
+    return {
+      next(signal) {
+        if (signal.type !== 'commit' || signal.after.phase !== 'tools') return to.next(signal);
+        open++;
+        to.next({
+          ...signal,
+          durable: () =>
+            to.add(
+              execute(signal.after).subscribe({
+                next: (each) => to.next(each),
+                error: (error) => to.error(error),
+                complete: close,
+              }),
+            ),
+        });
+      },
+      complete: close,
+    };
+  });
+}
+
+/**
+ * The open batch of a state: calls with an intent run at once, the others as places get free; each result is committed the moment
+ * it is there, together with the intents of the calls that take the place. On cancel no call starts, running ones have
+ * `abortGraceMs` to stop, and the batch completes with their results. Unsubscribing aborts all of them and drops their results.
+ */
+export function executeTools(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  return (state) =>
+    new Observable((subscriber) => {
+      const { span, traceContext: batchContext } = startToolsSpan(deps.tracing, traceContext);
+      const end = (canceled: boolean) => {
+        if (canceled) cancelSpan(span);
+        span.end();
+      };
+      const run = runTool(deps, batchContext);
+      const batch = new ToolBatch(deps, { state, out: subscriber, run, traceContext: batchContext, end });
+      subscriber.add(() => batch.stop());
+      batch.start();
+    });
+}
+
+/**
+ * Runs one call in its `tool[name]` span: signs of life, then exactly one result, also for a throw (`Tool error: <name>:
+ * <message>`), a timeout (its signal is aborted), and a cancelled call that does not stop within `abortGraceMs`. Never errors.
+ * Unsubscribing aborts the call's signal.
+ */
+export function runTool(
+  deps: TurnDeps,
+  traceContext: Context,
+): (run: ToolCallRun) => Observable<ToolResultRecord | ToolProgress> {
+  return (run) => new Observable((subscriber) => new RunningTool(deps, run, subscriber).start(traceContext));
+}
+
+/** One call from its start to its one result. */
+class RunningTool {
+  readonly #deps: TurnDeps;
+  readonly #run: ToolCallRun;
+  readonly #out: Subscriber<ToolResultRecord | ToolProgress>;
+  readonly #startedAt: number;
+
+  constructor(deps: TurnDeps, run: ToolCallRun, out: Subscriber<ToolResultRecord | ToolProgress>) {
+    this.#deps = deps;
+    this.#run = run;
+    this.#out = out;
+    this.#startedAt = deps.now();
+  }
+
+  start(parent: Context): void {
+    const { pending, scope, tool, iteration } = this.#run;
+    const call = { callId: pending.callId, call: pending.call, arguments: pending.intent?.arguments };
+    const { span, traceContext } = startToolSpan(this.#deps.tracing, call, parent);
+    let ended = false;
+    const end = (result?: ToolResultRecord) => {
+      ended = true;
+      if (result === undefined || isCanceled(result)) cancelSpan(span);
+      else finishToolSpan(this.#deps.tracing, span, result);
+      span.end();
+    };
+    this.#out.add(() => {
+      if (!ended) {
+        scope.abort(new AgentLoopError('CANCELED', 'The call was left before its end.'));
+        end();
+      }
+      scope.release();
+    });
+    const settle = (record: ToolResultRecord) => {
+      if (ended) return;
+      end(record);
+      this.#out.next(record);
+      this.#out.complete();
+    };
+    const progress = (update: unknown) => {
+      const { callId } = pending;
+      this.#out.next({ type: 'tool-progress', callId, toolName: tool.definition.function.name, update });
+    };
+    const context = toolContext(this.#deps, { pending, iteration, scope, traceContext, progress });
+    this.#answer(context, settle);
+  }
+
+  /** Calls the tool. A synchronous answer settles at once, without a timer. */
+  #answer(context: ToolContext, settle: (record: ToolResultRecord) => void): void {
+    const { tool, pending } = this.#run;
+    try {
+      const call = () => tool.provider.executeTool(pending.call, context);
+      const answer = activeContext.with(context.traceContext, call);
+      if (!isPromiseLike(answer)) return settle(this.#resultOf(answer));
+      this.#limitTime(settle);
+      answer.then(
+        (result) => settle(this.#resultOf(result)),
+        (error: unknown) => settle(this.#thrown(error)),
+      );
+    } catch (error) {
+      settle(this.#thrown(error));
+    }
+  }
+
+  #limitTime(settle: (record: ToolResultRecord) => void): void {
+    const { scope, tool } = this.#run;
+    const { clock, abortGraceMs, toolTimeoutMs } = this.#deps.config;
+    const timeoutMs = tool.definition.timeoutMs ?? toolTimeoutMs;
+    if (timeoutMs > 0) {
+      const cancelTimeout = clock.schedule(timeoutMs, () => {
+        settle(this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${timeoutMs} ms`));
+        scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${timeoutMs} ms.`));
+      });
+      this.#out.add(cancelTimeout);
+    }
+    const onAbort = () => {
+      const abandon = () =>
+        settle(this.#failed('TOOL_ABANDONED', `the tool did not stop within ${abortGraceMs} ms of the cancel`));
+      this.#out.add(clock.schedule(abortGraceMs, abandon));
+    };
+    if (scope.aborted) onAbort();
+    else this.#out.add(scope.onAbort(onAbort));
+  }
+
+  #resultOf(answer: ToolResult): ToolResultRecord {
+    if (typeof answer !== 'object' || answer === null || answer.content === undefined) {
+      return this.#failed(
+        'TOOL_FAILED',
+        'the tool provider returned no ToolResult; return { toolCallId, content, success }',
+      );
+    }
+    if (answer.success) return this.#record({ content: answer.content, success: true });
+    const message =
+      answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');
+    const content = answer.content === '' ? `Tool error: ${message}` : answer.content;
+    return this.#record({ content, success: false, error: { code: 'TOOL_FAILED', message } });
+  }
+
+  #thrown(error: unknown): ToolResultRecord {
+    const code = this.#run.scope.aborted ? 'CANCELED' : codeOf(error);
+    return this.#failed(
+      code,
+      AgentLoopError.isInstance(error) ? error.message : `${nameOf(error)}: ${messageOf(error)}`,
+    );
+  }
+
+  #failed(code: ErrorCode, message: string): ToolResultRecord {
+    return this.#record({ content: `Tool error: ${message}`, success: false, error: { code, message } });
+  }
+
+  #record(result: Pick<ToolResultRecord, 'content' | 'success' | 'error'>): ToolResultRecord {
+    const { callId } = this.#run.pending;
+    return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
+  }
+}
+
+function codeOf(error: unknown): ErrorCode {
+  return AgentLoopError.isInstance(error) ? error.code : 'TOOL_FAILED';
+}
+
+function isCanceled(result: ToolResultRecord): boolean {
+  return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
+}
+
+function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}

@@ -1,0 +1,207 @@
+import { type Clock, systemClock } from './clock.ts';
+import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
+import { AgentLoopError } from './errors.ts';
+import type { Message } from './messages.ts';
+
+/** A configuration that was checked, with every default filled in. */
+export interface ResolvedConfig extends AgentLoopConfig {
+  readonly toolProviders: NonNullable<AgentLoopConfig['toolProviders']>;
+  readonly maxIterations: number;
+  readonly onLimit: OnLimit;
+  readonly toolConcurrency: number;
+  readonly toolTimeoutMs: number;
+  readonly toolFailureMode: 'continue' | 'fail';
+  readonly abortGraceMs: number;
+  readonly leaseMs: number;
+  readonly storeDeadlineMs: number;
+  readonly enableTracing: boolean;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly generateId: () => string;
+}
+
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+const defaults = {
+  toolProviders: [],
+  maxIterations: 10,
+  onLimit: 'fail' as const,
+  toolConcurrency: 5,
+  toolTimeoutMs: 30_000,
+  toolFailureMode: 'continue' as const,
+  abortGraceMs: 5_000,
+  leaseMs: 30_000,
+  storeDeadlineMs: 30_000,
+  enableTracing: true,
+  logger: silent,
+  clock: systemClock,
+  generateId: () => crypto.randomUUID(),
+};
+
+const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
+  'agentId',
+  'llmProvider',
+  'toolProviders',
+  'taskStateStore',
+  'maxIterations',
+  'onLimit',
+  'systemPrompt',
+  'toolChoice',
+  'temperature',
+  'maxTokens',
+  'toolConcurrency',
+  'toolTimeoutMs',
+  'toolFailureMode',
+  'abortGraceMs',
+  'leaseMs',
+  'storeDeadlineMs',
+  'enableTracing',
+  'captureContent',
+  'redact',
+  'spanNames',
+  'logger',
+  'clock',
+  'generateId',
+]);
+
+/** Checks a configuration and fills in the defaults. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
+  const given = withoutUndefined(config);
+  for (const name of Object.keys(given)) {
+    if (!knownOptions.has(name))
+      throw invalid(`${name} is not an option`, `the options are: ${[...knownOptions].join(', ')}`);
+  }
+  const resolved = { ...defaults, ...given };
+  checkParts(resolved);
+  checkNumbers(resolved);
+  checkChoices(resolved);
+  return resolved;
+}
+
+function checkParts(config: ResolvedConfig): void {
+  if (typeof config.agentId !== 'string' || config.agentId === '') {
+    throw invalid('agentId must be a non-empty string', 'name the agent, e.g. agentId: "assistant"');
+  }
+  if (typeof config.llmProvider?.call !== 'function') {
+    throw invalid(
+      'llmProvider must be an LLMProvider',
+      'give an object with a call(params) method, e.g. new LiteLLMProvider({ … })',
+    );
+  }
+  if (!Array.isArray(config.toolProviders)) {
+    throw invalid('toolProviders must be an array', 'write toolProviders: [new LocalToolProvider([…])]');
+  }
+  for (const [index, provider] of config.toolProviders.entries()) {
+    if (typeof provider?.getTools !== 'function' || typeof provider.executeTool !== 'function') {
+      throw invalid(
+        `toolProviders[${index}] must have getTools and executeTool`,
+        'wrap single tools: new LocalToolProvider([tool({ … })])',
+      );
+    }
+  }
+  if (config.taskStateStore !== undefined && typeof config.taskStateStore.append !== 'function') {
+    throw invalid('taskStateStore must be a TaskStateStore', 'give new InMemoryStateStore(), or leave it out');
+  }
+}
+
+function checkNumbers(config: ResolvedConfig): void {
+  wholeNumber('maxIterations', config.maxIterations, 1);
+  wholeNumber('toolConcurrency', config.toolConcurrency, 1);
+  milliseconds('toolTimeoutMs', config.toolTimeoutMs, 0);
+  milliseconds('abortGraceMs', config.abortGraceMs, 0);
+  milliseconds('leaseMs', config.leaseMs, 100);
+  milliseconds('storeDeadlineMs', config.storeDeadlineMs, 0);
+  if (config.maxTokens !== undefined) wholeNumber('maxTokens', config.maxTokens, 1);
+  if (config.temperature !== undefined && !(Number.isFinite(config.temperature) && config.temperature >= 0)) {
+    throw invalid(
+      `temperature must be a number of at least 0, not ${show(config.temperature)}`,
+      'most models take 0 to 2',
+    );
+  }
+}
+
+function checkChoices(config: ResolvedConfig): void {
+  oneOf('onLimit', config.onLimit, ['fail', 'summarize', 'stop']);
+  oneOf('toolFailureMode', config.toolFailureMode, ['continue', 'fail']);
+  if (config.spanNames !== undefined) oneOf('spanNames', config.spanNames, ['millrace', 'semconv']);
+  if (config.systemPrompt !== undefined && typeof config.systemPrompt !== 'string') {
+    throw invalid(`systemPrompt must be a string, not ${show(config.systemPrompt)}`, 'leave it out for none');
+  }
+}
+
+/** Checks a limit that the caller gives for one turn. */
+export function checkMaxIterations(value: number): void {
+  wholeNumber('maxIterations', value, 1);
+}
+
+const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'developer', 'user', 'assistant', 'tool']);
+
+/** Checks the messages of a turn. Errors: `INVALID_INPUT`, naming the message. */
+export function checkMessages(messages: readonly Message[]): void {
+  if (!Array.isArray(messages)) {
+    throw new AgentLoopError('INVALID_INPUT', 'messages must be an array, e.g. [{ role: "user", content: "Hello" }].');
+  }
+  for (const [index, message] of messages.entries()) checkMessage(message, index);
+}
+
+function checkMessage(message: Message, index: number): void {
+  const at = `messages[${index}]`;
+  if (typeof message !== 'object' || message === null || !roles.has(message.role)) {
+    throw new AgentLoopError('INVALID_INPUT', `${at} needs a role out of: ${[...roles].join(', ')}.`);
+  }
+  const { content } = message;
+  const empty = content === null && message.role === 'assistant';
+  if (typeof content !== 'string' && !Array.isArray(content) && !empty) {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `${at}.content must be a text or an array of parts, not ${show(content)}.`,
+    );
+  }
+  if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `${at} is a tool message and needs the toolCallId of the call it answers.`,
+    );
+  }
+}
+
+function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
+  if (typeof config !== 'object' || config === null) {
+    throw invalid('the configuration must be an object', 'write new AgentLoop({ agentId, llmProvider })');
+  }
+  const given = { ...config };
+  for (const name of Object.keys(given) as (keyof AgentLoopConfig)[]) if (given[name] === undefined) delete given[name];
+  return given;
+}
+
+function wholeNumber(name: keyof AgentLoopConfig, value: number, least: number): void {
+  if (Number.isSafeInteger(value) && value >= least) return;
+  throw invalid(`${name} must be a whole number of at least ${least}, not ${show(value)}`, leaveOut(name));
+}
+
+function milliseconds(name: keyof AgentLoopConfig, value: number, least: number): void {
+  if (Number.isFinite(value) && value >= least && value <= 2 ** 31 - 1) return;
+  throw invalid(`${name} must be milliseconds from ${least} to ${2 ** 31 - 1}, not ${show(value)}`, leaveOut(name));
+}
+
+function oneOf(name: keyof AgentLoopConfig, value: unknown, choices: readonly string[]): void {
+  if (choices.some((choice) => choice === value)) return;
+  throw invalid(`${name} must be one of ${choices.join(', ')}, not ${show(value)}`, leaveOut(name));
+}
+
+function leaveOut(name: keyof AgentLoopConfig): string {
+  const standard = new Map<string, unknown>(Object.entries(defaults)).get(name);
+  return standard === undefined ? 'or leave it out' : `leave it out for the default of ${String(standard)}`;
+}
+
+function show(value: unknown): string {
+  return typeof value === 'string'
+    ? JSON.stringify(value.slice(0, 40))
+    : typeof value === 'object' && value
+      ? 'an object'
+      : String(value);
+}
+
+function invalid(what: string, cure: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `${what}; ${cure}.`);
+}

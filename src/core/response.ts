@@ -1,0 +1,96 @@
+import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
+import type { ErrorCode } from './errors.ts';
+import { type AssistantMessage, type ToolCall, textOf } from './messages.ts';
+import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from './records.ts';
+import type { LoopState } from './state.ts';
+
+/** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
+export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
+  const { message } = response;
+  const given = response.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
+  const finishReason = response.finishReason ?? (given.length > 0 ? 'tool_calls' : 'stop');
+  const calls = state.summary || isCutShort(finishReason) ? [] : recordedCalls(state.iteration, given);
+  return {
+    type: 'llm.done',
+    iteration: state.iteration,
+    attempt: state.attempt,
+    message: assistantMessage(response, calls),
+    calls,
+    finishReason,
+    ...(response.usage ? { usage: response.usage } : {}),
+    ...(response.model === undefined ? {} : { model: response.model }),
+  };
+}
+
+function isCutShort(reason: FinishReason): boolean {
+  return reason === 'length' || reason === 'content_filter';
+}
+
+function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall[]): AssistantMessage {
+  const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
+  return {
+    role: 'assistant',
+    content: message.content ?? null,
+    ...(calls.length > 0 ? { toolCalls: calls.map(({ call }) => call) } : {}),
+    ...(reasoning === undefined ? {} : { reasoning }),
+  };
+}
+
+function recordedCalls(iteration: number, given: readonly ToolCall[]): readonly RecordedCall[] {
+  const seen = new Set<string>();
+  return given.map((call, index) => {
+    const callId = `${iteration}:${index}`;
+    const usable = typeof call.id === 'string' && call.id !== '' && !seen.has(call.id);
+    const id = usable ? call.id : callId;
+    seen.add(id);
+    const { name, arguments: text } = call.function;
+    return {
+      callId,
+      call: { id, type: 'function', function: { name: name ?? '', arguments: argumentsText(text) } },
+    };
+  });
+}
+
+/** Some providers hand over parsed arguments, or none, against the type. */
+function argumentsText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value === undefined || value === null ? '' : JSON.stringify(value);
+}
+
+/** What is said where the closing summary fails. */
+export const summaryFallback = 'The limit of steps was reached before an answer was found.';
+
+/** How the turn ends with a response that asks for no tool: completed, or failed for the reason that the model gave. */
+export function endWithResponse(limit: Limit, state: LoopState, record: LlmDone): TurnRecord {
+  const text = textOf(record.message.content);
+  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(limit) };
+  switch (record.finishReason) {
+    case 'length':
+      return failed('LENGTH', 'The model stopped at its token limit; raise maxTokens or ask for less.');
+    case 'content_filter':
+      return failed(
+        'CONTENT_FILTER',
+        'The content filter of the model’s vendor stopped the answer; rephrase the prompt.',
+      );
+    case 'tool_calls':
+      if (text !== '') break;
+      return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor a text; try again.');
+    case 'stop':
+      break;
+  }
+  return { type: 'turn.done', text, reason: 'stop' };
+}
+
+export interface Limit {
+  readonly maxIterations: number;
+}
+
+/** Why a turn ended whose last iteration asked for tools: with one iteration allowed, nobody expected another. */
+export function limitReason({ maxIterations }: Limit): string {
+  return maxIterations === 1 ? 'unfinished' : 'max_iterations';
+}
+
+/** The record of a failed turn; its reason is the code in lower case unless it is given. */
+export function failed(code: ErrorCode, message: string, reason: string = code.toLowerCase()): TurnFailed {
+  return { type: 'turn.failed', code, message, reason };
+}

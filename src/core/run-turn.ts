@@ -1,0 +1,241 @@
+import { type Context, type Link, type Span, trace } from '@opentelemetry/api';
+import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of, switchMap } from 'rxjs';
+import { startExecuteSpan } from '../observability/spans/execute-span.ts';
+import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
+import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import type { AuthContext } from '../tools/interfaces.ts';
+import type { AbortScope } from './abort-scope.ts';
+import { cancelTask } from './cancel-task.ts';
+import { messageOf } from './errors.ts';
+import { checkToolsOfOpenCalls } from './in-doubt.ts';
+import type { Inbox } from './inbox.ts';
+import { observeTurn, replayOf } from './observe-turn.ts';
+import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+import { followCommands } from './operators/command-operators.ts';
+import { catchTurnError, tapAfterTurn } from './operators/execute-operators.ts';
+import { loopIterations } from './operators/iteration-operators.ts';
+import { journal, publishDeltas } from './operators/journal-operators.ts';
+import { keepLease, releaseLease } from './operators/lease-operators.ts';
+import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from './records.ts';
+import type { ResolvedConfig } from './resolve-config.ts';
+import { type Commit, commitOf, type Signal } from './signals.ts';
+import type { LoopState } from './state.ts';
+import { collectTools, type ToolSet } from './tool-set.ts';
+import type { RunDeps } from './turn-deps.ts';
+
+/** What every run of a turn needs, whether it starts or goes on. */
+export interface RunRequest {
+  readonly config: ResolvedConfig;
+  readonly scope: AbortScope;
+  readonly inbox: Inbox;
+  readonly parentContext: Context;
+  readonly authContext: AuthContext | undefined;
+}
+
+/** What a new turn starts from. */
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace'>;
+
+/**
+ * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
+ * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
+ * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope.
+ */
+export function startRun(
+  request: RunRequest,
+  { start, contextId }: { readonly start: TurnStart; readonly contextId: string | undefined },
+): Observable<Signal> {
+  return defer(() => {
+    const { config, parentContext } = request;
+    const tracing = turnTracing(config, start);
+    const maxIterations = start.settings.maxIterations ?? config.maxIterations;
+    const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
+    const started = startRecord(config, start, traced.span);
+    const { taskStateStore: store } = config;
+    if (!store)
+      return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]), lease: undefined });
+    return openNewTurn(openOptions(config, store, contextId), started).pipe(
+      endingOnError(traced.span),
+      switchMap((opening) => {
+        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced, resumed: false }, opening);
+        traced.span.end();
+        return goOn(request, store, { opening, taskId: start.taskId });
+      }),
+    );
+  });
+}
+
+/** Goes on with a turn that was started before. Signals and endings as for `startRun`; errors also as for `openOldTurn`. */
+export function resumeRun(
+  request: RunRequest,
+  store: TaskStateStore,
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
+): Observable<Signal> {
+  return openOldTurn(openOptions(request.config, store, contextId), taskId).pipe(
+    switchMap((opening) => goOn(request, store, { opening, taskId })),
+  );
+}
+
+function goOn(
+  request: RunRequest,
+  store: TaskStateStore,
+  { opening, taskId }: { readonly opening: Opening; readonly taskId: string },
+): Observable<Signal> {
+  if (!opening.own) return watch(request, store, taskId);
+  const { turn, trace: before } = opening.past.after;
+  const tracing = turnTracing(request.config, turn);
+  const maxIterations = turn.settings.maxIterations ?? request.config.maxIterations;
+  const input = { maxIterations, resumed: true, links: linksTo(before) };
+  const traced = startExecuteSpan(tracing, input, request.parentContext);
+  return runOwned({ request, tracing, traced, resumed: true }, opening);
+}
+
+/** Follows a turn that somebody else runs, or that is over. To cancel it is to ask its owner. */
+function watch({ config, scope }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
+  return new Observable((subscriber) => {
+    const ask = () =>
+      cancelTask(taskId, { store, reason: messageOf(scope.reason), clock: config.clock }).catch((error: unknown) =>
+        subscriber.error(error),
+      );
+    subscriber.add(scope.onAbort(ask));
+    subscriber.add(observeTurn(store, taskId, deadlineOf(config)).subscribe(subscriber));
+    if (scope.aborted) void ask();
+  });
+}
+
+interface Run {
+  readonly request: RunRequest;
+  readonly tracing: TurnTracing;
+  /** `agent.execute`. */
+  readonly traced: TracedSpan;
+  readonly resumed: boolean;
+}
+
+/** Runs a turn that is ours: the records so far, then the loop, journaled. */
+function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Lease | undefined }): Observable<Signal> {
+  const { request, traced } = run;
+  const { past, lease } = opening;
+  const { config } = request;
+  const deps = runDeps(run, past.after, lease);
+  const first = run.resumed ? resumption(deps, past.after, traced.span) : undefined;
+  const loop$ = loop(deps, first?.after ?? past.after, traced.traceContext);
+  const { taskStateStore: store } = config;
+  const target = store && lease ? { store, lease } : undefined;
+  const own$ = (first ? concat(of(first), loop$) : loop$).pipe(
+    catchTurnError(deps, first?.after ?? past.after),
+    journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
+    target ? storeOperators(deps, target, past.after) : same,
+    tapAfterTurn(deps, traced.span),
+  );
+  return new Observable((subscriber) => {
+    subscriber.next(past);
+    own$.subscribe(subscriber);
+  });
+}
+
+function storeOperators(
+  deps: RunDeps,
+  target: { readonly store: TaskStateStore; readonly lease: Lease },
+  state: LoopState,
+): MonoTypeOperatorFunction<Signal> {
+  const leased = { ...target, clock: deps.config.clock };
+  return (source) =>
+    source.pipe(
+      publishDeltas(deps, target.store),
+      followCommands(deps, target.store, state.commands),
+      keepLease(leased),
+      releaseLease(leased),
+    );
+}
+
+function same<T>(source: T): T {
+  return source;
+}
+
+/** The loop, as soon as the tools are known. A cancel does not wait for tool providers that do not answer. */
+function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observable<Signal> {
+  return toolsOf(deps).pipe(
+    switchMap((tools) => {
+      if (!deps.scope.aborted) checkToolsOfOpenCalls({ tools }, state);
+      return loopIterations({ ...deps, tools }, traceContext)(state);
+    }),
+  );
+}
+
+const noTools: ToolSet = { byName: new Map(), offered: [], functions: [] };
+
+function toolsOf(deps: RunDeps): Observable<ToolSet> {
+  return new Observable((subscriber) => {
+    const give = (tools: ToolSet) => {
+      subscriber.next(tools);
+      subscriber.complete();
+    };
+    if (deps.scope.aborted) return give(noTools);
+    const { turn, authContext } = deps;
+    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
+    if (!(tools instanceof Promise)) return give(tools);
+    subscriber.add(deps.scope.onAbort(() => give(noTools)));
+    tools.then(give, (error: unknown) => subscriber.error(error));
+  });
+}
+
+function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | undefined): RunDeps {
+  const { config, scope, inbox, authContext } = request;
+  const { settings } = state.turn;
+  return {
+    config,
+    turn: state.turn,
+    systemPrompt: settings.systemPrompt ?? config.systemPrompt,
+    maxIterations: settings.maxIterations ?? config.maxIterations,
+    provider: config.llmProvider,
+    authContext,
+    tracing,
+    checks: new WeakMap(),
+    scope,
+    inbox,
+    epoch: lease?.epoch ?? 0,
+    now: () => config.clock.now(),
+  };
+}
+
+function startRecord(config: ResolvedConfig, start: TurnStart, span: Span): Stamped<TurnStarted> {
+  const link = linkOf(span);
+  const record = {
+    type: 'turn.started' as const,
+    schema: journalSchema,
+    ...start,
+    seq: 1,
+    epoch: 0,
+    at: config.clock.now(),
+  };
+  return link ? { ...record, trace: link } : record;
+}
+
+function resumption(deps: RunDeps, state: LoopState, span: Span): Commit {
+  const link = linkOf(span);
+  return commitOf(deps, state, [link ? { type: 'turn.resumed', trace: link } : { type: 'turn.resumed' }]);
+}
+
+function linkOf(span: Span): TraceLink | undefined {
+  const context = span.spanContext();
+  return trace.isSpanContextValid(context) ? { traceId: context.traceId, spanId: context.spanId } : undefined;
+}
+
+function linksTo(link: TraceLink | undefined): readonly Link[] {
+  return link ? [{ context: { ...link, traceFlags: 1, isRemote: true } }] : [];
+}
+
+function openOptions(config: ResolvedConfig, store: TaskStateStore, contextId: string | undefined): OpenOptions {
+  return { store, owner: config.generateId(), leaseMs: config.leaseMs, deadline: deadlineOf(config), contextId };
+}
+
+function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
+  return { clock, ms: storeDeadlineMs };
+}
+
+function endingOnError<T>(span: Span): MonoTypeOperatorFunction<T> {
+  return catchError((error: unknown) => {
+    failSpan(span, error);
+    span.end();
+    throw error;
+  });
+}

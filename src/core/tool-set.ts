@@ -1,0 +1,117 @@
+import type { ArgumentCheck, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
+import { AgentLoopError, messageOf } from './errors.ts';
+import type { ToolCall } from './messages.ts';
+
+export interface OfferedTool {
+  readonly definition: ToolDefinition;
+  readonly provider: ToolProvider;
+}
+
+/** The tools of a turn, by name, and as the model is told of them. */
+export interface ToolSet {
+  readonly byName: ReadonlyMap<string, OfferedTool>;
+  /** Without the engine's own members. */
+  readonly offered: readonly ToolDefinition[];
+  readonly functions: readonly ToolDefinition['function'][];
+}
+
+/**
+ * Asks every provider for its tools, at the same time. Errors: `DUPLICATE_TOOL` where two tools have one name, naming both
+ * providers; a provider that fails passes its own error on.
+ */
+export function collectTools(providers: readonly ToolProvider[], context: ToolListContext): ToolSet | Promise<ToolSet> {
+  const lists = providers.map((provider) => provider.getTools(context));
+  if (lists.some((list) => list instanceof Promise)) {
+    return Promise.all(lists).then((all) => toolSet(providers, all));
+  }
+  return toolSet(providers, lists as (readonly ToolDefinition[])[]);
+}
+
+function toolSet(providers: readonly ToolProvider[], lists: readonly (readonly ToolDefinition[])[]): ToolSet {
+  const byName = new Map<string, OfferedTool>();
+  for (const [index, definitions] of lists.entries()) {
+    const provider = providers[index] as ToolProvider;
+    for (const definition of definitions) addTool(byName, { definition, provider });
+  }
+  const functions = [...byName.values()].map((tool) => tool.definition.function);
+  return { byName, functions, offered: functions.map((each) => ({ type: 'function', function: each })) };
+}
+
+function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {
+  const { name } = tool.definition.function;
+  const other = byName.get(name);
+  if (other) {
+    const providers = [providerName(other.provider), providerName(tool.provider)];
+    throw new AgentLoopError(
+      'DUPLICATE_TOOL',
+      `Two tools are called "${name}", one of ${providers.join(' and one of ')}; rename one of them.`,
+    );
+  }
+  byName.set(name, tool);
+}
+
+function providerName(provider: ToolProvider): string {
+  return provider.name ?? provider.constructor.name;
+}
+
+/** A call that may run, or why it may not, in words for the model. */
+export type CheckedCall =
+  | { readonly ok: true; readonly tool: OfferedTool; readonly arguments: unknown }
+  | {
+      readonly ok: false;
+      readonly code: 'TOOL_NOT_FOUND' | 'TOOL_ARGUMENTS';
+      readonly message: string;
+      readonly arguments: unknown;
+    };
+
+/** Looks a call's tool up, parses its arguments and checks them. A promise only where the tool's own check is one. */
+export function checkCall(tools: ToolSet, call: ToolCall): CheckedCall | Promise<CheckedCall> {
+  const { name } = call.function;
+  const parsed = parseArguments(call.function.arguments);
+  const tool = tools.byName.get(name);
+  if (!tool) return { ok: false, code: 'TOOL_NOT_FOUND', message: unknownTool(tools, name), arguments: parsed.value };
+  if (!parsed.ok && !tool.definition.acceptsRaw) {
+    const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
+    return { ok: false, code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
+  }
+  const { checkArguments } = tool.definition;
+  if (!parsed.ok || !checkArguments) return { ok: true, tool, arguments: parsed.value };
+  return checked(tool, parsed.value, checkArguments);
+}
+
+function checked(
+  tool: OfferedTool,
+  value: unknown,
+  checkArguments: NonNullable<ToolDefinition['checkArguments']>,
+): CheckedCall | Promise<CheckedCall> {
+  const refuse = (message: string): CheckedCall => ({ ok: false, code: 'TOOL_ARGUMENTS', message, arguments: value });
+  const answer = (check: ArgumentCheck): CheckedCall =>
+    check.ok ? { ok: true, tool, arguments: check.value } : refuse(check.message);
+  try {
+    const check = checkArguments(value);
+    if (!(check instanceof Promise)) return answer(check);
+    return check.then(answer, (error: unknown) => refuse(messageOf(error)));
+  } catch (error) {
+    return refuse(messageOf(error));
+  }
+}
+
+function unknownTool(tools: ToolSet, name: string): string {
+  const known = [...tools.byName.keys()];
+  const list = known.length > 0 ? `known tools: ${known.join(', ')}` : 'there are no tools';
+  return name === '' ? `the call names no tool; ${list}` : `tool "${name}" is not known; ${list}`;
+}
+
+type Parsed =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly value: unknown; readonly why: string };
+
+/** No arguments at all count as none: many models send an empty text for a tool without parameters. */
+function parseArguments(text: string): Parsed {
+  if (text === '' || text.trim() === '') return { ok: true, value: {} };
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch (error) {
+    return { ok: false, value: { _raw: text }, why: messageOf(error) };
+  }
+}

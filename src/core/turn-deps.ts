@@ -1,0 +1,32 @@
+import type { TurnTracing } from '../observability/spans/tracing-options.ts';
+import type { LLMProvider } from '../providers/interfaces.ts';
+import type { AuthContext } from '../tools/interfaces.ts';
+import type { AbortScope } from './abort-scope.ts';
+import type { Inbox } from './inbox.ts';
+import type { ToolCall } from './messages.ts';
+import type { ResolvedConfig } from './resolve-config.ts';
+import type { Stamper } from './signals.ts';
+import type { TurnIdentity } from './state.ts';
+import type { CheckedCall, ToolSet } from './tool-set.ts';
+
+/** What a run of a turn has before its tools are known. */
+export interface RunDeps extends Stamper {
+  readonly config: ResolvedConfig;
+  readonly turn: TurnIdentity;
+  readonly systemPrompt: string | undefined;
+  readonly maxIterations: number;
+  readonly provider: LLMProvider;
+  readonly authContext: AuthContext | undefined;
+  readonly tracing: TurnTracing;
+  /** Argument checks that are asynchronous, by call: running, or their answer. */
+  readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
+  /** Aborted when the turn is cancelled. */
+  readonly scope: AbortScope;
+  /** What the turn is asked to do while it runs. */
+  readonly inbox: Inbox;
+}
+
+/** What the operators of one run of a turn are given. */
+export interface TurnDeps extends RunDeps {
+  readonly tools: ToolSet;
+}

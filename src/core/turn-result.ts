@@ -1,0 +1,78 @@
+import type { Usage } from '../providers/interfaces.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from './errors.ts';
+import type { TaskState } from './events.ts';
+import { type AssistantMessage, type Message, textOf } from './messages.ts';
+import type { Question } from './records.ts';
+import { closedMessages, type LoopState, taskState } from './state.ts';
+
+/** How a turn ended, or what it waits for. */
+export interface TurnResult {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly status: TaskState;
+  /** `stop`, `max_iterations`, a caller's words, … */
+  readonly reason: string;
+  /** The text of the last response. */
+  readonly text: string;
+  /** The texts of all responses of the turn, joined by newlines. */
+  readonly allText: string;
+  /** The last message of the assistant, where there is one. */
+  readonly message: AssistantMessage | undefined;
+  /** What the turn added to the caller's messages, in a form that the next turn can use: every call has one result. */
+  readonly messages: readonly Message[];
+  /** The sum over the turn's model calls. */
+  readonly usage: Usage;
+  readonly iterations: number;
+  readonly toolCalls: number;
+  /** What a suspended turn asks. */
+  readonly questions: readonly Question[];
+}
+
+/** The result of a turn at its end or at any point before. */
+export function resultOf(state: LoopState): TurnResult {
+  const messages = closedMessages(state).slice(state.turn.given);
+  const answers = messages.filter((message): message is AssistantMessage => message.role === 'assistant');
+  const texts = answers.map((message) => textOf(message.content));
+  const closing = state.finalMessage ?? '';
+  if (closing !== '' && closing !== texts.at(-1)) texts.push(closing);
+  return {
+    taskId: state.turn.taskId,
+    contextId: state.turn.contextId,
+    status: taskState(state),
+    reason: state.outcome?.reason ?? '',
+    text: state.finalMessage ?? textOf(state.lastResponse?.message.content),
+    allText: texts.filter((text) => text !== '').join('\n'),
+    message: answers.at(-1),
+    messages,
+    usage: state.usage,
+    iterations: state.iteration,
+    toolCalls: state.toolCalls,
+    questions: state.outcome?.questions ?? [],
+  };
+}
+
+/** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
+export class TurnError extends AgentLoopError {
+  readonly result: TurnResult;
+  /** `max_iterations`, `length`, a caller's words for the cancel, … */
+  readonly reason: string;
+
+  constructor(result: TurnResult, error: { readonly code: ErrorCode; readonly message: string }, thrown?: unknown) {
+    super(error.code, error.message, { taskId: result.taskId, ...originOf(error.code, thrown) });
+    this.result = result;
+    this.reason = result.reason;
+  }
+}
+
+/** What the error that failed a turn knew beyond its code; an error of ours is not its own cause. */
+function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOptions {
+  if (thrown === undefined) return {};
+  if (!AgentLoopError.isInstance(thrown) || thrown.code !== code) return { cause: thrown };
+  const { retryable, retryAfterMs, status } = thrown;
+  return {
+    cause: thrown.cause ?? thrown,
+    retryable,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(status === undefined ? {} : { status }),
+  };
+}

@@ -1,0 +1,155 @@
+import { Observable } from 'rxjs';
+import type { AbortScope } from './abort-scope.ts';
+import { AgentLoopError } from './errors.ts';
+import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
+import type { AgentEvent } from './events.ts';
+import type { Inbox } from './inbox.ts';
+import { iterateEvents } from './iterate-events.ts';
+import type { Message } from './messages.ts';
+import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
+import { checkMessages } from './resolve-config.ts';
+import type { Signal } from './signals.ts';
+import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
+
+export interface TurnOptions {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly execution$: Observable<Signal>;
+  readonly scope: AbortScope;
+  readonly inbox: Inbox;
+  readonly projection: EventProjectorOptions;
+  /** Starts at once, and nobody's leaving stops it. */
+  readonly detached: boolean;
+}
+
+/** How an execution ended: in a record, or lost. */
+type End = { readonly lost: false } | { readonly lost: true; readonly cause: unknown };
+
+/**
+ * A turn: an Observable of its events, also async-iterable. Nothing happens before the first subscription or `result()`; it never
+ * executes twice. Later subscribers get the events of the records so far and the text so far, then the live events. When the last
+ * subscriber leaves, the turn is cancelled, unless it is detached.
+ *
+ * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
+ * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
+ */
+export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentEvent> {
+  readonly taskId: string;
+  readonly #contextId: string;
+  readonly #shared: SharedTurn;
+  readonly #scope: AbortScope;
+  readonly #inbox: Inbox;
+  #end: End | undefined;
+  #whenOver: (() => void)[] = [];
+  #started = false;
+
+  /** @internal */
+  constructor(options: TurnOptions) {
+    super((subscriber) => {
+      this.#started = true;
+      return this.#shared.events$.subscribe(subscriber);
+    });
+    this.taskId = options.taskId;
+    this.#contextId = options.contextId;
+    this.#scope = options.scope;
+    this.#inbox = options.inbox;
+    this.#shared = shareTurn(options.execution$, {
+      projector: new EventProjector(options.projection),
+      onIdle: () => {
+        if (!options.detached) this.#abort('every subscriber left');
+      },
+      onEnd: (error) => this.#settle(error),
+    });
+    if (options.detached) this.#start();
+  }
+
+  /** The conversation that the turn belongs to; of a resumed turn known once its journal was read. */
+  get contextId(): string {
+    return this.#shared.state?.turn.contextId ?? this.#contextId;
+  }
+
+  /**
+   * How the turn ended. Starts it; is no reader, so leaving subscribers cancel it all the same. Resolves with the result of a completed
+   * or suspended turn; rejects with a `TurnError` whose `code` says why and whose `result` is what there was, or with the error that
+   * lost the turn.
+   */
+  async result(): Promise<TurnResult> {
+    this.#start();
+    await this.#over();
+    if (this.#end?.lost) throw this.#end.cause;
+    return this.#outcome();
+  }
+
+  /** Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended; rejects where it is lost. */
+  get settled(): Promise<void> {
+    const settled = this.#over().then(() => {
+      if (this.#end?.lost) throw this.#end.cause;
+    });
+    settled.catch(() => {});
+    return settled;
+  }
+
+  /**
+   * Cancels the turn: its signals abort at once, running tools get `abortGraceMs`, then the record of the cancel is written. Returns
+   * `settled`. Does nothing to a turn that has ended. One that never started will not call the model when it is.
+   */
+  cancel(reason = 'canceled'): Promise<void> {
+    this.#abort(reason);
+    return this.#started ? this.settled : Promise.resolve();
+  }
+
+  /**
+   * Suspends the turn as soon as nothing runs: a model call and running tools finish first, no other starts. The stream ends with
+   * `input-required`; with a store, `AgentLoop.resume` goes on. A turn whose model call turns out to be the last one completes.
+   */
+  pause(reason = 'paused'): void {
+    this.#checkRunning();
+    this.#inbox.requestPause(reason);
+  }
+
+  /** Adds a message to the history before the next model call; a turn that would have ended goes on with it. */
+  steer(message: Message): void {
+    checkMessages([message]);
+    this.#checkRunning();
+    this.#inbox.steer(message);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {
+    return iterateEvents(this);
+  }
+
+  #start(): void {
+    this.#started = true;
+    this.#shared.connect();
+  }
+
+  #abort(reason: string): void {
+    if (!this.#end) this.#scope.abort(new AgentLoopError('CANCELED', reason, { taskId: this.taskId }));
+  }
+
+  #checkRunning(): void {
+    if (!this.#end) return;
+    throw new AgentLoopError('TERMINAL', `Turn "${this.taskId}" is over; start a new one.`, { taskId: this.taskId });
+  }
+
+  #settle(error: { readonly cause: unknown } | undefined): void {
+    this.#scope.release();
+    this.#end = error ? { lost: true, cause: error.cause } : { lost: false };
+    for (const callback of this.#whenOver) callback();
+    this.#whenOver = [];
+  }
+
+  #over(): Promise<void> {
+    return this.#end ? Promise.resolve() : new Promise((resolve) => this.#whenOver.push(resolve));
+  }
+
+  #outcome(): TurnResult {
+    const { state, cause } = this.#shared;
+    if (!state)
+      throw new AgentLoopError('INTERNAL', `Turn "${this.taskId}" ended without a record.`, { taskId: this.taskId });
+    const result = resultOf(state);
+    if (state.error) throw new TurnError(result, state.error, cause);
+    if (result.status !== 'canceled') return result;
+    throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${result.reason}.` });
+  }
+}

@@ -1,0 +1,97 @@
+export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
+export { applyRecord, foldRecords } from './core/apply-record.ts';
+export type { CancelOptions } from './core/cancel-task.ts';
+export { type Clock, systemClock } from './core/clock.ts';
+export type { AgentLoopConfig, AgentLoopContext, Logger, OnLimit, StartOptions } from './core/config.ts';
+export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes } from './core/errors.ts';
+export type {
+  A2AMessage,
+  A2APart,
+  AgentEvent,
+  ArtifactUpdateEvent,
+  CheckpointEvent,
+  IterationCompleteEvent,
+  IterationStartEvent,
+  LlmAttemptDiscardedEvent,
+  LlmCallEvent,
+  LlmResponseEvent,
+  PausedEvent,
+  ReasoningDeltaEvent,
+  ResumedEvent,
+  StatusUpdateEvent,
+  TaskEvent,
+  TaskState,
+  TaskStatus,
+  ToolCallDeltaEvent,
+  ToolCompleteEvent,
+  ToolProgressEvent,
+  ToolStartEvent,
+} from './core/events.ts';
+export { eventsOf, type ProjectionOptions } from './core/events-of.ts';
+export {
+  type AssistantMessage,
+  type Content,
+  type ContentPart,
+  type FilePart,
+  type ImagePart,
+  type Message,
+  repairHistory,
+  type SystemMessage,
+  type TextPart,
+  type ToolCall,
+  type ToolMessage,
+  textOf,
+  type UserMessage,
+} from './core/messages.ts';
+export type { JournalRecord, Question, RecordStamp, Stamped, TurnRecord, TurnStarted } from './core/records.ts';
+export {
+  LoopState,
+  type PendingToolCall,
+  type PersistedLoopState,
+  type TurnOutcome,
+  toPersisted,
+} from './core/state.ts';
+export { Turn } from './core/turn.ts';
+export { TurnError, type TurnResult } from './core/turn-result.ts';
+export { fromAsyncIterable } from './providers/from-async-iterable.ts';
+export type {
+  FinishReason,
+  LLMCallParams,
+  LLMCapabilities,
+  LLMChunk,
+  LLMProvider,
+  LLMProviderInfo,
+  LLMResponse,
+  ToolChoice,
+  Usage,
+} from './providers/interfaces.ts';
+export { StoreFactory } from './stores/factory.ts';
+export type {
+  AppendOptions,
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  ReadOptions,
+  StoreCheck,
+  TaskQuery,
+  TaskStateStore,
+  TaskSummary,
+} from './stores/interfaces.ts';
+export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
+export { checkedTools } from './tools/checked-tools.ts';
+export type {
+  ArgumentCheck,
+  AuthContext,
+  JSONSchema,
+  OnInDoubt,
+  Reconciled,
+  ToolContext,
+  ToolDefinition,
+  ToolListContext,
+  ToolPolicy,
+  ToolProvider,
+  ToolResult,
+} from './tools/interfaces.ts';
+export { LocalToolProvider } from './tools/local-tools.ts';
+export { tool } from './tools/tool.ts';
