@@ -1,0 +1,180 @@
+import { filter, Observable } from 'rxjs';
+import { foldRecords } from '../../core/apply-record.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import type {
+  AppendOptions,
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  ReadOptions,
+  StoreCheck,
+  TaskQuery,
+  TaskStateStore,
+  TaskSummary,
+} from '../interfaces.ts';
+import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
+import { MemoryTask } from './memory-task.ts';
+
+export interface InMemoryStateStoreOptions {
+  /** Replaced by tests. Leases run on it. Default: the system's. */
+  readonly clock?: Clock;
+  /** How many turns that have ended are kept; beyond it, the one that ended first is deleted. Default: all. */
+  readonly maxEndedTasks?: number;
+}
+
+/**
+ * Keeps journals in the memory of this process: for tests, development, and turns that need not outlive it.
+ *
+ * Every method answers at once, without a promise, and throws instead of rejecting; records are shared by reference. Several
+ * `AgentLoop`s of one process may use one instance: leases and epochs hold between them as in any other store. A follower's
+ * handler runs inside `append` or `publish`.
+ *
+ * Memory: every record stays until `delete` or, once the turn has ended, until `maxEndedTasks` newer turns have ended too.
+ */
+export class InMemoryStateStore implements TaskStateStore {
+  readonly #clock: Clock;
+  readonly #maxEndedTasks: number;
+  readonly #tasks = new Map<string, MemoryTask>();
+  /** Ids of ended tasks, the first to end first. */
+  readonly #ended = new Set<string>();
+  /** One count for all tasks, so that a task deleted and created again does not repeat an epoch. */
+  #epoch = 0;
+
+  constructor(options: InMemoryStateStoreOptions = {}) {
+    const { clock = systemClock, maxEndedTasks = Number.POSITIVE_INFINITY } = options;
+    if (!(maxEndedTasks >= 0)) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        `maxEndedTasks is ${maxEndedTasks}; give a number from 0, or leave it out to keep all.`,
+      );
+    }
+    this.#clock = clock;
+    this.#maxEndedTasks = maxEndedTasks;
+  }
+
+  create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): { readonly created: boolean; readonly started: Stamped<TurnStarted> } {
+    assertTaskId(taskId);
+    const existing = this.#tasks.get(taskId);
+    if (existing !== undefined) return { created: false, started: existing.started };
+    this.#tasks.set(taskId, new MemoryTask(started));
+    return { created: true, started };
+  }
+
+  acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    const task = this.#readable(taskId);
+    const now = this.#clock.now();
+    if (task.hasEnded) throw ended(taskId);
+    if (task.isHeld(now)) throw busy(taskId, task.expiresAt - now);
+    const lease: Lease = { taskId, owner, epoch: ++this.#epoch, seq: task.records.length, leaseMs };
+    task.grant(lease, now);
+    return lease;
+  }
+
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    const task = this.#task(lease.taskId);
+    task.append(lease, records, options, this.#clock.now());
+    if (task.hasEnded) this.#retire(lease.taskId, task);
+  }
+
+  renew(lease: Lease): void {
+    const task = this.#task(lease.taskId);
+    if (!task.isOwnedBy(lease)) throw fenced(lease);
+    task.expiresAt = this.#clock.now() + lease.leaseMs;
+  }
+
+  release(lease: Lease): void {
+    const task = this.#tasks.get(lease.taskId);
+    if (task?.isOwnedBy(lease)) task.owner = undefined;
+  }
+
+  /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */
+  commands(taskId: string): Observable<Command> {
+    return new Observable((subscriber) => this.#task(taskId).listen(subscriber));
+  }
+
+  post(taskId: string, command: Command): void {
+    const task = this.#task(taskId);
+    if (task.hasEnded) throw ended(taskId);
+    task.post(command);
+  }
+
+  read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {
+    return this.#readable(taskId).records.slice(startOf(options) - 1);
+  }
+
+  follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
+    const from = startOf(options);
+    const signals = new Observable<FollowSignal>((subscriber) => this.#readable(taskId).follow(subscriber, from));
+    return signals.pipe(filter((signal) => signal.type === 'delta' || signal.record.seq >= from));
+  }
+
+  publish(taskId: string, delta: Delta): void {
+    this.#tasks.get(taskId)?.publish(delta);
+  }
+
+  load(taskId: string): PersistedLoopState | null {
+    assertTaskId(taskId);
+    return this.#tasks.has(taskId) ? toPersisted(foldRecords(this.read(taskId))) : null;
+  }
+
+  /** The one created last first. */
+  list(query: TaskQuery = {}): readonly TaskSummary[] {
+    const { state, contextId, limit = 50 } = query;
+    const now = this.#clock.now();
+    return [...this.#tasks.values()]
+      .filter((task) => state === undefined || task.status === state)
+      .filter((task) => contextId === undefined || task.started.contextId === contextId)
+      .reverse()
+      .slice(0, limit)
+      .map((task) => task.summary(now));
+  }
+
+  /** Its followers get `NOT_FOUND`. */
+  delete(taskId: string): void {
+    const task = this.#tasks.get(taskId);
+    this.#tasks.delete(taskId);
+    this.#ended.delete(taskId);
+    task?.drop();
+  }
+
+  check(): StoreCheck {
+    return {
+      ok: true,
+      warnings: ['Journals in memory end with this process; use a durable store where a turn has to outlive it.'],
+    };
+  }
+
+  #task(taskId: string): MemoryTask {
+    const task = this.#tasks.get(taskId);
+    if (task !== undefined) return task;
+    assertTaskId(taskId);
+    throw notFound(taskId);
+  }
+
+  #readable(taskId: string): MemoryTask {
+    const task = this.#task(taskId);
+    if (task.started.schema > journalSchema) throw newerSchema(taskId, task.started.schema);
+    return task;
+  }
+
+  #retire(taskId: string, task: MemoryTask): void {
+    if (this.#tasks.get(taskId) !== task) return;
+    this.#ended.add(taskId);
+    for (const oldest of this.#ended) {
+      if (this.#ended.size <= this.#maxEndedTasks) return;
+      this.delete(oldest);
+    }
+  }
+}
+
+/** A first seq below 1 is the journal's start. */
+function startOf(options: ReadOptions): number {
+  return Math.max(1, options.from ?? 1);
+}

@@ -1,0 +1,127 @@
+import type { Subscriber } from 'rxjs';
+import type { TaskState } from '../../core/events.ts';
+import { isKnownType, isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import type { AppendOptions, Command, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
+import { ended, fenced, notFound, rewound, unknownRecord } from '../store-errors.ts';
+import { Broadcast } from './broadcast.ts';
+import { OpenAttempt } from './open-attempt.ts';
+
+/** The journal of one task, its head and its readers. Time is given by the caller, in milliseconds since 1970. */
+export class MemoryTask {
+  readonly started: Stamped<TurnStarted>;
+  readonly records: JournalRecord[];
+  status: TaskState = 'submitted';
+  hasEnded = false;
+  owner: string | undefined;
+  epoch = 0;
+  expiresAt = 0;
+  readonly #attempt = new OpenAttempt();
+  readonly #followers = new Broadcast<FollowSignal>();
+  readonly #commands = new Map<string, Command>();
+  readonly #listeners = new Broadcast<Command>();
+
+  constructor(started: Stamped<TurnStarted>) {
+    this.started = started;
+    this.records = [started];
+  }
+
+  isHeld(now: number): boolean {
+    return this.owner !== undefined && now < this.expiresAt;
+  }
+
+  grant(lease: Lease, now: number): void {
+    this.owner = lease.owner;
+    this.epoch = lease.epoch;
+    this.expiresAt = now + lease.leaseMs;
+    this.#attempt.close();
+  }
+
+  isOwnedBy(lease: Lease): boolean {
+    return this.owner === lease.owner && this.epoch === lease.epoch;
+  }
+
+  /** The order of the checks is the contract's. */
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions, now: number): void {
+    if (!this.isOwnedBy(lease)) throw fenced(lease);
+    if (this.#appliedBefore(lease, records)) return;
+    if (this.hasEnded) throw ended(lease.taskId);
+    this.#check(lease.taskId, records);
+    for (const record of records) {
+      this.records.push(record);
+      this.#attempt.apply(record);
+    }
+    this.status = options.status;
+    this.expiresAt = now + lease.leaseMs;
+    const last = records.at(-1);
+    this.hasEnded = last !== undefined && isTerminal(last);
+    if (this.#followers.size > 0) this.#show(records);
+  }
+
+  /** Drops what no reader may see: deltas of an older owner, of a closed attempt, or after the end. */
+  publish(delta: Delta): void {
+    if (delta.epoch !== this.epoch || this.hasEnded) return;
+    if (delta.type === 'llm' && !this.#attempt.accept(delta)) return;
+    if (this.#followers.size > 0) this.#followers.emit([{ type: 'delta', delta }]);
+  }
+
+  follow(subscriber: Subscriber<FollowSignal>, from: number): void {
+    const first: FollowSignal[] = this.records.slice(from - 1).map((record) => ({ type: 'record', record }));
+    const delta = this.#attempt.soFar();
+    if (delta !== undefined) first.push({ type: 'delta', delta });
+    this.#followers.join(subscriber, first);
+    if (this.hasEnded) this.#followers.complete();
+  }
+
+  post(command: Command): void {
+    if (this.#commands.has(command.id)) return;
+    this.#commands.set(command.id, command);
+    this.#listeners.emit([command]);
+  }
+
+  listen(subscriber: Subscriber<Command>): void {
+    this.#listeners.join(subscriber, [...this.#commands.values()]);
+  }
+
+  /** The task is gone: tells its followers. Whoever holds the lease learns it at the next append. */
+  drop(): void {
+    this.#followers.error(notFound(this.started.taskId));
+  }
+
+  summary(now: number): TaskSummary {
+    const { taskId, contextId, agentId, at } = this.started;
+    return {
+      taskId,
+      contextId,
+      agentId,
+      state: this.status,
+      seq: this.records.length,
+      createdAt: new Date(at).toISOString(),
+      updatedAt: new Date(this.records.at(-1)?.at ?? at).toISOString(),
+      held: this.isHeld(now),
+    };
+  }
+
+  /** Whether this owner wrote all of these records before. */
+  #appliedBefore(lease: Lease, records: readonly JournalRecord[]): boolean {
+    const first = records[0];
+    if (first === undefined || first.seq > this.records.length) return false;
+    return first.seq > lease.seq && first.seq + records.length - 1 <= this.records.length;
+  }
+
+  #check(taskId: string, records: readonly JournalRecord[]): void {
+    let seq = this.records.length;
+    let closed = false;
+    for (const record of records) {
+      if (record.seq !== seq + 1) throw rewound(taskId, seq, record.seq);
+      if (closed) throw ended(taskId);
+      if (!isKnownType(record.type)) throw unknownRecord(taskId, record.seq, record.type);
+      closed = isTerminal(record);
+      seq++;
+    }
+  }
+
+  #show(records: readonly JournalRecord[]): void {
+    this.#followers.emit(records.map((record) => ({ type: 'record', record })));
+    if (this.hasEnded) this.#followers.complete();
+  }
+}

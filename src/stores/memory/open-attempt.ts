@@ -1,0 +1,49 @@
+import type { JournalRecord } from '../../core/records.ts';
+import type { Delta } from '../interfaces.ts';
+
+type LlmDelta = Extract<Delta, { type: 'llm' }>;
+
+/**
+ * The model call that a journal is in the middle of, and the text it has streamed so far. Opened by `llm.start`, closed by
+ * `llm.done` or whatever else ends it. Holds text, not deltas, so its memory grows with the text alone.
+ */
+export class OpenAttempt {
+  #start: Extract<JournalRecord, { type: 'llm.start' }> | undefined;
+  #text = '';
+  #attempt = 0;
+
+  /** Follows the journal: call it with each record. */
+  apply(record: JournalRecord): void {
+    if (record.type === 'llm.start') this.#open(record);
+    else if (record.type === 'llm.done' || record.type.startsWith('turn.')) this.close();
+  }
+
+  close(): void {
+    this.#start = undefined;
+    this.#text = '';
+  }
+
+  /** Takes a delta in. False where it belongs to no open attempt and readers must not see it. */
+  accept(delta: LlmDelta): boolean {
+    const start = this.#start;
+    if (start === undefined || delta.iteration !== start.iteration || delta.attempt < start.attempt) return false;
+    this.#attempt = delta.attempt;
+    if (delta.chunk.type === 'text') this.#text += delta.chunk.text;
+    else if (delta.chunk.type === 'attempt') this.#text = '';
+    return true;
+  }
+
+  /** The text so far as one delta; undefined where there is none. */
+  soFar(): LlmDelta | undefined {
+    const start = this.#start;
+    if (start === undefined || this.#text === '') return undefined;
+    const { epoch, iteration } = start;
+    return { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: { type: 'text', text: this.#text } };
+  }
+
+  #open(start: Extract<JournalRecord, { type: 'llm.start' }>): void {
+    this.#start = start;
+    this.#text = '';
+    this.#attempt = start.attempt;
+  }
+}

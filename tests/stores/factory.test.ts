@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import { StoreFactory } from '../../src/stores/factory.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { fakeClock } from '../../src/testing/fake-clock.ts';
+import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
+
+/** A configuration as it comes from a file: its type is not known. */
+function configured(json: string): Parameters<typeof StoreFactory.createStateStore>[0] {
+  return JSON.parse(json);
+}
+
+describe('StoreFactory.createStateStore', () => {
+  it('makes a store of the type asked for, synchronously', () => {
+    expect(StoreFactory.createStateStore({ type: 'memory' })).toBeInstanceOf(InMemoryStateStore);
+  });
+
+  it('hands the options on to the store', async () => {
+    const clock = fakeClock();
+    const store = StoreFactory.createStateStore({ type: 'memory', clock });
+    await store.create('t', startRecord('t'));
+    await store.acquire('t', 'a', 1_000);
+    expect(await store.list()).toMatchObject([{ held: true }]);
+    clock.advance(1_000);
+    expect(await store.list()).toMatchObject([{ held: false }]);
+    expect(() => StoreFactory.createStateStore({ type: 'memory', maxEndedTasks: -1 })).toThrow('maxEndedTasks is -1');
+  });
+
+  it.each(['{"type":"reddis"}', '{"type":"toString"}', '{}'])(
+    'S1-74 refuses the unknown type in %s with INVALID_CONFIG and names the known ones',
+    (json) => {
+      const type = JSON.parse(json).type;
+      const create = (): unknown => StoreFactory.createStateStore(configured(json));
+      expect(create).toThrow(AgentLoopError);
+      expect(create).toThrow(
+        expect.objectContaining({
+          code: 'INVALID_CONFIG',
+          message: `The store type "${type}" is not known; known types: memory.`,
+        }),
+      );
+    },
+  );
+});
