@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../core/clock.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { MaybePromise, TaskStateStore } from '../stores/interfaces.ts';
+import { type FakeClock, fakeClock } from './fake-clock.ts';
+import { appendCases } from './store-contract/append-cases.ts';
+import { commandCases } from './store-contract/command-cases.ts';
+import type { ContractCase, ContractGroup, StoreUnderTest } from './store-contract/contract-case.ts';
+import { createCases } from './store-contract/create-cases.ts';
+import { deltaCases } from './store-contract/delta-cases.ts';
+import { followCases } from './store-contract/follow-cases.ts';
+import { startedAt } from './store-contract/journal-fixture.ts';
+import { leaseCases } from './store-contract/lease-cases.ts';
+import { listCases } from './store-contract/list-cases.ts';
+import { readCases } from './store-contract/read-cases.ts';
+
+/** How the suite gets at the store that it examines. */
+export interface StoreContractHarness {
+  /** Names the store in the titles. */
+  readonly name: string;
+  /** Called before each case. The clock stands still until the suite moves it; a store with a clock of its own ignores it. */
+  createStore(options: { readonly clock: Clock }): MaybePromise<TaskStateStore>;
+  /** A second instance over the same data, as another process has it. Default: the same instance. */
+  createPeer?(store: TaskStateStore): MaybePromise<TaskStateStore>;
+  /** Called after each case, for the peer before the store. */
+  dispose?(store: TaskStateStore): MaybePromise<void>;
+  /** Lets time pass for leases. Default: moves the given clock; a store with its own clock waits here. */
+  advance?(ms: number): MaybePromise<void>;
+  /** How long the leases of the suite last. Milliseconds; default 1,000. Short where `advance` waits. */
+  readonly leaseMs?: number;
+  /** How long a case waits for what has to come. Milliseconds; default 2,000. */
+  readonly deadlineMs?: number;
+  /** Writes a record of an unknown type behind the store's back. Without it the case that needs it is left out. */
+  plantUnknownRecord?(store: TaskStateStore, taskId: string): MaybePromise<void>;
+  /** Titles of cases that this store is known to fail, and why. Such a case has to fail: when it passes, it says so. */
+  readonly deviations?: Readonly<Record<string, string>>;
+}
+
+/** What the suite needs of a test runner: jest, vitest, `node:test` and mocha all have it. */
+export interface ContractRunner {
+  describe(title: string, define: () => void): unknown;
+  it(title: string, test: () => Promise<void>): unknown;
+}
+
+const groups: readonly ContractGroup[] = [
+  createCases,
+  leaseCases,
+  appendCases,
+  readCases,
+  followCases,
+  deltaCases,
+  commandCases,
+  listCases,
+];
+
+/**
+ * Defines the contract of `TaskStateStore` as tests of `runner`: what every store must do so that turns survive on it.
+ *
+ * Each case gets its own store. Titles are stable. A store whose index or readers lag may take until `deadlineMs`. Errors with
+ * `INVALID_CONFIG` where `deviations` names no case.
+ */
+export function storeContract(harness: StoreContractHarness, runner: ContractRunner): void {
+  const { deviations = {} } = harness;
+  assertTitles(Object.keys(deviations));
+  runner.describe(`${harness.name} keeps the contract of TaskStateStore`, () => {
+    for (const { name, cases } of groups) {
+      runner.describe(name, () => {
+        for (const contractCase of cases) define(contractCase, deviations[contractCase.title], harness, runner);
+      });
+    }
+  });
+}
+
+function define(
+  contractCase: ContractCase,
+  deviation: string | undefined,
+  harness: StoreContractHarness,
+  runner: ContractRunner,
+): void {
+  const { title, needs } = contractCase;
+  if (needs !== undefined && harness[needs] === undefined) return;
+  if (deviation === undefined) {
+    runner.it(title, () => examine(contractCase, harness));
+    return;
+  }
+  runner.it(`${title} (known deviation: ${deviation})`, () =>
+    assert.rejects(
+      () => examine(contractCase, harness),
+      'This case passes: take its title out of the deviations of this store.',
+    ),
+  );
+}
+
+async function examine(contractCase: ContractCase, harness: StoreContractHarness): Promise<void> {
+  const clock = fakeClock({ startAt: startedAt });
+  const store = await harness.createStore({ clock });
+  try {
+    const peer = harness.createPeer ? await harness.createPeer(store) : store;
+    try {
+      await contractCase.run(underTest({ harness, store, peer, clock }));
+    } finally {
+      if (peer !== store) await harness.dispose?.(peer);
+    }
+  } finally {
+    await harness.dispose?.(store);
+  }
+}
+
+interface Opened {
+  readonly harness: StoreContractHarness;
+  readonly store: TaskStateStore;
+  readonly peer: TaskStateStore;
+  readonly clock: FakeClock;
+}
+
+function underTest({ harness, store, peer, clock }: Opened): StoreUnderTest {
+  const { leaseMs = 1_000, deadlineMs = 2_000, plantUnknownRecord } = harness;
+  return {
+    store,
+    peer,
+    leaseMs,
+    deadlineMs,
+    advance: async (ms) => (harness.advance ? harness.advance(ms) : clock.advance(ms)),
+    newTaskId: () => `contract-${randomUUID()}`,
+    ...(plantUnknownRecord && {
+      plantUnknownRecord: async (taskId: string) => plantUnknownRecord.call(harness, store, taskId),
+    }),
+  };
+}
+
+function assertTitles(titles: readonly string[]): void {
+  const known = new Set(groups.flatMap(({ cases }) => cases.map(({ title }) => title)));
+  const unknown = titles.filter((title) => !known.has(title));
+  if (unknown.length === 0) return;
+  throw new AgentLoopError('INVALID_CONFIG', `No case of the store contract is called "${unknown.join('", "')}".`);
+}

@@ -1,0 +1,245 @@
+import assert from 'node:assert/strict';
+import type { FollowSignal } from '../../stores/interfaces.ts';
+import { openResources } from '../ledger.ts';
+import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
+import { failsWith, type Reading, watch } from './expectations.ts';
+import { begin, beginHeld, done, expire, note, Owner, takeOver, upTo, wholeTurn } from './journal-fixture.ts';
+
+type Following = Reading<FollowSignal>;
+
+export const followCases: ContractGroup = {
+  name: 'follow',
+  cases: [
+    {
+      title: 'gives the records so far, then each new one, and completes after the terminal one',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await owner.append(note('before'));
+        const follower = follow(subject, taskId);
+        await reaches(follower, 2);
+        await owner.append(note('live'));
+        await reaches(follower, 3);
+        await owner.append(note('last'), done);
+        await completes(follower);
+        assert.deepEqual(seqs(follower), upTo(5));
+        assert.deepEqual(records(follower), await subject.store.read(taskId));
+      },
+    },
+    {
+      title: 'begins at the seq asked for, also at one that is still to come',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await owner.append(note('two'), note('three'));
+        const from3 = follow(subject, taskId, 3);
+        const from4 = follow(subject, taskId, 4);
+        const from6 = follow(subject, taskId, 6);
+        for (const number of [4, 5, 6]) await owner.append(note(number));
+        await owner.append(done);
+        await Promise.all([from3, from4, from6].map(completes));
+        assert.deepEqual(seqs(from3), [3, 4, 5, 6, 7]);
+        assert.deepEqual(seqs(from4), [4, 5, 6, 7]);
+        assert.deepEqual(seqs(from6), [6, 7]);
+      },
+    },
+    {
+      title: 'of a turn that has ended gives the records and completes, also from beyond the end',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        for (const batch of wholeTurn) await owner.append(...batch);
+        const whole = follow(subject, taskId);
+        const beyond = follow(subject, taskId, 99);
+        await Promise.all([whole, beyond].map(completes));
+        assert.deepEqual(seqs(whole), upTo(8));
+        assert.deepEqual(beyond.values, []);
+      },
+    },
+    {
+      title: 'readers that join while another writes miss nothing and see nothing twice',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const readers: { readonly from: number; readonly follower: Following }[] = [];
+        for (const number of upTo(60)) {
+          const sent = owner.append(note(number), note(number));
+          const from = [1, number, 2 * number][number % 3] ?? 1;
+          if (number % 4 === 0) readers.push({ from, follower: follow(subject, taskId, from) });
+          await sent;
+        }
+        await owner.append(done);
+        await Promise.all(readers.map(({ follower }) => completes(follower)));
+        for (const { from, follower } of readers) assert.deepEqual(seqs(follower), upTo(122).slice(from - 1));
+      },
+    },
+    {
+      title: 'goes on across a take-over, in order and with the new epoch',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const follower = follow(subject, taskId);
+        await owner.append(note('a'));
+        await expire(subject);
+        const next = await takeOver(subject, taskId);
+        await owner.append(note('too late')).catch(() => undefined);
+        await next.append(note('b'), done);
+        await completes(follower);
+        assert.deepEqual(seqs(follower), upTo(4));
+        assert.deepEqual(
+          records(follower).map((record) => record.epoch),
+          [0, owner.lease.epoch, next.lease.epoch, next.lease.epoch],
+        );
+      },
+    },
+    {
+      title: 'an append sent again, or refused, shows nothing',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const follower = follow(subject, taskId);
+        const first = owner.stamp(note('once'));
+        await owner.send(first);
+        await owner.send(first);
+        await owner.send([owner.stampAt(9, note('gap'))]).catch(() => undefined);
+        await owner.append(done);
+        await completes(follower);
+        assert.deepEqual(seqs(follower), upTo(3));
+      },
+    },
+    {
+      title: 'a reader may write from inside its handler, and every reader sees one order',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const writes: Promise<void>[] = [];
+        const writer = watch(subject.store.follow(taskId), {
+          deadlineMs: subject.deadlineMs,
+          onValue: (signal) => {
+            if (signal.type !== 'record') return;
+            const { seq } = signal.record;
+            if (seq <= 10 && seq % 2 === 0) writes.push(owner.append(note('reply'), note('reply')));
+            if (seq === 11) writes.push(owner.append(done));
+          },
+        });
+        const other = follow(subject, taskId);
+        await owner.append(note('first'));
+        await Promise.all([writer, other].map(completes));
+        await Promise.all(writes);
+        assert.deepEqual(seqs(writer), upTo(13));
+        assert.deepEqual(seqs(other), upTo(13));
+      },
+    },
+    {
+      title: 'a reader that leaves from inside its handler gets nothing more, and the others go on',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const leaver: Following = watch(subject.store.follow(taskId), {
+          deadlineMs: subject.deadlineMs,
+          onValue: (signal) => {
+            if (signal.type === 'record' && signal.record.seq === 3) leaver.stop();
+          },
+        });
+        const other = follow(subject, taskId);
+        await reaches(other, 1);
+        await owner.append(note('two'));
+        await owner.append(note('three'), note('four'));
+        await owner.append(done);
+        await completes(other);
+        await leaver.until('three records', () => leaver.values.length === 3);
+        assert.deepEqual(seqs(leaver), upTo(3));
+        assert.deepEqual(seqs(other), upTo(5));
+      },
+    },
+    {
+      title: 'nothing happens before a subscription, and each subscription starts at its own seq again',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const source = subject.peer.follow(taskId, { from: 2 });
+        await owner.append(note('two'));
+        const first = watch(source, subject);
+        await reaches(first, 1);
+        await owner.append(note('three'), done);
+        const second = watch(source, subject);
+        await Promise.all([first, second].map(completes));
+        assert.deepEqual(seqs(first), [2, 3, 4]);
+        assert.deepEqual(seqs(second), [2, 3, 4]);
+      },
+    },
+    {
+      title: 'a reader that left keeps nothing open',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const visit = async (): Promise<void> => {
+          const readers = [
+            follow(subject, taskId),
+            follow(subject, taskId, 2),
+            watch(subject.store.commands(taskId), subject),
+          ];
+          await readers[0]?.until('the first record', ({ values }) => values.length > 0);
+          for (const reader of readers) reader.stop();
+        };
+        await visit();
+        const ledger = openResources();
+        for (const _ of upTo(5)) await visit();
+        assert.deepEqual(await ledger.settle({ withinMs: subject.deadlineMs }), {});
+        await owner.append(note('nobody reads this'));
+      },
+    },
+    {
+      title: 'where there is no task, errors with NOT_FOUND',
+      async run(subject) {
+        const follower = follow(subject, subject.newTaskId());
+        await failsWith('NOT_FOUND', follower);
+        assert.deepEqual(follower.values, []);
+      },
+    },
+    {
+      title: 'when the task is deleted, errors with NOT_FOUND after what it has shown',
+      async run(subject) {
+        const taskId = await begin(subject);
+        const follower = follow(subject, taskId);
+        await reaches(follower, 1);
+        await subject.store.delete(taskId);
+        await failsWith('NOT_FOUND', follower);
+        assert.deepEqual(seqs(follower), [1]);
+      },
+    },
+    {
+      title: 'a long journal arrives whole',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        for (const _ of upTo(40)) await owner.append(...upTo(50).map(note));
+        const follower = follow(subject, taskId);
+        await owner.append(done);
+        await completes(follower);
+        assert.deepEqual(seqs(follower), upTo(2002));
+      },
+    },
+    {
+      title: 'a reader of one task sees nothing of another',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const other = await Owner.take(subject, await begin(subject));
+        const follower = follow(subject, taskId);
+        await other.append(note('elsewhere'), done);
+        await owner.append(note('here'), done);
+        await completes(follower);
+        assert.deepEqual(records(follower), await subject.store.read(taskId));
+      },
+    },
+  ],
+};
+
+function follow(subject: StoreUnderTest, taskId: string, from?: number): Following {
+  return watch(subject.peer.follow(taskId, from === undefined ? {} : { from }), subject);
+}
+
+function records(follower: Following) {
+  return follower.values.flatMap((signal) => (signal.type === 'record' ? [signal.record] : []));
+}
+
+function seqs(follower: Following): readonly number[] {
+  return records(follower).map((record) => record.seq);
+}
+
+function reaches(follower: Following, count: number): Promise<void> {
+  return follower.until(`${count} records`, () => records(follower).length >= count);
+}
+
+function completes(follower: Following): Promise<void> {
+  return follower.until('the stream to complete', ({ completed }) => completed);
+}

@@ -1,0 +1,175 @@
+import type { TaskState } from '../../core/events.ts';
+import {
+  isTerminal,
+  type JournalRecord,
+  journalSchema,
+  type Stamped,
+  type TurnRecord,
+  type TurnStarted,
+} from '../../core/records.ts';
+import type { Delta, Lease, MaybePromise, TaskStateStore } from '../../stores/interfaces.ts';
+import type { StoreUnderTest } from './contract-case.ts';
+
+/** When the turns of these cases started, in milliseconds since 1970. */
+export const startedAt = 1_700_000_000_000;
+
+export interface StartFields {
+  readonly contextId?: string;
+  readonly at?: number;
+  readonly schema?: number;
+  readonly text?: string;
+}
+
+export function startRecord(taskId: string, fields: StartFields = {}): Stamped<TurnStarted> {
+  return {
+    type: 'turn.started',
+    schema: fields.schema ?? journalSchema,
+    taskId,
+    contextId: fields.contextId ?? `context-of-${taskId}`,
+    agentId: 'contract-agent',
+    messages: [{ role: 'user', content: fields.text ?? 'How many?' }],
+    settings: { maxIterations: 7 },
+    seq: 1,
+    epoch: 0,
+    at: fields.at ?? startedAt,
+  };
+}
+
+/** Creates a task and answers with its id. */
+export async function begin(subject: StoreUnderTest, fields: StartFields = {}): Promise<string> {
+  const taskId = subject.newTaskId();
+  await subject.store.create(taskId, startRecord(taskId, fields));
+  return taskId;
+}
+
+/** A record that may stand anywhere in a journal. */
+export function note(data: unknown): TurnRecord {
+  return { type: 'x.note', data };
+}
+
+export const done: TurnRecord = { type: 'turn.done', text: 'Two.', reason: 'stop' };
+
+export function llmStart(iteration: number, attempt = 1): TurnRecord {
+  return { type: 'llm.start', iteration, attempt };
+}
+
+export function llmAnswer(iteration: number, text: string): TurnRecord {
+  return {
+    type: 'llm.done',
+    iteration,
+    attempt: 1,
+    message: { role: 'assistant', content: text },
+    calls: [],
+    finishReason: 'stop',
+    usage: { promptTokens: 5, completionTokens: 3, totalTokens: 8 },
+  };
+}
+
+const countCall = {
+  id: 'call_1',
+  type: 'function',
+  function: { name: 'count', arguments: '{"of":"apples"}' },
+} as const;
+
+/** The appends of a turn of two iterations with one tool call, after its `turn.started`. */
+export const wholeTurn: readonly (readonly TurnRecord[])[] = [
+  [llmStart(1)],
+  [
+    {
+      type: 'llm.done',
+      iteration: 1,
+      attempt: 1,
+      message: { role: 'assistant', content: null, toolCalls: [countCall] },
+      calls: [{ callId: '1:0', call: countCall }],
+      finishReason: 'tool_calls',
+      usage: { promptTokens: 4, completionTokens: 2, totalTokens: 6 },
+    },
+    { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: { of: 'apples' } },
+  ],
+  [{ type: 'tool.result', callId: '1:0', content: '2', success: true, durationMs: 12 }],
+  [llmStart(2)],
+  [llmAnswer(2, 'Two.'), done],
+];
+
+export function textDelta(epoch: number, text: string, attempt = 1): Delta {
+  return { type: 'llm', epoch, iteration: 1, attempt, chunk: { type: 'text', text } };
+}
+
+const statusOf: Partial<Record<TurnRecord['type'], TaskState>> = {
+  'turn.done': 'completed',
+  'turn.failed': 'failed',
+  'turn.canceled': 'canceled',
+};
+
+/** Somebody with a lease, who stamps records as the engine does. */
+export class Owner {
+  readonly store: TaskStateStore;
+  readonly lease: Lease;
+  #next: number;
+
+  constructor(store: TaskStateStore, lease: Lease) {
+    this.store = store;
+    this.lease = lease;
+    this.#next = lease.seq + 1;
+  }
+
+  static async take(subject: StoreUnderTest, taskId: string, options: TakeOptions = {}): Promise<Owner> {
+    const { store = subject.store, owner = 'owner-a', leaseMs = subject.leaseMs } = options;
+    return new Owner(store, await store.acquire(taskId, owner, leaseMs));
+  }
+
+  /** Gives records the next places in the journal. */
+  stamp(...records: readonly TurnRecord[]): readonly JournalRecord[] {
+    return records.map((record) => this.stampAt(this.#next++, record));
+  }
+
+  stampAt(seq: number, record: TurnRecord): JournalRecord {
+    return { ...record, seq, epoch: this.lease.epoch, at: startedAt + seq };
+  }
+
+  /** Sends stamped records, also again. */
+  async send(records: readonly JournalRecord[], barrier = true): Promise<void> {
+    const last = records.at(-1);
+    const status = (last && statusOf[last.type]) ?? 'working';
+    await this.store.append(this.lease, records, { status, barrier });
+  }
+
+  append(...records: readonly TurnRecord[]): Promise<void> {
+    return this.send(this.stamp(...records));
+  }
+}
+
+export interface TakeOptions {
+  readonly store?: TaskStateStore;
+  readonly owner?: string;
+  readonly leaseMs?: number;
+}
+
+/** A task that somebody holds. */
+export async function beginHeld(subject: StoreUnderTest): Promise<{ readonly taskId: string; readonly owner: Owner }> {
+  const taskId = await begin(subject);
+  return { taskId, owner: await Owner.take(subject, taskId) };
+}
+
+/** The other owner, from the other instance. */
+export function takeOver(subject: StoreUnderTest, taskId: string): Promise<Owner> {
+  return Owner.take(subject, taskId, { store: subject.peer, owner: 'owner-b' });
+}
+
+/** Lets the lease run out. */
+export function expire(subject: StoreUnderTest): Promise<void> {
+  return subject.advance(subject.leaseMs + 1);
+}
+
+export async function seqsOf(read: MaybePromise<readonly JournalRecord[]>): Promise<readonly number[]> {
+  return (await read).map((record) => record.seq);
+}
+
+/** 1, 2, … `count`. */
+export function upTo(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, index) => index + 1);
+}
+
+export function endsTurn(record: JournalRecord): boolean {
+  return isTerminal(record);
+}

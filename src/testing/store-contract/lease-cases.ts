@@ -1,0 +1,158 @@
+import assert from 'node:assert/strict';
+import type { ContractGroup } from './contract-case.ts';
+import { refuses } from './expectations.ts';
+import { begin, beginHeld, expire, note, Owner, takeOver } from './journal-fixture.ts';
+
+export const leaseCases: ContractGroup = {
+  name: 'lease',
+  cases: [
+    {
+      title: 'acquire answers with the owner, an epoch above 0, the last seq and the length asked for',
+      async run(subject) {
+        const taskId = await begin(subject);
+        const lease = await subject.store.acquire(taskId, 'owner-a', subject.leaseMs);
+        assert(lease.epoch > 0, `the epoch is ${lease.epoch}`);
+        const { owner, seq, leaseMs } = lease;
+        assert.deepEqual(
+          { taskId: lease.taskId, owner, seq, leaseMs },
+          { taskId, owner: 'owner-a', seq: 1, leaseMs: subject.leaseMs },
+        );
+      },
+    },
+    {
+      title: 'while a lease lasts, another owner is BUSY and told that a retry may help',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        const error = await refuses('BUSY', () => takeOver(subject, taskId));
+        assert.equal(error.retryable, true);
+        assert.equal(error.taskId, taskId);
+        await owner.append(note('still the owner'));
+      },
+    },
+    {
+      title: 'of several owners at the same time exactly one gets the lease',
+      async run(subject) {
+        const taskId = await begin(subject);
+        const attempts = await Promise.allSettled(
+          ['a', 'b', 'c', 'd', 'e', 'f'].map(async (name, index) =>
+            (index % 2 ? subject.store : subject.peer).acquire(taskId, name, subject.leaseMs),
+          ),
+        );
+        assert.equal(attempts.filter(({ status }) => status === 'fulfilled').length, 1);
+        for (const attempt of attempts) {
+          if (attempt.status === 'rejected') await refuses('BUSY', () => Promise.reject(attempt.reason));
+        }
+      },
+    },
+    {
+      title: 'a lease that ran out is taken over with a higher epoch and the seq of the journal then',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await owner.append(note('one'), note('two'));
+        await expire(subject);
+        const { lease } = await takeOver(subject, taskId);
+        assert(lease.epoch > owner.lease.epoch, `epoch ${lease.epoch} does not follow ${owner.lease.epoch}`);
+        assert.equal(lease.seq, 3);
+      },
+    },
+    {
+      title: 'a lease given back is free at once, with a higher epoch',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await subject.store.release(owner.lease);
+        const next = await takeOver(subject, taskId);
+        assert(next.lease.epoch > owner.lease.epoch, `epoch ${next.lease.epoch} does not follow ${owner.lease.epoch}`);
+        await next.append(note('mine now'));
+      },
+    },
+    {
+      title: 'giving back a lease that is no longer held does nothing',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await expire(subject);
+        const next = await takeOver(subject, taskId);
+        await subject.store.release(owner.lease);
+        await refuses('BUSY', () => subject.store.acquire(taskId, 'owner-c', subject.leaseMs));
+        await next.append(note('still held'));
+        await subject.store.release(next.lease);
+        await subject.store.release(next.lease);
+      },
+    },
+    {
+      title: 'renew prolongs a lease by its own length from now',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await subject.advance(subject.leaseMs * 0.6);
+        await subject.store.renew(owner.lease);
+        await subject.advance(subject.leaseMs * 0.6);
+        await refuses('BUSY', () => takeOver(subject, taskId));
+        await expire(subject);
+        await takeOver(subject, taskId);
+      },
+    },
+    {
+      title: 'an append prolongs the lease too',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await subject.advance(subject.leaseMs * 0.6);
+        await owner.append(note('sign of life'));
+        await subject.advance(subject.leaseMs * 0.6);
+        await refuses('BUSY', () => takeOver(subject, taskId));
+      },
+    },
+    {
+      title: 'an owner with shorter leases does not take over a longer one early',
+      async run(subject) {
+        const taskId = await begin(subject);
+        await Owner.take(subject, taskId, { leaseMs: subject.leaseMs * 3 });
+        await expire(subject);
+        await refuses('BUSY', () => takeOver(subject, taskId));
+        await subject.advance(subject.leaseMs * 2);
+        await takeOver(subject, taskId);
+      },
+    },
+    {
+      title: 'a lease that ran out but that nobody took can be renewed, and holds again',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await expire(subject);
+        await subject.store.renew(owner.lease);
+        await refuses('BUSY', () => takeOver(subject, taskId));
+        await owner.append(note('still mine'));
+      },
+    },
+    {
+      title: 'renewing a lease that was taken over or given back is FENCED',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await expire(subject);
+        const next = await takeOver(subject, taskId);
+        await refuses('FENCED', () => subject.store.renew(owner.lease));
+        await subject.peer.release(next.lease);
+        await refuses('FENCED', () => subject.peer.renew(next.lease));
+      },
+    },
+    {
+      title: 'leases of one task say nothing of another',
+      async run(subject) {
+        const first = await beginHeld(subject);
+        const second = await beginHeld(subject);
+        await first.owner.append(note('in the first'));
+        await second.owner.append(note('in the second'));
+        await subject.store.release(first.owner.lease);
+        await refuses('BUSY', () => takeOver(subject, second.taskId));
+      },
+    },
+    {
+      title: 'where there is no task, acquire and renew say NOT_FOUND and release does nothing',
+      async run({ store, newTaskId, leaseMs }) {
+        const taskId = newTaskId();
+        const lease = { taskId, owner: 'owner-a', epoch: 1, seq: 1, leaseMs };
+        const error = await refuses('NOT_FOUND', () => store.acquire(taskId, 'owner-a', leaseMs));
+        assert.equal(error.taskId, taskId);
+        await refuses('NOT_FOUND', () => store.renew(lease));
+        await store.release(lease);
+      },
+    },
+  ],
+};

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import type { TaskQuery, TaskSummary } from '../../stores/interfaces.ts';
+import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
+import { eventually } from './expectations.ts';
+import { begin, done, expire, note, Owner, startedAt, upTo } from './journal-fixture.ts';
+
+export const listCases: ContractGroup = {
+  name: 'list and check',
+  cases: [
+    {
+      title: 'list says of a task what its journal says',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const taskId = await begin(subject, { contextId });
+        const created = new Date(startedAt).toISOString();
+        const fresh = { taskId, contextId, agentId: 'contract-agent', createdAt: created };
+        await lists(subject, { contextId }, [
+          { ...fresh, state: 'submitted', seq: 1, updatedAt: created, held: false },
+        ]);
+        const owner = await Owner.take(subject, taskId);
+        await owner.append(note('two'), note('three'));
+        const updatedAt = new Date(startedAt + 3).toISOString();
+        await lists(subject, { contextId }, [{ ...fresh, state: 'working', seq: 3, updatedAt, held: true }]);
+      },
+    },
+    {
+      title: 'the task created last comes first, whatever was written since',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const taskIds = await beginMany(subject, contextId, 5);
+        const oldest = await Owner.take(subject, taskIds[0] ?? '');
+        await oldest.append(note('the oldest is written last'));
+        await listsIds(subject, { contextId }, taskIds.toReversed());
+      },
+    },
+    {
+      title: 'list filters by state and by context, and by both',
+      async run(subject) {
+        const [contextId, other] = [subject.newTaskId(), subject.newTaskId()];
+        const [waits, works, ends] = await beginMany(subject, contextId, 3);
+        const [elsewhere] = await beginMany(subject, other, 1);
+        assert(waits && works && ends && elsewhere);
+        await (await Owner.take(subject, works)).append(note('working'));
+        await (await Owner.take(subject, ends)).append(done);
+        await listsIds(subject, { contextId, state: 'submitted' }, [waits]);
+        await listsIds(subject, { contextId, state: 'working' }, [works]);
+        await listsIds(subject, { contextId, state: 'completed' }, [ends]);
+        await listsIds(subject, { contextId, state: 'failed' }, []);
+        await listsIds(subject, { contextId: other }, [elsewhere]);
+        await listsIds(subject, { contextId: subject.newTaskId() }, []);
+        await eventually(subject.deadlineMs, async () => {
+          const completed = await subject.peer.list({ state: 'completed' });
+          assert(completed.some(({ taskId }) => taskId === ends));
+          assert(completed.every(({ state }) => state === 'completed'));
+        });
+      },
+    },
+    {
+      title: 'list gives 50 unless told how many',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const newestFirst = (await beginMany(subject, contextId, 53)).toReversed();
+        await listsIds(subject, { contextId }, newestFirst.slice(0, 50));
+        await listsIds(subject, { contextId, limit: 3 }, newestFirst.slice(0, 3));
+        await listsIds(subject, { contextId, limit: 500 }, newestFirst);
+      },
+    },
+    {
+      title: 'held says whether a lease lasts: after acquire, not after release, not once it ran out',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const taskId = await begin(subject, { contextId });
+        const first = await Owner.take(subject, taskId);
+        await isHeld(subject, contextId, true);
+        await subject.store.release(first.lease);
+        await isHeld(subject, contextId, false);
+        await Owner.take(subject, taskId);
+        await isHeld(subject, contextId, true);
+        await expire(subject);
+        await isHeld(subject, contextId, false);
+      },
+    },
+    {
+      title: 'a deleted task is not listed',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const [stays, goes] = await beginMany(subject, contextId, 2);
+        assert(stays && goes);
+        await subject.store.delete(goes);
+        await listsIds(subject, { contextId }, [stays]);
+      },
+    },
+    {
+      title: 'check tells whether the store keeps its promise, in sentences',
+      async run({ store }) {
+        const { ok, warnings } = await store.check();
+        assert.equal(ok, true, `the store under test is not fit: ${warnings.join(' ')}`);
+        for (const warning of warnings) assert.match(warning, /^\S.*\.$/);
+      },
+    },
+  ],
+};
+
+async function beginMany(subject: StoreUnderTest, contextId: string, count: number): Promise<readonly string[]> {
+  const taskIds: string[] = [];
+  for (const number of upTo(count)) taskIds.push(await begin(subject, { contextId, at: startedAt + number * 1000 }));
+  return taskIds;
+}
+
+function lists(subject: StoreUnderTest, query: TaskQuery, expected: readonly TaskSummary[]): Promise<void> {
+  return eventually(subject.deadlineMs, async () => assert.deepEqual(await subject.peer.list(query), expected));
+}
+
+function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
+  return eventually(subject.deadlineMs, async () => {
+    const summaries = await subject.peer.list(query);
+    assert.deepEqual(
+      summaries.map(({ taskId }) => taskId),
+      expected,
+    );
+  });
+}
+
+function isHeld(subject: StoreUnderTest, contextId: string, expected: boolean): Promise<void> {
+  return eventually(subject.deadlineMs, async () => {
+    const summaries = await subject.peer.list({ contextId });
+    assert.deepEqual(
+      summaries.map(({ held }) => held),
+      [expected],
+    );
+  });
+}

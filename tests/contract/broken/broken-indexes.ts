@@ -1,0 +1,100 @@
+import type { StoreCheck, TaskQuery, TaskSummary } from '../../../src/stores/interfaces.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { type BrokenStore, broken } from './broken-store.ts';
+
+class OldestFirst extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).toReversed();
+  }
+}
+
+class LastWrittenFirst extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).toSorted((a, b) => b.seq - a.seq);
+  }
+}
+
+class IgnoresState extends InMemoryStateStore {
+  override list({ state: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class IgnoresContext extends InMemoryStateStore {
+  override list({ contextId: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class NoLimit extends InMemoryStateStore {
+  override list(query: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list({ ...query, limit: 1e6 });
+  }
+}
+
+class LimitBeforeFilter extends InMemoryStateStore {
+  override list({ state, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list({ ...query, limit: 1 }).filter((task) => state === undefined || task.state === state);
+  }
+}
+
+class NeverHeld extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).map((task) => ({ ...task, held: false }));
+  }
+}
+
+class HeldForEver extends InMemoryStateStore {
+  readonly #held = new Set<string>();
+
+  override acquire(...args: Parameters<InMemoryStateStore['acquire']>) {
+    this.#held.add(args[0]);
+    return super.acquire(...args);
+  }
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).map((task) => ({ ...task, held: this.#held.has(task.taskId) }));
+  }
+}
+
+class StaysSubmitted extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).map((task) => ({ ...task, state: 'submitted' }));
+  }
+}
+
+class ListsTheDeleted extends InMemoryStateStore {
+  readonly #deleted: TaskSummary[] = [];
+
+  override delete(taskId: string): void {
+    this.#deleted.push(...super.list({ limit: 1e6 }).filter((task) => task.taskId === taskId));
+    super.delete(taskId);
+  }
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return [...this.#deleted, ...super.list(query)];
+  }
+}
+
+class NotFit extends InMemoryStateStore {
+  override check(): StoreCheck {
+    return { ok: false, warnings: ['Set maxmemory-policy to noeviction.'] };
+  }
+}
+
+const says = 'list says of a task what its journal says';
+const filters = 'list filters by state and by context, and by both';
+const held = 'held says whether a lease lasts: after acquire, not after release, not once it ran out';
+const newest = 'the task created last comes first, whatever was written since';
+
+export const brokenIndexes: readonly BrokenStore[] = [
+  broken('the oldest comes first', newest, OldestFirst),
+  broken('the one written last comes first', newest, LastWrittenFirst),
+  broken('the state does not filter', filters, IgnoresState),
+  broken('the context does not filter', filters, IgnoresContext),
+  broken('no limit', 'list gives 50 unless told how many', NoLimit),
+  broken('the limit comes before the filter', filters, LimitBeforeFilter),
+  broken('nobody holds anything', held, NeverHeld),
+  broken('a lease is held for ever', held, HeldForEver),
+  broken('the state never changes', says, StaysSubmitted),
+  broken('the deleted are listed', 'a deleted task is not listed', ListsTheDeleted),
+  broken('not fit for use', 'check tells whether the store keeps its promise, in sentences', NotFit),
+];

@@ -1,0 +1,196 @@
+import type { Clock } from '../../../src/core/clock.ts';
+import { AgentLoopError } from '../../../src/core/errors.ts';
+import type { JournalRecord } from '../../../src/core/records.ts';
+import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { type BrokenStore, broken } from './broken-store.ts';
+
+/** Knows the last lease of each task, and when it runs out. */
+class LeaseKnowing extends InMemoryStateStore {
+  protected readonly current = new Map<string, { readonly lease: Lease; takenAt: number; expiresAt: number }>();
+  protected readonly clock: Clock;
+
+  constructor(options: { readonly clock: Clock }) {
+    super(options);
+    this.clock = options.clock;
+  }
+
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    const lease = super.acquire(taskId, owner, leaseMs);
+    const now = this.clock.now();
+    this.current.set(taskId, { lease, takenAt: now, expiresAt: now + leaseMs });
+    return lease;
+  }
+
+  protected lastLease(lease: Lease): Lease {
+    return this.current.get(lease.taskId)?.lease ?? lease;
+  }
+}
+
+class NoFence extends LeaseKnowing {
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    super.append({ ...this.lastLease(lease), seq: lease.seq }, records, options);
+  }
+}
+
+class NoOwnerInFence extends LeaseKnowing {
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    super.append({ ...lease, owner: this.lastLease(lease).owner }, records, options);
+  }
+}
+
+class RefusesExpired extends LeaseKnowing {
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    const head = this.current.get(lease.taskId);
+    if (head && this.clock.now() >= head.expiresAt) throw new AgentLoopError('FENCED', 'expired');
+    super.append(lease, records, options);
+    if (head) head.expiresAt = this.clock.now() + lease.leaseMs;
+  }
+}
+
+class NeverBusy extends LeaseKnowing {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    const head = this.current.get(taskId);
+    if (head) super.release(head.lease);
+    return super.acquire(taskId, owner, leaseMs);
+  }
+}
+
+class StealsFromLonger extends LeaseKnowing {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    const head = this.current.get(taskId);
+    if (head && this.clock.now() >= head.takenAt + leaseMs) super.release(head.lease);
+    return super.acquire(taskId, owner, leaseMs);
+  }
+}
+
+class AppendDoesNotRenew extends LeaseKnowing {
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    const head = this.current.get(lease.taskId);
+    const leaseMs = head ? head.expiresAt - this.clock.now() : lease.leaseMs;
+    super.append({ ...lease, leaseMs }, records, options);
+  }
+}
+
+class SameEpochAgain extends InMemoryStateStore {
+  readonly #true = new Map<string, Lease>();
+
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    const lease = super.acquire(taskId, owner, leaseMs);
+    this.#true.set(`${taskId} ${owner}`, lease);
+    return { ...lease, epoch: 1 };
+  }
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    super.append(this.#trueLease(lease), records, options);
+  }
+  override renew(lease: Lease): void {
+    super.renew(this.#trueLease(lease));
+  }
+  override release(lease: Lease): void {
+    super.release(this.#trueLease(lease));
+  }
+  #trueLease(lease: Lease): Lease {
+    return this.#true.get(`${lease.taskId} ${lease.owner}`) ?? lease;
+  }
+}
+
+class NeverExpires extends InMemoryStateStore {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    return { ...super.acquire(taskId, owner, leaseMs * 1e6), leaseMs };
+  }
+}
+
+class ReleaseDoesNothing extends InMemoryStateStore {
+  override release(): void {}
+}
+
+class AnybodyReleases extends LeaseKnowing {
+  override release(lease: Lease): void {
+    super.release(this.lastLease(lease));
+  }
+}
+
+class ReleaseOfNothingThrows extends InMemoryStateStore {
+  override release(lease: Lease): void {
+    super.read(lease.taskId);
+    super.release(lease);
+  }
+}
+
+class RenewDoesNothing extends InMemoryStateStore {
+  override renew(): void {}
+}
+
+class RenewWithoutFence extends LeaseKnowing {
+  override renew(lease: Lease): void {
+    super.renew(this.lastLease(lease));
+  }
+}
+
+class ExpiredCannotRenew extends LeaseKnowing {
+  override renew(lease: Lease): void {
+    const head = this.current.get(lease.taskId);
+    if (head && this.clock.now() >= head.expiresAt) throw new AgentLoopError('FENCED', 'expired');
+    super.renew(lease);
+  }
+}
+
+class LeaseStartsAtOne extends InMemoryStateStore {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    return { ...super.acquire(taskId, owner, leaseMs), seq: 1 };
+  }
+}
+
+class AcquiresWhatIsNotThere extends InMemoryStateStore {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    if (super.load(taskId) === null) return { taskId, owner, epoch: 1, seq: 0, leaseMs };
+    return super.acquire(taskId, owner, leaseMs);
+  }
+}
+
+export const brokenLeases: readonly BrokenStore[] = [
+  broken('no fence', 'an owner that was overtaken is FENCED and writes nothing', NoFence),
+  broken(
+    'a fence by epoch alone',
+    'a lease that was given back, or an epoch under another name, appends nothing',
+    NoOwnerInFence,
+  ),
+  broken('a lease that ran out is fenced', 'a lease that ran out but that nobody took still appends', RefusesExpired),
+  broken('a lease is no obstacle', 'of several owners at the same time exactly one gets the lease', NeverBusy),
+  broken(
+    'the length of the taker counts, not of the holder',
+    'an owner with shorter leases does not take over a longer one early',
+    StealsFromLonger,
+  ),
+  broken('an append does not renew', 'an append prolongs the lease too', AppendDoesNotRenew),
+  broken(
+    'an epoch is used again',
+    'a lease that ran out is taken over with a higher epoch and the seq of the journal then',
+    SameEpochAgain,
+  ),
+  broken('a lease never runs out', 'an owner that was overtaken is FENCED and writes nothing', NeverExpires),
+  broken('release does nothing', 'a lease given back is free at once, with a higher epoch', ReleaseDoesNothing),
+  broken('anybody can release', 'giving back a lease that is no longer held does nothing', AnybodyReleases),
+  broken(
+    'releasing a lease of no task throws',
+    'the owner of a deleted task is told NOT_FOUND at its next append',
+    ReleaseOfNothingThrows,
+  ),
+  broken('renew does nothing', 'renew prolongs a lease by its own length from now', RenewDoesNothing),
+  broken('renew is not fenced', 'renewing a lease that was taken over or given back is FENCED', RenewWithoutFence),
+  broken(
+    'a lease that ran out cannot be renewed',
+    'a lease that ran out but that nobody took can be renewed, and holds again',
+    ExpiredCannotRenew,
+  ),
+  broken(
+    'a lease does not know the journal’s last seq',
+    'a lease that ran out is taken over with a higher epoch and the seq of the journal then',
+    LeaseStartsAtOne,
+  ),
+  broken(
+    'a lease of nothing',
+    'where there is no task, acquire and renew say NOT_FOUND and release does nothing',
+    AcquiresWhatIsNotThere,
+  ),
+];
