@@ -22,13 +22,14 @@ export function flushAtExit(exit: ExitFlush, signals: readonly NodeJS.Signals[])
       void exit.flush();
       return;
     }
-    process.removeListener(signal, onSignal);
+    stopListening();
     void exit.shutdown().then(() => process.kill(process.pid, signal));
   };
-  process.on('beforeExit', onBeforeExit);
-  for (const signal of signals) process.on(signal, onSignal);
-  return () => {
+  const stopListening = () => {
     process.removeListener('beforeExit', onBeforeExit);
     for (const signal of signals) process.removeListener(signal, onSignal);
   };
+  process.on('beforeExit', onBeforeExit);
+  for (const signal of signals) process.on(signal, onSignal);
+  return stopListening;
 }

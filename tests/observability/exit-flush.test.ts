@@ -73,12 +73,26 @@ describe('a process', () => {
     expect(names()).toEqual(['last words']);
   });
 
-  it('that has its own way out of SIGTERM keeps it, and has sent its spans', async () => {
-    const { ready, exit } = run('listens', receiver.url);
+  it('that has its own way out of SIGTERM keeps it, hears it once, and has sent its spans, also later ones', async () => {
+    const { ready, exit, output } = run('listens', receiver.url);
     await ready;
     child?.kill('SIGTERM');
     expect(await exit).toEqual([7, null]);
-    expect(names()).toEqual(['last words']);
+    expect(output().match(/SIGTERM/g)).toHaveLength(1);
+    expect(names().sort()).toEqual(['last words', 'still there']);
+  });
+
+  it('that gets a second SIGTERM while it flushes ends at once', async () => {
+    await receiver.close();
+    receiver = await startOtlpReceiver({ answers: ['never'] });
+    const { ready, exit } = run('waits', receiver.url);
+    await ready;
+    child?.kill('SIGTERM');
+    await receiver.waitUntil(({ requests }) => requests.length === 1);
+    const before = performance.now();
+    child?.kill('SIGTERM');
+    expect(await exit).toEqual([null, 'SIGTERM']);
+    expect(performance.now() - before).toBeLessThan(1_500);
   });
 
   it('whose collector is down shuts down within 3 s, knows why, and is gone', async () => {

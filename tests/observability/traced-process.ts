@@ -4,12 +4,9 @@ import { startTracing } from '../../src/observability/tracing.ts';
 
 /** A process of its own, bundled and run by `exit-flush.test.ts`: writes one span, then ends in the way its argument names. */
 const tracing = startTracing();
-startChildSpan(
-  turnTracing({}, { taskId: 't', contextId: 'c', agentId: 'a' }),
-  'last words',
-  {},
-  ROOT_CONTEXT,
-).span.end();
+const turn = turnTracing({}, { taskId: 't', contextId: 'c', agentId: 'a' });
+const writeSpan = (name: string) => startChildSpan(turn, name, {}, ROOT_CONTEXT).span.end();
+writeSpan('last words');
 
 /** Keeps the process alive until a signal comes. */
 const stayAlive = () => setInterval(() => undefined, 60_000);
@@ -24,6 +21,8 @@ switch (process.argv[2]) {
     const alive = stayAlive();
     process.on('SIGTERM', () => {
       process.exitCode = 7;
+      process.stdout.write('SIGTERM\n');
+      writeSpan('still there');
       clearInterval(alive);
     });
     break;
