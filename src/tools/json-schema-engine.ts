@@ -1,0 +1,99 @@
+import type { Ajv2020, ErrorObject, Options, ValidateFunction } from 'ajv/dist/2020.js';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
+import type { JSONSchema } from './interfaces.ts';
+
+type Draft = '2020-12' | '2019-09' | 'draft-07';
+type Ajv = Pick<Ajv2020, 'compile' | 'errorsText' | 'validateSchema'> & { errors?: ErrorObject[] | null | undefined };
+type AjvClass = new (options: Options) => Ajv;
+
+const options: Options = {
+  strict: false,
+  allErrors: true,
+  logger: false,
+  ownProperties: true,
+  validateFormats: false,
+  code: { regExp: Object.assign(lenientRegExp, { code: 'new RegExp' }) },
+};
+
+const classes = new Map<Draft, AjvClass>();
+const schemaChecks = new Map<Draft, Ajv>();
+const compiled = new WeakMap<JSONSchema, ValidateFunction>();
+
+/**
+ * The compiled form of a schema, kept for as long as the schema object. A promise only where ajv has yet to be loaded.
+ * `owner` names the schema in errors. `INVALID_CONFIG` where it cannot be compiled.
+ */
+export function compileJsonSchema(schema: JSONSchema, owner: string): ValidateFunction | Promise<ValidateFunction> {
+  const ready = compiled.get(schema);
+  if (ready !== undefined) return ready;
+  const draft = draftOf(schema, owner);
+  const loaded = classes.get(draft);
+  if (loaded !== undefined) return compile(loaded, schema, owner);
+  return load(draft).then((fresh) => compiled.get(schema) ?? compile(fresh, schema, owner));
+}
+
+/**
+ * Loads ajv and checks that a schema is one of its draft. Rejects with `INVALID_CONFIG`, naming `owner`, if it is not. A
+ * `$ref` that leads nowhere is found only when the schema is compiled.
+ */
+export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promise<void> {
+  const draft = draftOf(schema, owner);
+  const ajv = schemaChecks.get(draft) ?? new (await load(draft))(options);
+  schemaChecks.set(draft, ajv);
+  if (ajv.validateSchema(bodyOf(schema)) === true) return;
+  throw invalid(owner, ajv.errorsText(ajv.errors, { dataVar: 'schema' }).slice(0, 500));
+}
+
+/** One ajv for each schema: a shared one would keep every schema for ever, and mix up two that have the same `$id`. */
+function compile(ajvClass: AjvClass, schema: JSONSchema, owner: string): ValidateFunction {
+  try {
+    const validate = new ajvClass({ ...options, meta: false, validateSchema: false }).compile(bodyOf(schema));
+    compiled.set(schema, validate);
+    return validate;
+  } catch (thrown) {
+    throw invalid(owner, messageOf(thrown), thrown);
+  }
+}
+
+async function load(draft: Draft): Promise<AjvClass> {
+  const ajvClass = await importClass(draft);
+  classes.set(draft, ajvClass);
+  return ajvClass;
+}
+
+async function importClass(draft: Draft): Promise<AjvClass> {
+  if (draft === 'draft-07') return (await import('ajv')).Ajv;
+  if (draft === '2019-09') return (await import('ajv/dist/2019.js')).Ajv2019;
+  return (await import('ajv/dist/2020.js')).Ajv2020;
+}
+
+function draftOf(schema: JSONSchema, owner: string): Draft {
+  const named = schema['$schema'];
+  if (named === undefined) return '2020-12';
+  const match = /^https?:\/\/json-schema\.org\/(?:draft\/)?(2020-12|2019-09|draft-07)\/schema#?$/.exec(String(named));
+  const draft = match?.[1];
+  if (draft === '2020-12' || draft === '2019-09' || draft === 'draft-07') return draft;
+  throw invalid(owner, `"$schema" is ${JSON.stringify(named)}; use draft 2020-12, 2019-09 or draft-07`);
+}
+
+/**
+ * Without `$schema`, as each class knows one draft, whatever spelling of its address the schema uses; and without ajv's
+ * own `$async`, which makes a check answer with a promise, true even where the check fails.
+ */
+function bodyOf(schema: JSONSchema): JSONSchema {
+  const { $schema: _, $async: __, ...body } = schema;
+  return body;
+}
+
+/** JSON Schema wants Unicode patterns; many schemas in the wild hold escapes that only the older form allows. */
+function lenientRegExp(pattern: string): RegExp {
+  try {
+    return new RegExp(pattern, 'u');
+  } catch {
+    return new RegExp(pattern);
+  }
+}
+
+function invalid(owner: string, what: string, cause?: unknown): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `The JSON Schema of ${owner} is not valid: ${what}.`, { cause });
+}

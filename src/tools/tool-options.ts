@@ -1,0 +1,142 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { AgentLoopError } from '../core/errors.ts';
+import type { FromJsonSchema } from './from-json-schema.ts';
+import type { JSONSchema, ToolContext, ToolPolicy } from './interfaces.ts';
+
+/** A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. */
+export type ToolParameters = StandardSchemaV1 | JSONSchema;
+
+/**
+ * What `execute` gets: the output type of a Standard Schema, or the type that a literal JSON Schema describes; a plain
+ * record where the type of a JSON Schema does not say more.
+ */
+export type ArgumentsOf<P> = P extends StandardSchemaV1
+  ? StandardSchemaV1.InferOutput<P>
+  : unknown extends FromJsonSchema<P>
+    ? Readonly<Record<string, unknown>>
+    : FromJsonSchema<P>;
+
+/** Arguments that were not JSON, as the model wrote them. */
+export interface RawArguments {
+  readonly _raw: string;
+}
+
+export interface ToolOptions<P extends ToolParameters, Raw extends boolean> extends ToolPolicy {
+  /** 1 to 64 letters, digits, `_` and `-`. */
+  readonly name: string;
+  /** What the tool does and when to use it, in words for the model. */
+  readonly description: string;
+  readonly parameters: P;
+  /** What the model reads as parameters, for a Standard Schema that cannot tell its JSON Schema. */
+  readonly jsonSchema?: JSONSchema;
+  readonly acceptsRaw?: Raw;
+  /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
+  readonly execute: (args: ArgumentsOf<P> | (Raw extends true ? RawArguments : never), context: ToolContext) => unknown;
+}
+
+/** The options of some tool, the types of its arguments not known. */
+export interface AnyToolOptions extends ToolPolicy {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: ToolParameters;
+  readonly jsonSchema?: JSONSchema;
+  execute(args: unknown, context: ToolContext): unknown;
+}
+
+const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
+const flags = ['sequential', 'readOnly', 'idempotent', 'acceptsRaw'] as const;
+const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
+  ...flags,
+  'name',
+  'description',
+  'parameters',
+  'jsonSchema',
+  'execute',
+  'timeoutMs',
+  'onInDoubt',
+]);
+
+/** Throws `INVALID_CONFIG`, naming the tool, the option and the cure, where a value is not the options of a tool. */
+export function assertToolOptions(value: unknown): asserts value is AnyToolOptions {
+  if (!isRecord(value))
+    throw new AgentLoopError('INVALID_CONFIG', `A tool is described by an object, not by ${shown(value)}.`);
+  const fail = failureOf(value['name']);
+  checkNames(value, fail);
+  checkSchemas(value, fail);
+  if (typeof value['execute'] !== 'function')
+    fail('execute', value['execute'], 'give a function (args, context) => result');
+  checkPolicy(value, fail);
+  const stray = Object.keys(value).find((key) => !known.has(key));
+  if (stray !== undefined) fail(stray, value[stray], `it is no option of a tool; those are ${[...known].join(', ')}`);
+}
+
+/** Whether a value is a Standard Schema. ArkType's are functions. */
+export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
+  return isObject(value) && '~standard' in value && isObject(value['~standard']) && 'validate' in value['~standard'];
+}
+
+type Fail = (option: string, value: unknown, cure: string) => never;
+type Fields = Readonly<Record<string, unknown>>;
+
+function failureOf(name: unknown): Fail {
+  const who = typeof name === 'string' && name !== '' ? `Tool "${name}"` : 'A tool without a name';
+  return (option, value, cure) => {
+    throw new AgentLoopError('INVALID_CONFIG', `${who}: ${option} is ${shown(value)}; ${cure}.`);
+  };
+}
+
+function checkNames({ name, description }: Fields, fail: Fail): void {
+  if (typeof name !== 'string' || !namePattern.test(name)) {
+    fail('name', name, 'use 1 to 64 of the characters a-z, A-Z, 0-9, _ and -');
+  }
+  if (typeof description !== 'string' || description.trim() === '') {
+    fail('description', description, 'say in a sentence what the tool does, for the model');
+  }
+}
+
+function checkSchemas({ parameters, jsonSchema }: Fields, fail: Fail): void {
+  if (isStandardSchema(parameters)) {
+    if (jsonSchema !== undefined) checkObjectSchema('jsonSchema', jsonSchema, fail);
+    return;
+  }
+  if (jsonSchema !== undefined) fail('jsonSchema', jsonSchema, 'it goes with a Standard Schema only; leave it out');
+  checkObjectSchema('parameters', parameters, fail);
+}
+
+function checkObjectSchema(option: string, schema: unknown, fail: Fail): void {
+  if (!isRecord(schema)) fail(option, schema, 'give a Standard Schema or a JSON Schema of an object');
+  if (schema['type'] !== 'object')
+    fail(`${option}.type`, schema['type'], 'arguments are an object: give type "object"');
+}
+
+function checkPolicy(value: Fields, fail: Fail): void {
+  const { timeoutMs, onInDoubt, idempotent, readOnly } = value;
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && Number.isFinite(timeoutMs) && timeoutMs >= 0)) {
+    fail('timeoutMs', timeoutMs, 'give a finite number of milliseconds, or 0 for no limit');
+  }
+  for (const flag of flags) {
+    if (value[flag] !== undefined && typeof value[flag] !== 'boolean') fail(flag, value[flag], 'give true or false');
+  }
+  const choices: readonly unknown[] = [undefined, 'retry', 'fail', 'ask'];
+  if (typeof onInDoubt !== 'function' && !choices.includes(onInDoubt)) {
+    fail('onInDoubt', onInDoubt, 'give "retry", "fail", "ask" or a function');
+  }
+  if (onInDoubt === 'retry' && idempotent !== true && readOnly !== true) {
+    fail('onInDoubt', onInDoubt, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail"');
+  }
+}
+
+function isObject(value: unknown): value is Fields {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function';
+}
+
+function isRecord(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
+  if (typeof value === 'function') return 'a function';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' && value !== null ? 'an object' : String(value);
+}

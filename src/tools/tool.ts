@@ -1,0 +1,69 @@
+import type { ToolContext, ToolDefinition, ToolPolicy } from './interfaces.ts';
+import { jsonSchemaChecker } from './json-schema.ts';
+import { verifyJsonSchema } from './json-schema-engine.ts';
+import {
+  type AnyToolOptions,
+  type ArgumentsOf,
+  assertToolOptions,
+  isStandardSchema,
+  type RawArguments,
+  type ToolOptions,
+  type ToolParameters,
+} from './tool-options.ts';
+import { jsonSchemaOf, standardChecker } from './tool-parameters.ts';
+
+/**
+ * A function that a model can call, with its description. Made by {@link tool}. `execute` is called with arguments that
+ * `definition.checkArguments` has let through.
+ */
+export interface Tool<Args = unknown> {
+  readonly definition: ToolDefinition;
+  execute(args: Args, context: ToolContext): unknown;
+  /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
+  readonly prepare?: () => Promise<void>;
+}
+
+/**
+ * Describes a tool. `parameters` is a Standard Schema (Zod 4, Valibot, ArkType, …), which gives `execute` its typed and
+ * converted output, or a JSON Schema, which is sent and checked as it stands.
+ *
+ * A Standard Schema tells its JSON Schema itself, or the option `jsonSchema` does. What `execute` returns becomes text
+ * for the model: see `toContent`; `contentParts` hands over images and files. Throws `INVALID_CONFIG` for a wrong option.
+ */
+export function tool<const P extends ToolParameters, const Raw extends boolean = false>(
+  options: ToolOptions<P, Raw>,
+): Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never)>;
+export function tool(options: AnyToolOptions): Tool {
+  assertToolOptions(options);
+  const { name, parameters } = options;
+  const execute = (args: unknown, context: ToolContext) => options.execute(args, context);
+  if (isStandardSchema(parameters)) {
+    const jsonSchema = options.jsonSchema ?? jsonSchemaOf(parameters, name);
+    return { definition: definitionOf(options, jsonSchema, standardChecker(parameters)), execute };
+  }
+  const owner = `tool "${name}"`;
+  const definition = definitionOf(options, parameters, jsonSchemaChecker(parameters, owner));
+  return { definition, execute, prepare: () => verifyJsonSchema(parameters, owner) };
+}
+
+function definitionOf(
+  options: AnyToolOptions,
+  parameters: ToolDefinition['function']['parameters'],
+  checkArguments: NonNullable<ToolDefinition['checkArguments']>,
+): ToolDefinition {
+  const { name, description } = options;
+  return { type: 'function', function: { name, description, parameters }, ...policyOf(options), checkArguments };
+}
+
+/** The policy alone, without options that were not given. */
+export function policyOf(options: ToolPolicy): ToolPolicy {
+  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, acceptsRaw } = options;
+  return {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(sequential !== undefined && { sequential }),
+    ...(readOnly !== undefined && { readOnly }),
+    ...(idempotent !== undefined && { idempotent }),
+    ...(onInDoubt !== undefined && { onInDoubt }),
+    ...(acceptsRaw !== undefined && { acceptsRaw }),
+  };
+}

@@ -1,0 +1,110 @@
+import { expect, it } from '@jest/globals';
+import type { Observable } from 'rxjs';
+import type { Message } from '../../src/core/messages.ts';
+import type { LLMChunk, LLMProvider as OurLLMProvider } from '../../src/providers/interfaces.ts';
+import { checkedTools } from '../../src/tools/checked-tools.ts';
+import type { JSONSchema, ToolProvider as OurToolProvider, ToolContext } from '../../src/tools/interfaces.ts';
+import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import { listContext, toolCall, toolContext } from './tool-context.ts';
+
+// The types of the document that the engine was conceived from, as they stand there. Those that it only names (Message,
+// JSONSchema, ToolContext) are ours.
+
+interface ToolCall {
+  id: string;
+  type: 'function';
+  function: { name: string; arguments: string };
+}
+
+interface ToolDefinition {
+  type: 'function';
+  function: { name: string; description: string; parameters: JSONSchema };
+}
+
+interface ToolResult {
+  toolCallId: string;
+  content: string;
+  success: boolean;
+  error?: string;
+}
+
+interface ToolProvider {
+  getTools(): Promise<ToolDefinition[]>;
+  executeTool(call: ToolCall, context: ToolContext): Promise<ToolResult>;
+}
+
+interface LLMCallParams {
+  messages: Message[];
+  tools?: ToolDefinition[];
+  temperature?: number;
+  maxTokens?: number;
+  metadata?: Record<string, unknown>;
+}
+
+interface LLMResponse {
+  message: Message;
+  toolCalls?: ToolCall[];
+  finishReason?: 'stop' | 'length' | 'tool_calls' | 'content_filter';
+  usage?: { promptTokens: number; completionTokens: number; totalTokens: number };
+}
+
+interface LLMProvider {
+  call(params: LLMCallParams): Promise<LLMResponse>;
+  stream?(params: LLMCallParams): Observable<LLMChunk>;
+}
+
+const definition: ToolDefinition = {
+  type: 'function',
+  function: {
+    name: 'greet',
+    description: 'Greets somebody.',
+    parameters: { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] },
+  },
+};
+
+class SeedTools implements ToolProvider {
+  async getTools(): Promise<ToolDefinition[]> {
+    return [definition];
+  }
+
+  async executeTool(call: ToolCall, context: ToolContext): Promise<ToolResult> {
+    const { name }: { name: string } = JSON.parse(call.function.arguments);
+    return { toolCallId: call.id, content: `hello ${name} in ${context.taskId}`, success: true };
+  }
+}
+
+class SeedModel implements LLMProvider {
+  async call(params: LLMCallParams): Promise<LLMResponse> {
+    return {
+      message: { role: 'assistant', content: `read ${params.messages.length}, may call ${params.tools?.length}` },
+      usage: { promptTokens: 1, completionTokens: 1, totalTokens: 2 },
+    };
+  }
+}
+
+it('S1-111 a tool provider and a tool of the document compile and run unchanged', async () => {
+  const seed: OurToolProvider = new SeedTools();
+  for (const provider of [seed, checkedTools(seed)]) {
+    expect(await provider.getTools(listContext)).toMatchObject([definition]);
+    expect(await provider.executeTool(toolCall('greet', { name: 'Ada' }), toolContext())).toEqual({
+      toolCallId: 'call_1',
+      content: 'hello Ada in task',
+      success: true,
+    });
+  }
+  const local = new LocalToolProvider();
+  local.register(definition, async () => 'hello');
+  expect(await local.executeTool(toolCall('greet', { name: 'Ada' }), toolContext())).toMatchObject({
+    content: 'hello',
+  });
+});
+
+it('S1-111 a model provider of the document compiles and runs unchanged', async () => {
+  const seed: OurLLMProvider = new SeedModel();
+  const response = await seed.call({ messages: [{ role: 'user', content: 'hi' }], tools: [definition] });
+  expect([response.message.content, response.finishReason, response.usage?.totalTokens]).toEqual([
+    'read 1, may call 1',
+    undefined,
+    2,
+  ]);
+});

@@ -1,0 +1,36 @@
+import { ROOT_CONTEXT } from '@opentelemetry/api';
+import type { ToolCall } from '../../src/core/messages.ts';
+import type { ToolContext, ToolListContext } from '../../src/tools/interfaces.ts';
+
+export function toolCall(name: string, args: unknown = {}): ToolCall {
+  return {
+    id: 'call_1',
+    type: 'function',
+    function: { name, arguments: typeof args === 'string' ? args : JSON.stringify(args) },
+  };
+}
+
+/** A context as the engine gives one, for a call whose arguments are not checked yet unless `changes` holds them. */
+export function toolContext(changes: Partial<ToolContext> = {}): ToolContext {
+  return {
+    ...listContext,
+    iteration: 1,
+    callId: '1:0',
+    call: toolCall('any'),
+    arguments: undefined,
+    idempotencyKey: 'task:1:0',
+    attempt: 1,
+    signal: new AbortController().signal,
+    traceContext: ROOT_CONTEXT,
+    progress: () => {},
+    ...changes,
+  };
+}
+
+export const listContext: ToolListContext = {
+  taskId: 'task',
+  agentId: 'agent',
+  contextId: 'context',
+  metadata: {},
+  authContext: undefined,
+};
