@@ -45,7 +45,7 @@ let running: Tracing | undefined;
  * call `shutdown` before `process.exit()`.
  *
  * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`. Up to 16,384 spans
- * wait (`OTEL_BSP_MAX_QUEUE_SIZE`), about 2 KB each without content; more are dropped. With the collector down `shutdown`
+ * wait (`OTEL_BSP_MAX_QUEUE_SIZE`), 1 to 2 KB each without content; more are dropped. With the collector down `shutdown`
  * resolves within `shutdownTimeoutMs`, and an export gives up after 2.5 seconds (`OTEL_EXPORTER_OTLP_TIMEOUT`, where that is set,
  * is also how long its retries keep the process alive).
  */
