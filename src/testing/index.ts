@@ -1,0 +1,24 @@
+export { demoModel } from './demo-model.ts';
+export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
+export { openResources, type ResourceCounts, type ResourceLedger, type SettleOptions } from './ledger.ts';
+export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './llm-step.ts';
+export type {
+  ChatCall,
+  ChatMessage,
+  ChatRequest,
+  ModelReply,
+  OfferedTool,
+  ReplyCall,
+} from './model-server/chat-request.ts';
+export type { ChatBody } from './model-server/model-desk.ts';
+export type {
+  AnswerStep,
+  RefusalStep,
+  ScriptCall,
+  ScriptedAnswer,
+  ScriptStep,
+  StepGate,
+} from './model-server/script-step.ts';
+export { type ModelServer, type ModelServerOptions, startModelServer } from './model-server.ts';
+export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';
+export { recordSpans, type SpanRecorder } from './span-recorder.ts';
