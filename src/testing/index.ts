@@ -1,5 +1,14 @@
+export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
+export {
+  type FailingCall,
+  type FailingReader,
+  faultyStore,
+  type HeldCall,
+  type StoreFault,
+} from './fault-injection.ts';
+export { type Gate, gate } from './gate.ts';
 export { openResources, type ResourceCounts, type ResourceLedger, type SettleOptions } from './ledger.ts';
 export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './llm-step.ts';
 export type {
@@ -22,3 +31,4 @@ export type {
 export { type ModelServer, type ModelServerOptions, startModelServer } from './model-server.ts';
 export { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from './scripted-llm.ts';
 export { recordSpans, type SpanRecorder } from './span-recorder.ts';
+export { type ContractRunner, type StoreContractHarness, storeContract } from './store-contract.ts';

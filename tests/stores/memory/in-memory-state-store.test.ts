@@ -112,7 +112,7 @@ describe('InMemoryStateStore', () => {
     expect(folded.map(({ iteration }) => iteration)).toEqual([0, 1, 1, 1, 1, 2, 2, 2]);
   });
 
-  it('S1-80 lets one of two owners that race for a task proceed, and the other only once the lease ran out', () => {
+  it('lets one of two owners that race for a task proceed, and the other only once the lease ran out', () => {
     const clock = fakeClock();
     const store = new InMemoryStateStore({ clock });
     store.create('t', startRecord('t'));
