@@ -71,7 +71,7 @@ function changedBy(state: LoopState, record: Exclude<JournalRecord, Stamped<Turn
 }
 
 function next(state: LoopState, record: JournalRecord, changes: Partial<LoopFields>): LoopState {
-  return new LoopState({ ...state, seq: record.seq, epoch: record.epoch, updatedAt: record.at, ...changes });
+  return new LoopState(state, Object.assign(changes, { seq: record.seq, epoch: record.epoch, updatedAt: record.at }));
 }
 
 function startState(state: LoopState | undefined, record: Stamped<TurnStarted>): LoopState {

@@ -1,5 +1,7 @@
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 import { artifactId, eventsOf, isoTime } from './events-of.ts';
+import { replayOf } from './observe-turn.ts';
+import type { JournalRecord } from './records.ts';
 import type { Signal, Step, StreamChunk, ToolProgress } from './signals.ts';
 
 export interface EventProjectorOptions {
@@ -13,7 +15,6 @@ const none: readonly AgentEvent[] = [];
 /** Turns the signals of one turn into events, in order. Holds the text of the open model call and nothing else that grows. */
 export class EventProjector {
   readonly #options: EventProjectorOptions;
-  readonly #wholes = new WeakMap<AgentEvent, AgentEvent>();
   #taskId = '';
   #contextId = '';
   #iteration = 0;
@@ -35,6 +36,11 @@ export class EventProjector {
     const { steps, replayed = false } = signal;
     if (steps.length === 1) return this.#step(steps[0] as Step, true);
     return steps.flatMap((step, index) => this.#step(step, !replayed || index === steps.length - 1));
+  }
+
+  /** The events of records that were shown before, for a reader who comes later. Changes nothing here. */
+  replay(records: readonly JournalRecord[]): readonly AgentEvent[] {
+    return new EventProjector(this.#options).project(replayOf(records));
   }
 
   /** The event of a signal that is not a record, if it has one. */
@@ -60,11 +66,6 @@ export class EventProjector {
     return this.#shown === '' ? undefined : this.#textEvent(this.#shown, false);
   }
 
-  /** An event of a record as a reader who comes later shall see it: a text that came in pieces is one piece then. */
-  later(event: AgentEvent): AgentEvent {
-    return event.kind === 'artifact-update' ? (this.#wholes.get(event) ?? event) : event;
-  }
-
   #step({ before, record }: Step, last: boolean): readonly AgentEvent[] {
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
@@ -76,16 +77,8 @@ export class EventProjector {
       this.#shown = '';
     }
     const shown = this.#shown;
-    const events = eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
-    if (record.type === 'llm.done') this.#closeText(events, shown);
-    return events;
-  }
-
-  #closeText(events: readonly AgentEvent[], shown: string): void {
-    this.#shown = '';
-    const [event] = events;
-    if (event?.kind !== 'artifact-update' || !event.append) return;
-    this.#wholes.set(event, { ...event, artifact: this.#artifact(shown), append: false });
+    if (record.type === 'llm.done') this.#shown = '';
+    return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
   }
 
   #text(text: string): AgentEvent {

@@ -49,7 +49,7 @@ export interface CommitOptions {
   readonly durable?: () => void;
 }
 
-/** Stamps records behind a state, folds them, and makes one append of them. */
+/** Stamps fresh records behind a state (in place: they are made for this), folds them, and makes one append of them. */
 export function commitOf(
   stamper: Stamper,
   state: LoopState,
@@ -60,7 +60,7 @@ export function commitOf(
   const steps: Step[] = [];
   let after = state;
   for (const record of records) {
-    const stamped: JournalRecord = { ...record, seq: after.seq + 1, epoch: stamper.epoch, at };
+    const stamped = Object.assign(record, { seq: after.seq + 1, epoch: stamper.epoch, at });
     steps.push({ before: after, record: stamped });
     after = applyRecord(after, stamped);
   }

@@ -98,7 +98,8 @@ export class LoopState implements LoopFields {
   readonly epoch: number;
   readonly updatedAt: number;
 
-  constructor(fields: LoopFields) {
+  /** A copy with changes. */
+  constructor(fields: LoopFields, changes?: Partial<LoopFields>) {
     this.turn = fields.turn;
     this.iteration = fields.iteration;
     this.attempt = fields.attempt;
@@ -118,6 +119,7 @@ export class LoopState implements LoopFields {
     this.seq = fields.seq;
     this.epoch = fields.epoch;
     this.updatedAt = fields.updatedAt;
+    if (changes) Object.assign(this, changes);
   }
 
   /** The caller's messages and what the turn added, without the system prompt. A new array at each read. */

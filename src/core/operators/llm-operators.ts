@@ -26,6 +26,8 @@ export interface PreparedCall {
   readonly params: LLMCallParams;
   readonly span: Span;
   readonly traceContext: Context;
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
   /** Aborted with the turn, and when the call is left before its end. */
   readonly scope: AbortScope;
 }
@@ -63,7 +65,7 @@ export function prepareLLMCall(deps: TurnDeps, traceContext: Context): (state: L
       traceContext,
     );
     params.traceContext = traced.traceContext;
-    return { params, scope, span: traced.span, traceContext: traced.traceContext };
+    return { params, scope, span: traced.span, traceContext: traced.traceContext, startedAt: state.updatedAt };
   };
 }
 
@@ -116,7 +118,7 @@ function request(provider: LLMProvider, call: PreparedCall): Observable<LLMChunk
  * before anything behind this operator hears of it: with the `done` chunk, with an error, or when the call is left.
  */
 export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): MonoTypeOperatorFunction<LLMChunk> {
-  const startedAt = deps.now();
+  const startedAt = call.startedAt;
   let firstChunkAt: number | undefined;
   let ended = false;
   const end = () => {
@@ -128,7 +130,7 @@ export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): MonoTypeOper
   return tap<LLMChunk>({
     next(chunk) {
       if (chunk.type !== 'done') {
-        firstChunkAt ??= deps.now();
+        if (firstChunkAt === undefined) firstChunkAt = deps.now();
         return;
       }
       const waited = firstChunkAt === undefined ? {} : { timeToFirstChunkSeconds: (firstChunkAt - startedAt) / 1000 };

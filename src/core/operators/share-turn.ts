@@ -1,6 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
 import type { EventProjector } from '../event-projector.ts';
 import type { AgentEvent } from '../events.ts';
+import type { JournalRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 
@@ -27,8 +28,8 @@ export interface SharedTurn {
  * Shares one execution between all subscribers, however often they come and go. The first subscriber starts it. One who comes
  * later gets the events of the records so far and the text so far, one event per artifact, then the live events; one who comes
  * after the end gets the same and the end. Leaving never stops the execution here: `onIdle` is told when nobody is left. An event
- * that a subscriber causes from within its own handler is shown after the one at hand. Holds the events of the records and the
- * text of the open model call, never single deltas.
+ * that a subscriber causes from within its own handler is shown after the one at hand. Holds the records and the text of the open
+ * model call, never single deltas.
  */
 export function shareTurn(execution$: Observable<Signal>, options: ShareOptions): SharedTurn {
   return new Share(execution$, options);
@@ -45,8 +46,9 @@ class Share implements SharedTurn {
   cause: unknown;
   readonly #execution$: Observable<Signal>;
   readonly #options: ShareOptions;
-  readonly #log: AgentEvent[] = [];
-  readonly #queue: AgentEvent[] = [];
+  /** The records that were shown; those who come later are told of them anew. */
+  readonly #records: JournalRecord[] = [];
+  #queue: Signal[] = [];
   #readers: readonly Subscriber<AgentEvent>[] = [];
   #waiting: Subscriber<AgentEvent>[] = [];
   #connected = false;
@@ -77,39 +79,47 @@ class Share implements SharedTurn {
     });
   }
 
+  /** Shows a signal, behind those that are being shown further up the stack. */
   #take(signal: Signal): void {
-    if (signal.type === 'commit') {
-      this.state = signal.after;
-      this.cause ??= signal.cause;
-      for (const event of this.#options.projector.project(signal)) this.#queue.push(event);
-    } else {
-      const event = this.#options.projector.projectDelta(signal);
-      if (event === undefined) return;
-      this.#queue.push(event);
+    if (this.#showing) {
+      this.#queue.push(signal);
+      return;
     }
-    this.#show();
+    this.#showing = true;
+    this.#show(signal);
+    this.#settleDown();
   }
 
   #finish(end: End): void {
     this.#end = end;
-    this.#show();
-  }
-
-  /** Shows what is queued, in order, unless that is being done further up the stack. */
-  #show(): void {
     if (this.#showing) return;
     this.#showing = true;
-    do {
-      for (let event = this.#queue.shift(); event; event = this.#queue.shift()) this.#showOne(event);
-      for (const reader of this.#waiting.splice(0)) this.#admit(reader);
-    } while (this.#queue.length > 0 || this.#waiting.length > 0);
+    this.#settleDown();
+  }
+
+  /** Shows what came in meanwhile, lets waiting readers in, and ends. */
+  #settleDown(): void {
+    while (this.#queue.length > 0 || this.#waiting.length > 0) {
+      const signals = this.#queue;
+      this.#queue = [];
+      for (const signal of signals) this.#show(signal);
+      if (this.#queue.length === 0) for (const reader of this.#waiting.splice(0)) this.#admit(reader);
+    }
     this.#showing = false;
     if (this.#end && !this.#ended) this.#close(this.#end);
   }
 
-  #showOne(event: AgentEvent): void {
-    if (event.cursor !== undefined) this.#log.push(this.#options.projector.later(event));
-    for (const reader of this.#readers) reader.next(event);
+  #show(signal: Signal): void {
+    const { projector } = this.#options;
+    if (signal.type !== 'commit') {
+      const event = projector.projectDelta(signal);
+      if (event) for (const reader of this.#readers) reader.next(event);
+      return;
+    }
+    this.state = signal.after;
+    this.cause ??= signal.cause;
+    for (const { record } of signal.steps) this.#records.push(record);
+    for (const event of projector.project(signal)) for (const reader of this.#readers) reader.next(event);
   }
 
   #close(end: End): void {
@@ -125,26 +135,24 @@ class Share implements SharedTurn {
     if (!this.#connected) {
       this.#readers = [...this.#readers, subscriber];
       this.connect();
-    } else if (this.#showing) {
-      this.#waiting.push(subscriber);
     } else {
-      this.#admit(subscriber);
+      this.#waiting.push(subscriber);
+      if (this.#showing) return;
+      this.#showing = true;
+      this.#settleDown();
     }
   }
 
-  /** Tells a reader what it missed, and lets it in. */
+  /** Tells a reader what it missed, and lets it in. Signals that come meanwhile wait. */
   #admit(reader: Subscriber<AgentEvent>): void {
-    if (reader.closed) return;
-    const wasShowing = this.#showing;
-    this.#showing = true;
-    for (const event of this.#log) reader.next(event);
+    if (this.#records.length > 0) {
+      for (const event of this.#options.projector.replay(this.#records)) reader.next(event);
+    }
     const text = this.#end ? undefined : this.#options.projector.openText();
     if (text) reader.next(text);
-    this.#showing = wasShowing;
-    if (this.#ended && this.#end) return finish(reader, this.#end);
-    if (reader.closed) this.#noticeIdle();
+    if (this.#ended && this.#end) finish(reader, this.#end);
+    else if (reader.closed) this.#noticeIdle();
     else this.#readers = [...this.#readers, reader];
-    if (!wasShowing) this.#show();
   }
 
   #detach(subscriber: Subscriber<AgentEvent>): void {
