@@ -57,9 +57,9 @@ export class MemoryTask {
     if (this.#followers.size > 0) this.#show(records);
   }
 
-  /** Drops what no reader may see: deltas of an older owner, of a closed attempt, or after the end. */
+  /** Drops what no reader may see: deltas of an older owner or of a closed attempt. */
   publish(delta: Delta): void {
-    if (delta.epoch !== this.epoch || this.hasEnded) return;
+    if (delta.epoch < this.epoch) return;
     if (delta.type === 'llm' && !this.#attempt.accept(delta)) return;
     if (this.#followers.size > 0) this.#followers.emit([{ type: 'delta', delta }]);
   }

@@ -103,6 +103,7 @@ export const deltaCases: ContractGroup = {
         await shows(witness, 'old');
         await expire(subject);
         const next = await takeOver(subject, taskId);
+        const between = follow(subject, taskId);
         await next.append(llmStart(1, 2));
         publish(subject, taskId, textDelta(owner.lease.epoch, 'too late'));
         publish(subject, taskId, textDelta(next.lease.epoch, 'new', 2));
@@ -111,8 +112,9 @@ export const deltaCases: ContractGroup = {
         await shows(late, 'new');
         publish(subject, taskId, textDelta(owner.lease.epoch, 'too late'));
         await next.append(llmAnswer(1, 'new'), done);
-        await Promise.all([witness, late].map(completes));
+        await Promise.all([witness, between, late].map(completes));
         assert.equal(textOf(witness), 'oldnew');
+        assert.equal(textOf(between), 'new');
         assert.equal(textOf(late), 'new');
       },
     },

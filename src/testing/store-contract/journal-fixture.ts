@@ -1,6 +1,5 @@
 import type { TaskState } from '../../core/events.ts';
 import {
-  isTerminal,
   type JournalRecord,
   journalSchema,
   type Stamped,
@@ -168,8 +167,4 @@ export async function seqsOf(read: MaybePromise<readonly JournalRecord[]>): Prom
 /** 1, 2, … `count`. */
 export function upTo(count: number): readonly number[] {
   return Array.from({ length: count }, (_, index) => index + 1);
-}
-
-export function endsTurn(record: JournalRecord): boolean {
-  return isTerminal(record);
 }

@@ -9,6 +9,7 @@ function joined(broadcast: Broadcast<number>, first: number[] = []): Observable<
 describe('Broadcast', () => {
   afterEach(() => {
     config.onUnhandledError = null;
+    config.onStoppedNotification = null;
   });
 
   it('gives what was before first, then each value, to every reader', () => {
@@ -46,9 +47,10 @@ describe('Broadcast', () => {
     expect(late).toEqual([1, 2, 3]);
   });
 
-  it('emits nothing more to a reader that left from inside its handler, and forgets it', () => {
+  it('emits nothing more to a reader that left from inside its handler, and forgets it', async () => {
     const broadcast = new Broadcast<number>();
-    const seen: number[] = [];
+    const seen: unknown[] = [];
+    config.onStoppedNotification = (notification) => seen.push(notification);
     let subscription: Subscription | undefined;
     subscription = joined(broadcast).subscribe((value) => {
       seen.push(value);
@@ -56,6 +58,7 @@ describe('Broadcast', () => {
     });
     broadcast.emit([1, 2, 3]);
     broadcast.emit([4]);
+    await new Promise((resolve) => setTimeout(resolve));
     expect(seen).toEqual([1, 2]);
     expect(broadcast.size).toBe(0);
   });

@@ -302,13 +302,18 @@ describe('InMemoryStateStore', () => {
       expect(store.list()).toEqual([]);
     });
 
-    it('keeps count where a follower deletes the task while it ends', () => {
+    it('spares a task that a follower deletes and creates again while the old one ends', () => {
       const store = new InMemoryStateStore({ maxEndedTasks: 1 });
       const { lease } = held('t', store);
-      store.follow('t').subscribe({ complete: () => store.delete('t') });
+      store.follow('t').subscribe({
+        complete: () => {
+          store.delete('t');
+          store.create('t', startRecord('t'));
+        },
+      });
       store.append(lease, stamp(lease, 2, done), { status: 'completed', barrier: true });
       end(store, 'kept');
-      expect(store.list().map(({ taskId }) => taskId)).toEqual(['kept']);
+      expect(store.list().map(({ taskId }) => taskId)).toEqual(['kept', 't']);
     });
 
     it.each([-1, Number.NaN])('refuses %s with INVALID_CONFIG', (maxEndedTasks) => {
