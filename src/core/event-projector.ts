@@ -49,12 +49,28 @@ export class EventProjector {
       case 'text':
         return delta.text === '' ? undefined : this.#text(delta.text);
       case 'reasoning':
-        return { kind: 'internal:reasoning-delta', ...this.#base(), text: delta.text };
+        return {
+          kind: 'internal:reasoning-delta',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          text: delta.text,
+        };
       case 'tool-call':
         return this.#toolCall(delta);
       case 'tool-progress': {
         const { callId, toolName, update } = delta;
-        return { kind: 'internal:tool-progress', ...this.#base(), callId, toolName, update };
+        return {
+          kind: 'internal:tool-progress',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          callId,
+          toolName,
+          update,
+        };
       }
       case 'attempt':
         return delta.state === 'void' ? this.#discard(delta.reason) : undefined;
@@ -106,7 +122,10 @@ export class EventProjector {
   #toolCall(delta: Extract<StreamChunk, { type: 'tool-call' }>): AgentEvent {
     const event = {
       kind: 'internal:tool-call-delta' as const,
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: isoTime(this.#options.now()),
+      iteration: this.#iteration,
       index: delta.index,
       arguments: delta.arguments ?? '',
     };
@@ -115,18 +134,16 @@ export class EventProjector {
 
   /** The text so far is void: the next piece replaces it. */
   #discard(reason: string | undefined): AgentEvent {
-    const discarded = { kind: 'internal:llm-attempt-discarded' as const, ...this.#base(), attempt: this.#attempt };
-    this.#attempt++;
-    this.#shown = '';
-    return reason === undefined ? discarded : { ...discarded, reason };
-  }
-
-  #base(): { taskId: string; contextId: string; timestamp: string; iteration: number } {
-    return {
+    const discarded = {
+      kind: 'internal:llm-attempt-discarded' as const,
       taskId: this.#taskId,
       contextId: this.#contextId,
       timestamp: isoTime(this.#options.now()),
       iteration: this.#iteration,
+      attempt: this.#attempt,
     };
+    this.#attempt++;
+    this.#shown = '';
+    return reason === undefined ? discarded : { ...discarded, reason };
   }
 }

@@ -67,7 +67,7 @@ function failure(record: TurnFailed): Pick<StatusUpdateEvent, 'reason' | 'error'
   return { reason: record.reason, error: { code: record.code, message: record.message } };
 }
 
-/** Writes the events of one record, numbering their cursors. */
+/** Writes the events of one record, numbering their cursors. Every event is one literal: spreads are slow here. */
 class Projection {
   readonly #events: AgentEvent[] = [];
   readonly #taskId: string;
@@ -91,7 +91,10 @@ class Projection {
   started(record: TurnStarted): readonly AgentEvent[] {
     this.#events.push({
       kind: 'task',
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
       id: record.taskId,
       agentId: record.agentId,
       status: { state: 'submitted', timestamp: this.#timestamp },
@@ -103,20 +106,49 @@ class Projection {
   }
 
   resumed(): readonly AgentEvent[] {
-    this.#events.push({ kind: 'internal:resumed', ...this.#base() });
+    this.#events.push({
+      kind: 'internal:resumed',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+    });
     this.#status('working', false, {});
     return this.#events;
   }
 
   llmStarted({ iteration, attempt, summary }: LlmStart): readonly AgentEvent[] {
     if (attempt === 1) {
-      const event = { kind: 'internal:iteration-start' as const, ...this.#base(), iteration };
+      const event = {
+        kind: 'internal:iteration-start' as const,
+        taskId: this.#taskId,
+        contextId: this.#contextId,
+        timestamp: this.#timestamp,
+        cursor: this.#cursor(),
+        iteration,
+      };
       this.#events.push(summary ? { ...event, summary } : event);
     } else {
       const discarded = attempt - 1;
-      this.#events.push({ kind: 'internal:llm-attempt-discarded', ...this.#base(), iteration, attempt: discarded });
+      this.#events.push({
+        kind: 'internal:llm-attempt-discarded',
+        taskId: this.#taskId,
+        contextId: this.#contextId,
+        timestamp: this.#timestamp,
+        cursor: this.#cursor(),
+        iteration,
+        attempt: discarded,
+      });
     }
-    this.#events.push({ kind: 'internal:llm-call', ...this.#base(), iteration, attempt });
+    this.#events.push({
+      kind: 'internal:llm-call',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      iteration,
+      attempt,
+    });
     return this.#events;
   }
 
@@ -125,7 +157,10 @@ class Projection {
     this.#lastChunk(record.iteration, text);
     this.#events.push({
       kind: 'internal:llm-response',
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
       iteration: record.iteration,
       text,
       finishReason: record.finishReason,
@@ -143,7 +178,10 @@ class Projection {
     if (!pending) return [];
     this.#events.push({
       kind: 'internal:tool-start',
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -158,7 +196,10 @@ class Projection {
     if (!pending) return [];
     this.#events.push({
       kind: 'internal:tool-complete',
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -174,12 +215,26 @@ class Projection {
 
   iterationOver(iteration: number): readonly AgentEvent[] {
     this.#checkpoint('before-iteration', iteration);
-    this.#events.push({ kind: 'internal:iteration-complete', ...this.#base(), iteration });
+    this.#events.push({
+      kind: 'internal:iteration-complete',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      iteration,
+    });
     return this.#events;
   }
 
   suspended(record: TurnSuspended): readonly AgentEvent[] {
-    this.#events.push({ kind: 'internal:paused', ...this.#base(), reason: record.reason });
+    this.#events.push({
+      kind: 'internal:paused',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      reason: record.reason,
+    });
     this.#status(record.state, this.#options.last, { reason: record.reason, questions: record.questions });
     return this.#events;
   }
@@ -192,19 +247,21 @@ class Projection {
   ): readonly AgentEvent[] {
     this.#checkpoint('end', before.iteration);
     if (before.phase === 'answered') {
-      this.#events.push({ kind: 'internal:iteration-complete', ...this.#base(), iteration: before.iteration });
+      this.#events.push({
+        kind: 'internal:iteration-complete',
+        taskId: this.#taskId,
+        contextId: this.#contextId,
+        timestamp: this.#timestamp,
+        cursor: this.#cursor(),
+        iteration: before.iteration,
+      });
     }
     this.#status(state, true, why, text);
     return this.#events;
   }
 
-  #base(): { taskId: string; contextId: string; timestamp: string; cursor: string } {
-    return {
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      timestamp: this.#timestamp,
-      cursor: this.#place + (this.#events.length + 1),
-    };
+  #cursor(): string {
+    return this.#place + (this.#events.length + 1);
   }
 
   #lastChunk(iteration: number, text: string): void {
@@ -213,7 +270,10 @@ class Projection {
     const append = shown === text;
     this.#events.push({
       kind: 'artifact-update',
-      ...this.#base(),
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
       artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: append ? '' : text }] },
       append,
       lastChunk: true,
@@ -222,7 +282,15 @@ class Projection {
 
   #checkpoint(phase: CheckpointEvent['phase'], iteration: number): void {
     if (!this.#options.checkpoints) return;
-    this.#events.push({ kind: 'internal:checkpoint', ...this.#base(), iteration, phase });
+    this.#events.push({
+      kind: 'internal:checkpoint',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      iteration,
+      phase,
+    });
   }
 
   #status(
@@ -231,9 +299,17 @@ class Projection {
     why: Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions'>,
     text = '',
   ): void {
-    const base = this.#base();
     const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
-    this.#events.push({ kind: 'status-update', ...base, status, final, ...why });
+    this.#events.push({
+      kind: 'status-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      status,
+      final,
+      ...why,
+    });
   }
 
   #message(text: string): A2AMessage {

@@ -7,13 +7,20 @@ export interface Steering {
   readonly command: string | undefined;
 }
 
+/** Why a turn shall suspend. */
+export interface PauseRequest {
+  readonly reason: string;
+  /** The id of the command that asked, where one did. */
+  readonly command: string | undefined;
+}
+
 /** What a running turn was asked to do and has not done yet. The loop empties it between its steps. */
 export class Inbox {
-  #pause: string | undefined;
+  #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
 
-  /** The reason for which the turn shall suspend as soon as nothing runs. */
-  get pause(): string | undefined {
+  /** Set where the turn shall suspend as soon as nothing runs. */
+  get pause(): PauseRequest | undefined {
     return this.#pause;
   }
 
@@ -21,8 +28,8 @@ export class Inbox {
     return this.#steering.length > 0;
   }
 
-  requestPause(reason: string): void {
-    this.#pause ??= reason;
+  requestPause(reason: string, command?: string): void {
+    this.#pause ??= { reason, command };
   }
 
   steer(message: Message, command?: string): void {

@@ -1,4 +1,5 @@
 import { messageOf } from './errors.ts';
+import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
 import type { LlmStart, TurnRecord } from './records.ts';
 import { endWithResponse, failed, limitReason } from './response.ts';
@@ -36,8 +37,9 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   return { do: 'call', start: functions === state.availableTools ? start : { ...start, tools: functions } };
 }
 
-function suspension(reason: string): TurnRecord {
-  return { type: 'turn.suspended', state: 'input-required', reason, questions: [] };
+function suspension({ reason, command }: PauseRequest): TurnRecord {
+  const record = { type: 'turn.suspended' as const, state: 'input-required' as const, reason, questions: [] };
+  return command === undefined ? record : { ...record, command };
 }
 
 function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {

@@ -102,6 +102,8 @@ export interface TurnSuspended {
   readonly state: 'input-required' | 'auth-required';
   readonly reason: string;
   readonly questions: readonly Question[];
+  /** The id of the command that asked for it, where one did. */
+  readonly command?: string;
 }
 
 export interface TurnDone {

@@ -1,6 +1,6 @@
 import type { LLMChunk } from '../providers/interfaces.ts';
 import { applyRecord } from './apply-record.ts';
-import type { JournalRecord, TurnRecord } from './records.ts';
+import type { JournalRecord, RecordStamp, TurnRecord } from './records.ts';
 import type { LoopState } from './state.ts';
 
 /** A record and the state before it: all that its events depend on. */
@@ -60,12 +60,21 @@ export function commitOf(
   const steps: Step[] = [];
   let after = state;
   for (const record of records) {
-    const stamped = Object.assign(record, { seq: after.seq + 1, epoch: stamper.epoch, at });
+    const stamped = stamp(record, { seq: after.seq + 1, epoch: stamper.epoch, at });
     steps.push({ before: after, record: stamped });
     after = applyRecord(after, stamped);
   }
   const { barrier = false, durable } = options;
   return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };
+}
+
+/** Records are made for one commit, so the stamp is written into them; a copy would cost more than all else here. */
+function stamp(record: TurnRecord, place: RecordStamp): JournalRecord {
+  const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
+  stamped.seq = place.seq;
+  stamped.epoch = place.epoch;
+  stamped.at = place.at;
+  return stamped as JournalRecord;
 }
 
 /** The same append with more records behind. */

@@ -98,8 +98,7 @@ export class LoopState implements LoopFields {
   readonly epoch: number;
   readonly updatedAt: number;
 
-  /** A copy with changes. */
-  constructor(fields: LoopFields, changes?: Partial<LoopFields>) {
+  constructor(fields: LoopFields) {
     this.turn = fields.turn;
     this.iteration = fields.iteration;
     this.attempt = fields.attempt;
@@ -119,7 +118,6 @@ export class LoopState implements LoopFields {
     this.seq = fields.seq;
     this.epoch = fields.epoch;
     this.updatedAt = fields.updatedAt;
-    if (changes) Object.assign(this, changes);
   }
 
   /** The caller's messages and what the turn added, without the system prompt. A new array at each read. */

@@ -33,7 +33,7 @@ function obey(deps: RunDeps, command: Command): void {
     case 'cancel':
       return deps.scope.abort(new AgentLoopError('CANCELED', command.reason ?? 'canceled'));
     case 'pause':
-      return deps.inbox.requestPause(command.reason ?? 'paused');
+      return deps.inbox.requestPause(command.reason ?? 'paused', command.id);
     case 'steer':
       return deps.inbox.steer(command.message, command.id);
   }
