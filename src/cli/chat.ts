@@ -1,14 +1,19 @@
 import type { Message } from '../core/messages.ts';
+import type { Turn } from '../core/turn.ts';
+import { TurnError } from '../core/turn-result.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
-import { foldShown, keptOfBrokenTurn, type ShownTexts } from './conversation.ts';
+import { extended, foldOpenText } from './conversation.ts';
 import { type Ending, endingOf } from './ending.ts';
 import { followTurn } from './follow-turn.ts';
-import { complain } from './notes.ts';
+import type { Interruption } from './interruption.ts';
+import { complain, note } from './notes.ts';
 import { oneLine, pad } from './one-line.ts';
+import type { Printer } from './printer.ts';
 import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
 import type { Terminal } from './terminal.ts';
 import { TextPrinter } from './text-printer.ts';
+import { wrapLines } from './wrap-lines.ts';
 
 const commands: readonly (readonly [name: string, purpose: string])[] = [
   ['/help', 'this list'],
@@ -46,24 +51,27 @@ export class Chat {
     return true;
   }
 
-  /** Runs a turn. Where it does not complete, the question and what was shown of the answer stay in the conversation. */
-  async say(content: string, signal: AbortSignal): Promise<Ending['exitCode']> {
+  /** Runs a turn, with all that was said before. */
+  async say(content: string, interruption: Interruption): Promise<Ending['exitCode']> {
     const { session, terminal } = this.#options;
     const question: Message = { role: 'user', content };
+    const { closed } = terminal.stdout;
+    const signal = AbortSignal.any([interruption.signal, closed]);
     const turn = session.loop.startTurn([...this.#history, question], { signal, contextId: this.#contextId });
     const printer = new TextPrinter(terminal);
-    let shown: ShownTexts = new Map();
-    const tally = await followTurn(turn, {
+    let openText = '';
+    const listening: Printer = {
       print(event) {
-        shown = foldShown(shown, event);
+        openText = foldOpenText(openText, event);
         return printer.print(event);
       },
+      cancelling: () => printer.cancelling(),
       close: () => printer.close(),
-    });
+    };
+    const tally = await followTurn(turn, listening, signal);
     this.#spans = session.trace?.takeSpans() ?? [];
-    const ending = endingOf(tally.final, { readerLeft: terminal.stdout.closed.aborted });
-    if (ending.exitCode === 0) this.#history = (await turn.result()).messages;
-    else this.#history = [...this.#history, ...keptOfBrokenTurn(question, shown)];
+    const ending = endingOf(tally.final, { interrupted: interruption.exitCode, readerLeft: closed.aborted });
+    this.#history = extended(this.#history, { question, added: await addedBy(turn), openText });
     if (ending.sentence !== undefined) complain(terminal, ending.sentence);
     else showTally(tally, terminal);
     if (this.#options.traceEach) await this.#showSpans();
@@ -73,13 +81,27 @@ export class Chat {
   async #showSpans(): Promise<void> {
     const { terminal } = this.#options;
     if (this.#spans.length > 0) await showWaterfall(this.#spans, terminal);
-    else complain(terminal, 'there is no turn to show yet');
+    else note(terminal, 'there is no turn to show yet');
   }
 
   #list(rows: readonly (readonly [string, string])[]): void {
     const { stderr, errorStyle } = this.#options.terminal;
     const width = rows.reduce((most, [name]) => Math.max(most, name.length), 0);
-    const lines = rows.map(([name, text]) => `  ${errorStyle.bold(pad(name, width))}  ${oneLine(text)}\n`);
+    const lines = rows.flatMap(([name, text]) =>
+      wrapLines(oneLine(text), Math.max(20, stderr.columns - width - 5)).map((line, index) => {
+        return `  ${errorStyle.bold(pad(index === 0 ? name : '', width))}  ${line}\n`;
+      }),
+    );
     void stderr.write(lines.join(''));
+  }
+}
+
+/** The messages of a turn that has ended, in whatever way. */
+async function addedBy(turn: Turn): Promise<readonly Message[]> {
+  try {
+    return (await turn.result()).messages;
+  } catch (thrown) {
+    if (thrown instanceof TurnError) return thrown.result.messages;
+    throw thrown;
   }
 }

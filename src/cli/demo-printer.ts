@@ -21,6 +21,10 @@ export class DemoPrinter implements Printer {
     return this.#printer.print(event);
   }
 
+  cancelling(): void {
+    this.#printer.cancelling();
+  }
+
   close(): void {
     this.#printer.close();
   }

@@ -2,6 +2,9 @@ import type { AgentEvent } from '../core/events.ts';
 import type { Printer } from './printer.ts';
 import { addToTally, emptyTally, type Tally } from './tally.ts';
 
+/** How long a cancelled turn may take before something is said about it. */
+const patienceMs = 300;
+
 /** The part of a turn that is used. */
 export interface FollowedTurn extends AsyncIterable<AgentEvent> {
   readonly settled: Promise<void>;
@@ -9,18 +12,29 @@ export interface FollowedTurn extends AsyncIterable<AgentEvent> {
 
 /**
  * Starts a turn by reading it and shows its events until it has ended and settled: spans ended, tools stopped. A slow
- * reader of the output slows the reading down. Rejects where the turn was lost.
+ * reader of the output slows the reading down. `signal` is the one that cancels the turn. Rejects where the turn was lost.
  */
-export async function followTurn(turn: FollowedTurn, printer: Printer): Promise<Tally> {
-  let tally = emptyTally;
+export async function followTurn(turn: FollowedTurn, printer: Printer, signal: AbortSignal): Promise<Tally> {
+  let patience: NodeJS.Timeout | undefined;
+  const onAbort = () => {
+    patience = setTimeout(() => printer.cancelling(), patienceMs);
+  };
+  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    for await (const event of turn) {
-      tally = addToTally(tally, event);
-      const full = printer.print(event);
-      if (full !== undefined) await full;
-    }
+    return await shown(turn, printer);
   } finally {
+    signal.removeEventListener('abort', onAbort);
+    clearTimeout(patience);
     printer.close();
+  }
+}
+
+async function shown(turn: FollowedTurn, printer: Printer): Promise<Tally> {
+  let tally = emptyTally;
+  for await (const event of turn) {
+    tally = addToTally(tally, event);
+    const full = printer.print(event);
+    if (full !== undefined) await full;
   }
   await turn.settled;
   return tally;

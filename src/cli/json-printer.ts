@@ -14,6 +14,8 @@ export class JsonPrinter implements Printer {
     return this.#output.write(`${eventLine(event)}\n`);
   }
 
+  cancelling(): void {}
+
   close(): void {}
 }
 

@@ -32,7 +32,7 @@ async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnect
   const server = await startModelServer({ delayMs });
   return {
     provider: new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'demo' }),
-    label: 'the built-in stand-in for a model',
+    label: 'stand-in model',
     baseUrl: server.baseUrl,
     close: () => server.close(),
   };

@@ -1,11 +1,19 @@
 import type { Terminal } from './terminal.ts';
+import { wrapLines } from './wrap-lines.ts';
 
 /** Tells the user something by the way, on stderr. */
 export function note(terminal: Terminal, text: string): void {
-  void terminal.stderr.write(`${terminal.errorStyle.dim(`millrace: ${text}`)}\n`);
+  say(terminal, text, terminal.errorStyle.dim);
 }
 
 /** Tells the user what went wrong, on stderr. */
 export function complain(terminal: Terminal, text: string): void {
-  void terminal.stderr.write(`${terminal.errorStyle.red(`millrace: ${text}`)}\n`);
+  say(terminal, text, terminal.errorStyle.red);
+}
+
+/** One line where it goes into a file, so that it can be searched. */
+function say({ stderr }: Terminal, text: string, paint: (line: string) => string): void {
+  const whole = `millrace: ${text}`;
+  const lines = stderr.isTerminal ? wrapLines(whole, stderr.columns - 1) : [whole];
+  void stderr.write(lines.map((line) => `${paint(line)}\n`).join(''));
 }

@@ -45,24 +45,30 @@ export function withoutControls(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g, '');
 }
 
-/**
- * A value in one line for a person: the only member of an object as its value, several as `name: value`, a JSON text as
- * what it says, a longer text as its first line and how many follow.
- */
+/** A value in one line for a person: of an object the only member's value, or each as `name: value`. */
 export function oneLine(value: unknown): string {
-  if (typeof value === 'string') return lineOfText(value);
+  if (typeof value === 'string') return collapse(value);
   if (value === undefined) return '';
   if (Array.isArray(value)) return collapse(value.map(inner).join(', '));
   if (typeof value === 'object' && value !== null) return lineOfObject(value);
   return collapse(String(value));
 }
 
-function lineOfText(text: string): string {
+/**
+ * What a tool answered, in one line for a person: of a JSON text the values, without those that were `given`; of several
+ * lines how many there are and the first one.
+ */
+export function resultLine(text: string, given = ''): string {
   const parsed = text.length <= readLimit ? jsonObject(text) : undefined;
-  if (parsed !== undefined) return oneLine(parsed);
+  if (parsed !== undefined) return valuesOf(parsed, given);
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   const first = collapse(lines[0] ?? '');
-  return lines.length > 1 ? `${first} (+${lines.length - 1} lines)`.replace('+1 lines', '+1 line') : first;
+  return lines.length > 1 ? `${lines.length} lines: ${first}` : first;
+}
+
+function valuesOf(value: object, given: string): string {
+  const values = Object.values(value).map(inner);
+  return collapse((values.length > 1 ? values.filter((text) => text !== given) : values).join(', '));
 }
 
 function lineOfObject(value: object): string {
@@ -81,10 +87,11 @@ function inner(value: unknown): string {
   }
 }
 
-function jsonObject(text: string): unknown {
+function jsonObject(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {
-    return JSON.parse(text);
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : undefined;
   } catch {
     return undefined;
   }

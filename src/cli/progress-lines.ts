@@ -5,7 +5,7 @@ import type { Style } from './style.ts';
 
 const nameColumns = 12;
 const longestName = 24;
-const argumentShare = 0.45;
+const argumentShare = 0.6;
 
 export interface LineOptions {
   readonly style: Style;

@@ -1,6 +1,6 @@
 import type { AgentEvent, ToolCompleteEvent, ToolProgressEvent, ToolStartEvent } from '../core/events.ts';
 import { textOf } from '../core/messages.ts';
-import { oneLine } from './one-line.ts';
+import { oneLine, resultLine } from './one-line.ts';
 
 /** A tool call as a line shows it. */
 export interface ToolRow {
@@ -63,11 +63,12 @@ export function takeFinished(progress: Progress): {
 
 /** The row of a call that has its result. */
 export function finishedRow(event: ToolCompleteEvent, startedAt: number): ToolRow {
-  const text = event.error === undefined ? oneLine(textOf(event.content)) : oneLine(event.error.message);
+  const given = oneLine(event.arguments);
+  const text = event.error === undefined ? resultLine(textOf(event.content), given) : oneLine(event.error.message);
   return {
     callId: event.callId,
     toolName: oneLine(event.toolName),
-    arguments: oneLine(event.arguments),
+    arguments: given,
     startedAt,
     outcome: { success: event.success, text, durationMs: event.durationMs },
   };

@@ -1,5 +1,5 @@
 import type { AgentLoop } from '../core/agent-loop.ts';
-import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
 import { connectModel } from './model-connection.ts';
 import type { ModelFlags, ModelSettings } from './model-settings.ts';
 import { note } from './notes.ts';
@@ -38,8 +38,8 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const toolProvider = await toolsOf(flags.tools);
   const { AgentLoop } = await import('../core/agent-loop.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
-  for (const warning of options.model.warnings) note(terminal, warning);
   const model = await connectModel(options.model, { delayMs: options.standInDelayMs });
+  for (const warning of options.model.warnings) note(terminal, warning);
   const definitions = await toolProvider.getTools(nobody);
   return {
     loop: new AgentLoop({
@@ -65,7 +65,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 /** Whoever asks for the list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };
 
-async function toolsOf(file: string | undefined) {
+async function toolsOf(file: string | undefined): Promise<ToolProvider> {
   if (file === undefined) {
     const { workspaceTools } = await import('./tools/workspace-tools.ts');
     return workspaceTools({ root: process.cwd() });

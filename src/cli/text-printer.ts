@@ -5,6 +5,7 @@ import type { Printer } from './printer.ts';
 import { finishedRow, foldProgress, idle, type Progress, startedRow, type ToolRow, takeFinished } from './progress.ts';
 import { plainStart, progressLines, toolRowLine } from './progress-lines.ts';
 import type { Terminal } from './terminal.ts';
+import { WordWrap } from './word-wrap.ts';
 
 const frameMs = 80;
 /** Columns below which nothing is redrawn. */
@@ -20,6 +21,7 @@ export class TextPrinter implements Printer {
   readonly #terminal: Terminal;
   readonly #live: LiveRegion;
   readonly #now: () => number;
+  readonly #wrap = new WordWrap();
   #progress: Progress = idle;
   #timer: NodeJS.Timeout | undefined;
   #artifactId: string | undefined;
@@ -47,6 +49,10 @@ export class TextPrinter implements Printer {
     this.#last = 'heading';
   }
 
+  cancelling(): void {
+    this.#line(this.#terminal.errorStyle.yellow('  stopping; Ctrl-C again does not wait'));
+  }
+
   close(): void {
     this.#progress = idle;
     this.#draw([]);
@@ -61,7 +67,14 @@ export class TextPrinter implements Printer {
     this.#separateText(event);
     this.#last = 'text';
     this.#atLineStart = text.endsWith('\n');
-    return this.#terminal.stdout.write(this.#terminal.stdout.isTerminal ? withoutControls(text) : text);
+    return this.#terminal.stdout.write(this.#shown(text));
+  }
+
+  #shown(text: string): string {
+    const { stdout, env } = this.#terminal;
+    if (!stdout.isTerminal) return text;
+    const harmless = withoutControls(text);
+    return env['TERM'] === 'dumb' ? harmless : this.#wrap.add(harmless, stdout.columns);
   }
 
   /** Texts of different iterations, and text after tools on the same screen, begin after an empty line. */
@@ -112,6 +125,7 @@ export class TextPrinter implements Printer {
   #endLine(): void {
     if (this.#atLineStart) return;
     this.#atLineStart = true;
+    this.#wrap.reset();
     void this.#terminal.stdout.write('\n');
   }
 

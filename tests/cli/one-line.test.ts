@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { columnsOf, cut, oneLine, pad, withoutControls } from '../../src/cli/one-line.ts';
+import { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from '../../src/cli/one-line.ts';
 
 describe('oneLine', () => {
   it.each<[unknown, string]>([
@@ -12,11 +12,7 @@ describe('oneLine', () => {
     [{ path: 'src', depth: 2 }, 'path: src, depth: 2'],
     [{ filter: { a: [1, 2] } }, '{"a":[1,2]}'],
     [['a', 'b', 3], 'a, b, 3'],
-    ['{"result":84}', '84'],
-    ['[1,2]', '1, 2'],
-    ['{not json', '{not json'],
-    ['first\n\n  second  \nthird', 'first (+2 lines)'],
-    ['first\nsecond', 'first (+1 line)'],
+    ['two\nlines', 'two lines'],
     ['tabs\tand  spaces', 'tabs and spaces'],
     [{ big: 1n }, '1'],
   ])('%p reads %p', (value, expected) => {
@@ -32,10 +28,30 @@ describe('oneLine', () => {
   it('never breaks the line or steers the terminal, whatever the value', () => {
     fc.assert(
       fc.property(fc.anything(), fc.string({ unit: 'binary' }), (value, text) => {
-        for (const line of [oneLine({ value, text }), oneLine(text)]) expect(line).not.toMatch(/[\p{Cc}]/u);
+        for (const line of [oneLine({ value, text }), oneLine(text), resultLine(text)])
+          expect(line).not.toMatch(/[\p{Cc}]/u);
       }),
     );
   });
+});
+
+describe('resultLine', () => {
+  it.each([
+    ['84', '84'],
+    ['{"zone":"Asia/Tokyo","time":{"h":7}}', 'Asia/Tokyo, {"h":7}'],
+    ['[1,2]', '1, 2'],
+    ['{not json', '{not json'],
+    ['first\n\n  second  \nthird', '3 lines: first'],
+    [' only one \n', 'only one'],
+    ['', ''],
+  ])('%p reads %p', (text, expected) => {
+    expect(resultLine(text)).toBe(expected);
+  });
+});
+
+it('leaves out of a result what was given', () => {
+  expect(resultLine('{"zone":"Asia/Tokyo","day":"Sunday"}', 'Asia/Tokyo')).toBe('Sunday');
+  expect(resultLine('{"zone":"Asia/Tokyo"}', 'Asia/Tokyo')).toBe('Asia/Tokyo');
 });
 
 describe('columns', () => {

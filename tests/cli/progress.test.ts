@@ -30,7 +30,7 @@ describe('the lines of a running turn', () => {
 
   it('hold a line for each call, in the order of the starts, with elapsed time, sign of life and result', () => {
     const progress = fold([
-      toolStart('1:0', 'search_files', { query: 'shareTurn' }),
+      toolStart('1:0', 'search_files', { query: 'needle' }),
       toolStart('1:1', 'calculate', { expression: '12 * 7' }),
       toolStart('1:2', 'read_file', { path: '../x' }),
       toolProgress('1:0', 'search_files', '120 files'),
@@ -42,7 +42,7 @@ describe('the lines of a running turn', () => {
       }),
     ]);
     expect(progressLines(progress, at(400))).toEqual([
-      '  ⠴ search_files  shareTurn → 120 files  0.4 s',
+      '  ⠴ search_files  needle → 120 files  0.4 s',
       '  ✓ calculate     12 * 7 → 84  3 ms',
       '  ✗ read_file     ../x → outside the folder  3 ms',
     ]);

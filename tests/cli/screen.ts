@@ -1,8 +1,12 @@
 import { Writable } from 'node:stream';
+import type { OutputStream } from '../../src/cli/output.ts';
+import type { Environment } from '../../src/cli/style.ts';
 import { openTerminal, type Terminal } from '../../src/cli/terminal.ts';
 
 export interface FakeScreen {
   readonly terminal: Terminal;
+  readonly outStream: OutputStream;
+  readonly errorStream: OutputStream;
   stdout(): string;
   stderr(): string;
   /** Both in the order of the writes. */
@@ -16,6 +20,7 @@ export function fakeScreen(
     readonly errTTY?: boolean;
     readonly columns?: number;
     readonly rows?: number;
+    readonly env?: Environment;
   } = {},
 ): FakeScreen {
   const all: string[] = [];
@@ -35,7 +40,9 @@ export function fakeScreen(
   const out = stream(options.outTTY ?? false);
   const error = stream(options.errTTY ?? false);
   return {
-    terminal: openTerminal(out.writable, error.writable, { TERM: 'xterm', NO_COLOR: '1' }),
+    terminal: openTerminal(out.writable, error.writable, options.env ?? { TERM: 'xterm', NO_COLOR: '1' }),
+    outStream: out.writable,
+    errorStream: error.writable,
     stdout: () => out.own.join(''),
     stderr: () => error.own.join(''),
     all: () => all.join(''),

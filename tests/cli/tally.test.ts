@@ -7,14 +7,14 @@ it('sums a turn up from its events', () => {
   const tally = [
     taskEvent(),
     iterationStart(1),
-    llmResponse(800),
+    llmResponse(1800),
     toolComplete('1:0', 'a'),
     iterationStart(2),
     llmResponse(12, 2),
     final,
   ].reduce(addToTally, emptyTally);
   expect(tally.final).toBe(final);
-  expect(tallyLine(tally, '·')).toBe('2 iterations · 1 tool call · 812 tokens · 1.2 s');
+  expect(tallyLine(tally, '·')).toBe('2 iterations · 1 tool call · 1,812 tokens · 1.2 s');
 });
 
 it('leaves out what the model did not tell', () => {

@@ -22,7 +22,7 @@ async function chat(flags: TurnFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const session = await openSession({ model, flags, terminal, traced: true, standInDelayMs: 15 });
+  const session = await openSession({ model, flags, terminal, traced: true, standInDelayMs: 25 });
   const talk = new Chat({ session, terminal, traceEach: flags.trace === true });
   try {
     if (host.stdin.isTTY) greet(session, terminal);
@@ -71,13 +71,12 @@ interface Talking {
 async function take(entry: string, { talk, interruption, host }: Talking) {
   if (entry === '') return { goOn: true, exitCode: 0 };
   if (/^\/\w+$/.test(entry)) return { goOn: await talk.command(entry), exitCode: 0 };
-  const { closed } = host.terminal.stdout;
-  const exitCode = await talk.say(entry, AbortSignal.any([interruption.signal, closed]));
-  return { goOn: !closed.aborted, exitCode };
+  const exitCode = await talk.say(entry, interruption);
+  return { goOn: !host.terminal.stdout.closed.aborted, exitCode };
 }
 
 function greet(session: Session, { stderr, errorStyle }: Terminal): void {
   const { bold, dim, glyphs } = errorStyle;
-  const about = `${session.modelLabel} ${glyphs.dot} ${session.tools.length} tools ${glyphs.dot} /help lists the commands`;
+  const about = `${session.modelLabel} ${glyphs.dot} ${session.tools.length} tools ${glyphs.dot} /help`;
   void stderr.write(`${bold('millrace chat')} ${dim(`${glyphs.dot} ${about}`)}\n\n`);
 }

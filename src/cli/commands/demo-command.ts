@@ -7,11 +7,14 @@ import { endingOf } from '../ending.ts';
 import { followTurn } from '../follow-turn.ts';
 import { Interruption } from '../interruption.ts';
 import { complain } from '../notes.ts';
+import { pad } from '../one-line.ts';
 import { section } from '../section.ts';
 import { openSession, type Session } from '../session.ts';
+import type { Style } from '../style.ts';
 import { showTally, showWaterfall } from '../summary.ts';
 import type { Tally } from '../tally.ts';
 import { onStdout, type Terminal } from '../terminal.ts';
+import { wrapLines } from '../wrap-lines.ts';
 
 interface DemoFlags {
   readonly otlp?: string;
@@ -26,7 +29,7 @@ export function addDemoCommand(program: Command, host: CommandHost): void {
     .summary('see it all at work, without a key')
     .description('Run one turn against the built-in stand-in for a model, over real HTTP, and show its trace.')
     .option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl)
-    .option('--delay-ms <number>', 'milliseconds before each chunk of the answer', wholeNumber(0, 60_000), 15)
+    .option('--delay-ms <number>', 'milliseconds before each chunk of the answer', wholeNumber(0, 60_000), 25)
     .action((prompt: string | undefined, flags: DemoFlags) => demo(prompt ?? defaultPrompt(), flags, host));
 }
 
@@ -54,7 +57,7 @@ async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promis
     introduce(session, prompt, terminal);
     const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
     const turn = session.loop.startTurn([{ role: 'user', content: prompt }], { signal });
-    const tally = await followTurn(turn, new DemoPrinter(terminal));
+    const tally = await followTurn(turn, new DemoPrinter(terminal), signal);
     const ending = endingOf(tally.final, {
       interrupted: interruption.exitCode,
       readerLeft: terminal.stdout.closed.aborted,
@@ -79,7 +82,7 @@ function introduce(session: Session, prompt: string, { stdout, style }: Terminal
     `  ${style.dim('tools ')} ${session.tools.map((tool) => tool.name).join(', ')}`,
     `  ${style.dim('folder')} ${process.cwd()}`,
     '',
-    ...wrapped(prompt, 74).map(
+    ...wrapLines(prompt, 74).map(
       (line, index) => `${index === 0 ? style.cyan(style.glyphs.prompt) : ' '} ${style.bold(line)}`,
     ),
   ];
@@ -98,27 +101,25 @@ async function conclude(session: Session, { tally, terminal, flags }: Conclusion
   const spans = session.trace?.takeSpans() ?? [];
   void stdout.write(`\n${section('trace', terminal)}\n`);
   await showWaterfall(spans, terminal);
-  void stdout.write(`\n${section('next', terminal)}\n`);
-  const next =
-    flags.otlp === undefined ? jaegerHint() : [`See it in Jaeger:  http://localhost:16686/trace/${spans[0]?.traceId}`];
-  const lines = [...next, 'Ask more:          npx millrace chat'];
-  void stdout.write(`${lines.map((line) => `  ${line}`).join('\n')}\n`);
+  void stdout.write(`\n${section('next', terminal)}\n\n`);
+  void stdout.write(nextSteps(flags, spans[0]?.traceId, terminal.style));
 }
 
-function jaegerHint(): readonly string[] {
-  const start = inCheckout()
+function nextSteps({ otlp }: DemoFlags, traceId: string | undefined, style: Style): string {
+  const jaeger = inCheckout()
     ? 'docker compose up -d jaeger'
-    : 'docker run --rm -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
-  return [`The same in Jaeger: ${start}`, '                    npx millrace demo --otlp http://localhost:4318'];
-}
-
-/** The words of a text in lines of at most so many characters. */
-function wrapped(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  for (const word of text.split(/\s+/)) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines;
+    : 'docker run -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
+  const seen = `http://localhost:16686/trace/${traceId}`;
+  const rows =
+    otlp === undefined
+      ? [
+          ['in Jaeger', jaeger],
+          ['', 'npx millrace demo --otlp http://localhost:4318'],
+        ]
+      : [['in Jaeger', seen]];
+  rows.push(
+    ['talk to it', 'npx millrace chat'],
+    ['real model', 'npx millrace run --base-url URL --model NAME "Hello"'],
+  );
+  return rows.map(([title = '', text]) => `  ${style.dim(pad(title, 10))}  ${text}\n`).join('');
 }

@@ -21,6 +21,14 @@ export interface RunFlags extends TurnFlags {
   readonly json?: boolean;
 }
 
+const help = `
+Examples:
+  $ millrace run "What is 12 * 7, and what time is it in Tokyo?"
+  $ millrace run --base-url http://localhost:4000/v1 --model gpt-4o "Hello" --trace
+  $ git diff | millrace run - --system "Review this change."
+
+Exit codes: 0 completed, 1 failed, 2 usage, 130 interrupted, 143 terminated.`;
+
 /** Adds `millrace run`: one turn, its text on stdout, its progress on stderr. */
 export function addRunCommand(program: Command, host: CommandHost): void {
   addTurnFlags(program.command('run').argument('<prompt>', 'what to ask; - reads it from stdin'))
@@ -29,6 +37,7 @@ export function addRunCommand(program: Command, host: CommandHost): void {
     .option('--task-id <id>', 'the id of the turn (default: a new one)')
     .option('--context-id <id>', 'the id of the conversation (default: a new one)')
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
+    .addHelpText('after', help)
     .action((prompt: string, flags: RunFlags) => run(prompt, flags, host));
 }
 
@@ -41,7 +50,7 @@ async function run(prompt: string, flags: RunFlags, host: CommandHost): Promise<
   const traced = flags.trace === true || wantsExport(flags, terminal.env);
   const session = await openSession({ model, flags, terminal, traced, standInDelayMs: 0 });
   try {
-    const tally = await runTurn(session, { content, flags, host, signal: interruption.signal });
+    const tally = await runTurn(session, { content, flags, host, interrupted: interruption.signal });
     const ending = endingOf(tally.final, {
       interrupted: interruption.exitCode,
       readerLeft: terminal.stdout.closed.aborted,
@@ -58,17 +67,19 @@ interface RunOptions {
   readonly content: string;
   readonly flags: RunFlags;
   readonly host: CommandHost;
-  readonly signal: AbortSignal;
+  readonly interrupted: AbortSignal;
 }
 
-async function runTurn(session: Session, { content, flags, host, signal }: RunOptions): Promise<Tally> {
+async function runTurn(session: Session, { content, flags, host, interrupted }: RunOptions): Promise<Tally> {
   const { terminal } = host;
+  const signal = AbortSignal.any([interrupted, terminal.stdout.closed]);
   const turn = session.loop.startTurn([{ role: 'user', content }], {
-    signal: AbortSignal.any([signal, terminal.stdout.closed]),
+    signal,
     ...(flags.taskId !== undefined && { taskId: flags.taskId }),
     ...(flags.contextId !== undefined && { contextId: flags.contextId }),
   });
-  const tally = await followTurn(turn, flags.json ? new JsonPrinter(terminal.stdout) : new TextPrinter(terminal));
+  const printer = flags.json ? new JsonPrinter(terminal.stdout) : new TextPrinter(terminal);
+  const tally = await followTurn(turn, printer, signal);
   if (!flags.json) showTally(tally, terminal);
   if (flags.trace && session.trace) await showWaterfall(session.trace.takeSpans(), terminal);
   return tally;

@@ -1,0 +1,8 @@
+import { expect, it } from '@jest/globals';
+import { wrapLines } from '../../src/cli/wrap-lines.ts';
+
+it('puts as many words into a line as fit', () => {
+  expect(wrapLines('one  two three\nfour', 9)).toEqual(['one two', 'three', 'four']);
+  expect(wrapLines('a bcdefghijk l', 5)).toEqual(['a', 'bcdefghijk', 'l']);
+  expect(wrapLines(' ', 5)).toEqual([]);
+});
