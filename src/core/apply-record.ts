@@ -14,7 +14,15 @@ import {
   type TurnRecord,
   type TurnStarted,
 } from './records.ts';
-import { type LoopFields, LoopState, noUsage, type PendingToolCall, type TurnOutcome, toolMessage } from './state.ts';
+import {
+  type LoopFields,
+  LoopState,
+  noUsage,
+  openCallIndex,
+  type PendingToolCall,
+  type TurnOutcome,
+  toolMessage,
+} from './state.ts';
 
 /**
  * The state after one more record: the pure step that a live turn, a resumed one and a replay have in common. Errors:
@@ -68,8 +76,9 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'llm.done':
       return endCall(draft, record);
     case 'tool.intent': {
-      const { callId, call } = openCall(draft, record);
-      draft.pendingToolCalls = replaceCall(draft, { callId, call, intent: record, result: undefined });
+      const index = openCall(draft, record);
+      const { callId, call } = draft.pendingToolCalls[index] as PendingToolCall;
+      draft.pendingToolCalls = replaced(draft, index, { callId, call, intent: record, result: undefined });
       break;
     }
     case 'tool.result':
@@ -112,6 +121,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     history: History.of(messages),
     availableTools: [],
     pendingToolCalls: [],
+    openCalls: 0,
     lastResponse: undefined,
     finalMessage: undefined,
     outcome: undefined,
@@ -143,18 +153,21 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
     intent: undefined,
     result: undefined,
   }));
+  draft.openCalls = record.calls.length;
   draft.lastResponse = record;
   if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
   draft.resumes = 0;
 }
 
 function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
-  const { callId, call, intent } = openCall(draft, record);
-  const calls = replaceCall(draft, { callId, call, intent, result: record });
+  const index = openCall(draft, record);
+  const { callId, call, intent } = draft.pendingToolCalls[index] as PendingToolCall;
+  const calls = replaced(draft, index, { callId, call, intent, result: record });
   draft.toolCalls++;
   draft.resumes = 0;
   draft.pendingToolCalls = calls;
-  for (const pending of calls) if (!pending.result) return;
+  draft.openCalls--;
+  if (draft.openCalls > 0) return;
   for (const pending of calls) {
     if (pending.result) draft.history = draft.history.append(toolMessage(pending.call, pending.result));
   }
@@ -178,15 +191,18 @@ function end(draft: Draft, outcome: TurnOutcome): void {
   draft.phase = 'closed';
 }
 
-function openCall(draft: Draft, record: Stamped<ToolIntent> | Stamped<ToolResultRecord>): PendingToolCall {
-  const pending = draft.pendingToolCalls.find(({ callId }) => callId === record.callId);
-  if (pending === undefined) throw poison(record, `no call "${record.callId}" is open`);
-  if (pending.result) throw poison(record, `the call "${record.callId}" has its result`);
-  return pending;
+/** The index of the call that a record is about. */
+function openCall(draft: Draft, record: Stamped<ToolIntent> | Stamped<ToolResultRecord>): number {
+  const index = openCallIndex(draft, record.callId);
+  if (index < 0) throw poison(record, `no call "${record.callId}" is open`);
+  if (draft.pendingToolCalls[index]?.result) throw poison(record, `the call "${record.callId}" has its result`);
+  return index;
 }
 
-function replaceCall(draft: Draft, by: PendingToolCall): readonly PendingToolCall[] {
-  return draft.pendingToolCalls.map((pending) => (pending.callId === by.callId ? by : pending));
+function replaced(draft: Draft, index: number, by: PendingToolCall): readonly PendingToolCall[] {
+  const calls = draft.pendingToolCalls.slice();
+  calls[index] = by;
+  return calls;
 }
 
 /** The sum of two usages; optional members are kept where either has them. */

@@ -10,7 +10,7 @@ import type {
   TurnStarted,
   TurnSuspended,
 } from './records.ts';
-import type { LoopState } from './state.ts';
+import { type LoopState, openCallIndex } from './state.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {
@@ -174,7 +174,7 @@ class Projection {
   }
 
   toolStarted(before: LoopState, record: ToolIntent): readonly AgentEvent[] {
-    const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
+    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
     if (!pending) return [];
     this.#events.push({
       kind: 'internal:tool-start',
@@ -192,7 +192,7 @@ class Projection {
   }
 
   toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
-    const pending = before.pendingToolCalls.find((each) => each.callId === record.callId);
+    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
     if (!pending) return [];
     this.#events.push({
       kind: 'internal:tool-complete',
@@ -209,8 +209,7 @@ class Projection {
       durationMs: record.durationMs,
       ...(record.error ? { error: record.error } : {}),
     });
-    const open = before.pendingToolCalls.some((each) => !each.result && each !== pending);
-    return open ? this.#events : this.iterationOver(before.iteration);
+    return before.openCalls > 1 ? this.#events : this.iterationOver(before.iteration);
   }
 
   iterationOver(iteration: number): readonly AgentEvent[] {

@@ -55,6 +55,8 @@ export interface LoopFields {
   readonly availableTools: readonly ToolDefinition['function'][];
   /** The calls of the last response, until all have a result. */
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** How many of them have no result. */
+  readonly openCalls: number;
   readonly lastResponse: Stamped<LlmDone> | undefined;
   /** The final text, once the turn has completed. */
   readonly finalMessage: string | undefined;
@@ -86,6 +88,7 @@ export class LoopState implements LoopFields {
   readonly history: History;
   readonly availableTools: LoopFields['availableTools'];
   readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly openCalls: number;
   readonly lastResponse: Stamped<LlmDone> | undefined;
   readonly finalMessage: string | undefined;
   readonly outcome: TurnOutcome | undefined;
@@ -107,6 +110,7 @@ export class LoopState implements LoopFields {
     this.history = fields.history;
     this.availableTools = fields.availableTools;
     this.pendingToolCalls = fields.pendingToolCalls;
+    this.openCalls = fields.openCalls;
     this.lastResponse = fields.lastResponse;
     this.finalMessage = fields.finalMessage;
     this.outcome = fields.outcome;
@@ -137,6 +141,12 @@ export class LoopState implements LoopFields {
 
 export function isSuspended(state: TaskState): boolean {
   return state === 'input-required' || state === 'auth-required';
+}
+
+/** Where a call stands in the open batch, by the index that its id ends with; -1 where no such call is open. */
+export function openCallIndex(state: LoopFields, callId: string): number {
+  const index = Number(callId.slice(callId.lastIndexOf(':') + 1));
+  return state.pendingToolCalls[index]?.callId === callId ? index : -1;
 }
 
 /** The message that a call's result becomes. */

@@ -4,16 +4,16 @@ import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import type { ToolResultRecord, TurnRecord } from './records.ts';
-import { commitOf, extendCommit, type Signal, type ToolProgress } from './signals.ts';
+import { type Commit, commitOf, extendCommit, type Signal, type ToolProgress } from './signals.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
 import { toolContext } from './tool-context.ts';
-import { planStarts } from './tool-plan.ts';
+import { planStarts, type StartedCall } from './tool-plan.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** What one call of a batch needs to run. */
 export interface ToolCallRun {
-  readonly pending: PendingToolCall;
+  readonly started: StartedCall;
   readonly tool: OfferedTool;
   readonly iteration: number;
   /** Of this call alone; aborted when it shall stop. */
@@ -37,12 +37,16 @@ export class ToolBatch {
   readonly #options: ToolBatchOptions;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
-  /** Calls that hold a place; true for one that runs alone. */
-  readonly #busy = new Map<string, boolean>();
+  /** Calls that hold a place. */
+  readonly #busy = new Set<string>();
   /** Calls whose intent is durable and that have not started yet. */
-  readonly #ready: PendingToolCall[] = [];
+  #ready: StartedCall[] = [];
   readonly #runs = new Set<Subscription>();
   #state: LoopState;
+  /** Whether the call that holds a place runs alone. */
+  #alone = false;
+  /** The index of the first call that may still want a place. */
+  #from = 0;
   #pumping = false;
   #ended = false;
   #failure: AgentLoopError | undefined;
@@ -56,14 +60,14 @@ export class ToolBatch {
 
   start(): void {
     this.#pumping = true;
-    for (const pending of this.#state.pendingToolCalls) {
-      if (pending.result) this.#noteFailure(pending.result);
-      else if (pending.intent?.epoch === this.#deps.epoch) this.#reserve(pending);
+    for (const { callId, call, intent, result } of this.#state.pendingToolCalls) {
+      if (result) this.#noteFailure(result);
+      else if (intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent });
     }
     const doubtful = doubtfulCalls(this.#deps.epoch, this.#state);
-    for (const pending of doubtful) this.#busy.set(pending.callId, false);
+    for (const { callId } of doubtful) this.#busy.add(callId);
     for (const pending of doubtful) this.#settleDoubt(pending);
-    if (this.#busy.size === 0) this.#write([]);
+    if (this.#ready.length === 0) this.#write([]);
     this.#pumping = false;
     this.#pump();
   }
@@ -80,17 +84,22 @@ export class ToolBatch {
     return this.#failure !== undefined || this.#scope.aborted;
   }
 
-  #reserve(pending: PendingToolCall): void {
-    const tool = this.#deps.tools.byName.get(pending.call.function.name);
-    this.#busy.set(pending.callId, tool?.definition.sequential === true);
-    this.#ready.push(pending);
+  /** A call whose intent is durable by now. */
+  #admit(started: StartedCall): void {
+    this.#busy.add(started.callId);
+    this.#alone = this.#deps.tools.byName.get(started.call.function.name)?.definition.sequential === true;
+    this.#ready.push(started);
   }
 
   /** Starts what is ready; ends the batch when no call holds a place any more. */
   #pump(): void {
     if (this.#pumping || this.#ended) return;
     this.#pumping = true;
-    for (let next = this.#ready.shift(); next; next = this.#ready.shift()) this.#start(next);
+    while (this.#ready.length > 0) {
+      const ready = this.#ready;
+      this.#ready = [];
+      for (const started of ready) this.#start(started);
+    }
     this.#pumping = false;
     if (this.#busy.size > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
@@ -104,13 +113,14 @@ export class ToolBatch {
     this.#options.end(canceled);
   }
 
-  #start(pending: PendingToolCall): void {
-    const tool = this.#deps.tools.byName.get(pending.call.function.name);
-    if (this.#stopping || !tool) return this.#settle(neverStarted(pending));
+  #start(started: StartedCall): void {
+    const tool = this.#deps.tools.byName.get(started.call.function.name);
+    if (this.#stopping || !tool) return this.#settle(neverStarted(started));
     const scope = this.#scope.child();
     const run = this.#options
-      .run({ pending, tool, scope, iteration: this.#state.iteration })
+      .run({ started, tool, scope, iteration: this.#state.iteration })
       .subscribe((signal) => (signal.type === 'tool.result' ? this.#settle(signal) : this.#options.out.next(signal)));
+    if (run.closed) return;
     this.#runs.add(run);
     run.add(() => this.#runs.delete(run));
   }
@@ -119,6 +129,7 @@ export class ToolBatch {
   #settle(result: ToolResultRecord): void {
     if (this.#ended) return;
     this.#busy.delete(result.callId);
+    this.#alone = false;
     this.#noteFailure(result);
     this.#write([result]);
     this.#pump();
@@ -134,35 +145,40 @@ export class ToolBatch {
   /** Commits records, together with the intents of the calls that get a place now. */
   #write(records: readonly TurnRecord[]): void {
     const written = commitOf(this.#deps, this.#state, records);
-    const plan = this.#stopping ? undefined : planStarts(this.#deps, written.after, this.#busy);
-    const commit = extendCommit(this.#deps, written, plan?.records ?? []);
-    this.#state = commit.after;
-    for (const { pending, done } of plan?.checks ?? []) {
-      this.#busy.set(pending.callId, false);
+    if (this.#stopping) return this.#emit(written);
+    const places = { busy: this.#busy, alone: this.#alone, from: this.#from };
+    const plan = planStarts(this.#deps, written.after, places);
+    this.#from = plan.next;
+    this.#alone ||= plan.alone;
+    for (const { callId } of plan.starts) this.#busy.add(callId);
+    for (const { pending, done } of plan.checks) {
+      this.#busy.add(pending.callId);
       void done.then(() => this.#free(pending));
     }
-    for (const record of plan?.records ?? []) if (record.type === 'tool.result') this.#noteFailure(record);
-    if (commit.steps.length > 0)
-      this.#emit(commit, plan?.records.filter((record) => record.type === 'tool.intent') ?? []);
+    for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
+    this.#emit(extendCommit(this.#deps, written, plan.records), plan.starts);
   }
 
-  #emit(commit: ReturnType<typeof commitOf>, intents: readonly { readonly callId: string }[]): void {
-    if (intents.length === 0) return this.#options.out.next(commit);
-    const started = commit.after.pendingToolCalls.filter(({ callId }) =>
-      intents.some((each) => each.callId === callId),
-    );
-    for (const { callId } of started) this.#busy.set(callId, false);
+  #emit(commit: Commit, starts: readonly StartedCall[] = []): void {
+    this.#state = commit.after;
+    if (commit.steps.length === 0) return;
+    if (starts.length === 0) return this.#options.out.next(commit);
+    const { steps, after } = commit;
     const durable = () => {
-      for (const pending of started) this.#reserve(pending);
+      for (const started of starts) this.#ready.push(started);
       this.#pump();
     };
-    this.#options.out.next({ ...commit, barrier: true, durable });
+    this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });
   }
 
-  /** Takes a call's place away and plans again. */
+  /** Takes a call's place away and plans again, from that call on. */
   #free(pending: PendingToolCall): void {
     if (this.#ended) return;
     this.#busy.delete(pending.callId);
+    this.#from = Math.min(
+      this.#from,
+      this.#state.pendingToolCalls.findIndex((each) => each.callId === pending.callId),
+    );
     this.#write([]);
     this.#pump();
   }
@@ -171,7 +187,7 @@ export class ToolBatch {
     const { traceContext, out } = this.#options;
     const toolName = pending.call.function.name;
     const context = toolContext(this.#deps, {
-      pending,
+      started: pending,
       iteration: this.#state.iteration,
       scope: this.#scope,
       traceContext,
@@ -185,11 +201,11 @@ export class ToolBatch {
 }
 
 /** The result of a call whose intent is durable and that was never started, because the turn was stopped first. */
-function neverStarted(pending: PendingToolCall): ToolResultRecord {
+function neverStarted({ callId }: StartedCall): ToolResultRecord {
   const message = 'the turn was stopped before this call started';
   return {
     type: 'tool.result',
-    callId: pending.callId,
+    callId,
     content: `Tool error: ${message}`,
     success: false,
     error: { code: 'CANCELED', message },

@@ -1,20 +1,21 @@
 import type { Context } from '@opentelemetry/api';
 import type { ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import type { PendingToolCall } from './state.ts';
+import type { ToolCall } from './messages.ts';
+import type { ToolIntent } from './records.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 export interface ToolContextOptions {
-  readonly pending: PendingToolCall;
+  readonly started: { readonly callId: string; readonly call: ToolCall; readonly intent: ToolIntent | undefined };
   readonly iteration: number;
   readonly scope: AbortScope;
   readonly traceContext: Context;
   readonly progress: (update: unknown) => void;
 }
 
-/** What a running call is told. The signal and the key are made when they are read; copies by spread keep them. */
+/** What a running call is told. The signal is made when it is read; a copy by spread has it too. */
 export function toolContext(deps: TurnDeps, options: ToolContextOptions): ToolContext {
-  const { pending, scope } = options;
+  const { started, scope } = options;
   const { turn } = deps;
   return {
     taskId: turn.taskId,
@@ -23,15 +24,13 @@ export function toolContext(deps: TurnDeps, options: ToolContextOptions): ToolCo
     metadata: turn.metadata,
     authContext: deps.authContext,
     iteration: options.iteration,
-    callId: pending.callId,
-    call: pending.call,
-    arguments: pending.intent?.arguments,
-    attempt: pending.intent?.attempt ?? 1,
+    callId: started.callId,
+    call: started.call,
+    arguments: started.intent?.arguments,
+    attempt: started.intent?.attempt ?? 1,
     traceContext: options.traceContext,
     progress: options.progress,
-    get idempotencyKey() {
-      return `${turn.taskId}:${pending.callId}`;
-    },
+    idempotencyKey: `${turn.taskId}:${started.callId}`,
     get signal() {
       return scope.signal;
     },

@@ -4,49 +4,72 @@ import type { LoopState, PendingToolCall } from './state.ts';
 import { type CheckedCall, checkCall } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** The calls of a batch that hold a place: they run, or their arguments are being checked. True for one that runs alone. */
-export type BusyCalls = ReadonlyMap<string, boolean>;
+/** Who holds the places of a batch. */
+export interface Places {
+  /** Calls that run, or whose arguments are being checked. */
+  readonly busy: ReadonlySet<string>;
+  /** Whether one of them runs alone. */
+  readonly alone: boolean;
+  /** The index of the first call that may still want a place. */
+  readonly from: number;
+}
 
 /** What comes next in a batch: intents of calls that have a place, results of those that may not run. */
 export interface Plan {
   readonly records: readonly (ToolIntent | ToolResultRecord)[];
+  /** The calls that got a place, as they are behind their intents. */
+  readonly starts: readonly StartedCall[];
+  /** Whether the call that got a place runs alone. */
+  readonly alone: boolean;
   /** Calls whose arguments are being checked; plan again when they are. */
   readonly checks: readonly { readonly pending: PendingToolCall; readonly done: Promise<unknown> }[];
+  /** Where the next plan goes on. */
+  readonly next: number;
 }
 
-const nothing: Plan = { records: [], checks: [] };
-const nobody: BusyCalls = new Map();
+/** A call with an intent of this run. Its intent is stamped when it is committed. */
+export interface StartedCall {
+  readonly callId: string;
+  readonly call: ToolCall;
+  readonly intent: ToolIntent;
+}
+
+const everyPlace: Places = { busy: new Set(), alone: false, from: 0 };
 
 /**
  * Gives free places to the calls of the open batch, in call order: at most `toolConcurrency` at a time, a `sequential` tool
  * only alone, none while the turn is asked to pause or is cancelled. A call of an unknown tool or with wrong arguments takes no
  * place: its error result is part of the plan.
  */
-export function planStarts(deps: TurnDeps, state: LoopState, busy: BusyCalls = nobody): Plan {
-  if (deps.inbox.pause !== undefined || deps.scope.aborted) return nothing;
+export function planStarts(deps: TurnDeps, state: LoopState, places: Places = everyPlace): Plan {
   const records: (ToolIntent | ToolResultRecord)[] = [];
+  const starts: StartedCall[] = [];
   const checks: { pending: PendingToolCall; done: Promise<unknown> }[] = [];
-  let places = deps.config.toolConcurrency - busy.size;
-  if ([...busy.values()].includes(true)) places = 0;
-  for (const pending of state.pendingToolCalls) {
-    if (places <= 0) break;
-    if (pending.result || busy.has(pending.callId) || pending.intent?.epoch === deps.epoch) continue;
+  const { toolConcurrency } = deps.config;
+  const held = deps.inbox.pause !== undefined || deps.scope.aborted || places.alone;
+  let free = held ? 0 : toolConcurrency - places.busy.size;
+  let alone = false;
+  let next = places.from;
+  for (; free > 0 && !alone; next++) {
+    const pending = state.pendingToolCalls[next];
+    if (pending === undefined) break;
+    if (pending.result || places.busy.has(pending.callId) || pending.intent?.epoch === deps.epoch) continue;
     const checked = checkOnce(deps, pending.call);
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
-      places--;
-    } else if (!checked.ok) {
-      records.push(refusal(pending, checked));
-    } else if (!checked.tool.definition.sequential) {
-      records.push(intentOf(pending, checked.arguments));
-      places--;
+      free--;
+    } else if (checked.ok) {
+      alone = checked.tool.definition.sequential === true;
+      if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
+      const intent = intentOf(pending, checked.arguments);
+      records.push(intent);
+      starts.push({ callId: pending.callId, call: pending.call, intent });
+      free--;
     } else {
-      const alone = places === deps.config.toolConcurrency;
-      if (alone) records.push(intentOf(pending, checked.arguments));
-      break;
+      records.push(refusal(pending, checked));
     }
   }
-  return { records, checks };
+  return { records, starts, alone, checks, next };
 }
 
 /** Checks a call; an asynchronous check is made once and its answer kept for the next plan. */

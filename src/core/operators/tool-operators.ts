@@ -92,8 +92,9 @@ class RunningTool {
   }
 
   start(parent: Context): void {
-    const { pending, scope, tool, iteration } = this.#run;
-    const call = { callId: pending.callId, call: pending.call, arguments: pending.intent?.arguments };
+    const { started, scope, tool, iteration } = this.#run;
+    const { callId } = started;
+    const call = { callId, call: started.call, arguments: started.intent.arguments };
     const { span, traceContext } = startToolSpan(this.#deps.tracing, call, parent);
     let ended = false;
     const end = (result?: ToolResultRecord) => {
@@ -116,18 +117,17 @@ class RunningTool {
       this.#out.complete();
     };
     const progress = (update: unknown) => {
-      const { callId } = pending;
       this.#out.next({ type: 'tool-progress', callId, toolName: tool.definition.function.name, update });
     };
-    const context = toolContext(this.#deps, { pending, iteration, scope, traceContext, progress });
+    const context = toolContext(this.#deps, { started, iteration, scope, traceContext, progress });
     this.#answer(context, settle);
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
   #answer(context: ToolContext, settle: (record: ToolResultRecord) => void): void {
-    const { tool, pending } = this.#run;
+    const { tool, started } = this.#run;
     try {
-      const call = () => tool.provider.executeTool(pending.call, context);
+      const call = () => tool.provider.executeTool(started.call, context);
       const answer = activeContext.with(context.traceContext, call);
       if (!isPromiseLike(answer)) return settle(this.#resultOf(answer));
       this.#limitTime(settle);
@@ -187,7 +187,7 @@ class RunningTool {
   }
 
   #record(result: Pick<ToolResultRecord, 'content' | 'success' | 'error'>): ToolResultRecord {
-    const { callId } = this.#run.pending;
+    const { callId } = this.#run.started;
     return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
   }
 }
