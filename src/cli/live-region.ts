@@ -10,7 +10,8 @@ export class LiveRegion {
   /** Replaces what is drawn by `lines`; `above` is written first and stays. Each line must fit the terminal's width. */
   draw(lines: readonly string[], above: readonly string[] = []): void {
     if (above.length === 0 && sameLines(lines, this.#drawn)) return;
-    const erase = this.#drawn.length === 0 ? '' : `\u001b[${this.#drawn.length}A\u001b[J`;
+    // The return is for a `^C` that the terminal wrote where the cursor rests.
+    const erase = this.#drawn.length === 0 ? '' : `\r\u001b[${this.#drawn.length}A\u001b[J`;
     this.#write(erase + [...above, ...lines].map((line) => `${line}\n`).join(''));
     this.#drawn = lines;
   }

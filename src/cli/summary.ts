@@ -5,8 +5,10 @@ import type { Terminal } from './terminal.ts';
 /** Wider ones are harder to read. */
 const widest = 110;
 
-/** Sums a turn up in a line on stderr. */
+/** Sums a turn up in a line on stderr; one that failed before anything happened needs none. */
 export function showTally(tally: Tally, { stderr, errorStyle, shared }: Terminal): void {
+  const isGood = tally.final?.status.state === 'completed';
+  if (!isGood && tally.toolCalls === 0 && tally.tokens === 0) return;
   const gap = shared ? '\n' : '';
   void stderr.write(`${gap}${errorStyle.dim(`  ${tallyLine(tally, errorStyle.glyphs.dot)}`)}\n`);
 }

@@ -13,7 +13,9 @@ export interface TraceFlags {
 export interface TraceView {
   /** The spans that ended since the last call, and forgets them. */
   takeSpans(): readonly FinishedSpan[];
-  /** Sends what waits. Resolves, within a few seconds, with a sentence about it where spans leave the process. */
+  /** Sends what waits now. Resolves, within a few seconds, with whether all spans have left the process. */
+  flush(): Promise<boolean>;
+  /** Sends what waits, for the last time. Resolves, within a few seconds, with a sentence about it where spans leave the process. */
   close(): Promise<string | undefined>;
 }
 
@@ -54,6 +56,10 @@ export async function openTrace(flags: TraceFlags, env: Environment): Promise<Tr
       const taken = spans;
       spans = [];
       return taken;
+    },
+    async flush() {
+      const { ended, exported } = await tracing.flush();
+      return exported === ended;
     },
     async close() {
       const report = await tracing.shutdown();

@@ -9,5 +9,5 @@ it('redraws its lines in place, keeps what is committed above them, and writes n
   region.draw(['three'], ['kept']);
   region.clear();
   region.clear();
-  expect(written).toEqual(['one\ntwo\n', '\u001b[2A\u001b[Jkept\nthree\n', '\u001b[1A\u001b[J']);
+  expect(written).toEqual(['one\ntwo\n', '\r\u001b[2A\u001b[Jkept\nthree\n', '\r\u001b[1A\u001b[J']);
 });

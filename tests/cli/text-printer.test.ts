@@ -4,7 +4,7 @@ import type { AgentEvent } from '../../src/core/events.ts';
 import { attemptDiscarded, finalStatus, llmCall, textEvent, toolComplete, toolStart } from './events.ts';
 import { type FakeScreen, fakeScreen } from './screen.ts';
 
-const up = (lines: number) => `\u001b[${lines}A\u001b[J`;
+const up = (lines: number) => `\r\u001b[${lines}A\u001b[J`;
 
 const twoIterations: readonly AgentEvent[] = [
   llmCall(1),

@@ -101,25 +101,27 @@ async function conclude(session: Session, { tally, terminal, flags }: Conclusion
   const spans = session.trace?.takeSpans() ?? [];
   void stdout.write(`\n${section('trace', terminal)}\n`);
   await showWaterfall(spans, terminal);
+  const sent = flags.otlp !== undefined && (await session.trace?.flush()) === true;
   void stdout.write(`\n${section('next', terminal)}\n\n`);
-  void stdout.write(nextSteps(flags, spans[0]?.traceId, terminal.style));
+  void stdout.write(nextSteps(sent ? spans[0]?.traceId : undefined, terminal.style));
 }
 
-function nextSteps({ otlp }: DemoFlags, traceId: string | undefined, style: Style): string {
-  const jaeger = inCheckout()
-    ? 'docker compose up -d jaeger'
-    : 'docker run -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
-  const seen = `http://localhost:16686/trace/${traceId}`;
-  const rows =
-    otlp === undefined
-      ? [
-          ['in Jaeger', jaeger],
-          ['', 'npx millrace demo --otlp http://localhost:4318'],
-        ]
-      : [['in Jaeger', seen]];
-  rows.push(
+/** What to do next; a trace that was sent can be looked at. */
+function nextSteps(traceId: string | undefined, style: Style): string {
+  const rows = [
+    ...(traceId === undefined ? jaegerSteps() : [['in Jaeger', `http://localhost:16686/trace/${traceId}`]]),
     ['talk to it', 'npx millrace chat'],
     ['real model', 'npx millrace run --base-url URL --model NAME "Hello"'],
-  );
+  ];
   return rows.map(([title = '', text]) => `  ${style.dim(pad(title, 10))}  ${text}\n`).join('');
+}
+
+function jaegerSteps(): readonly (readonly string[])[] {
+  const start = inCheckout()
+    ? 'docker compose up -d jaeger'
+    : 'docker run -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
+  return [
+    ['in Jaeger', start],
+    ['', 'npx millrace demo --otlp http://localhost:4318'],
+  ];
 }

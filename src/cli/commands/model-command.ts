@@ -33,6 +33,7 @@ async function serve(flags: ModelCommandFlags, host: CommandHost): Promise<void>
     void host.terminal.stdout.write(howToUse(server.baseUrl, host.terminal.style));
     if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
     await server.close();
+    if (host.terminal.stdout.isTerminal) void host.terminal.stdout.write('\n');
   } catch (thrown) {
     complain(host.terminal, messageOf(thrown).replace(/\.$/, ''));
     host.exitCode = 1;
@@ -47,8 +48,12 @@ function howToUse(baseUrl: string, style: Style): string {
     style.dim('It is a stand-in: a small program with fixed rules that speaks the OpenAI wire.'),
     '',
     'Ask it:',
-    `  millrace run --base-url ${baseUrl} --model demo "What is 12 * 7?"`,
-    `  curl ${baseUrl}/chat/completions -H 'content-type: application/json' \\`,
+    '',
+    `  npx millrace run "What is 12 * 7?" --model demo \\`,
+    `    --base-url ${baseUrl}`,
+    '',
+    `  curl ${baseUrl}/chat/completions \\`,
+    "    -H 'content-type: application/json' \\",
     `    -d '{"model":"demo","messages":[{"role":"user","content":"Hello"}]}'`,
     '',
     style.dim('Ctrl-C stops it.'),
