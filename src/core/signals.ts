@@ -77,9 +77,9 @@ function stamp(record: TurnRecord, place: RecordStamp): JournalRecord {
   return stamped as JournalRecord;
 }
 
-/** The same append with more records behind. */
+/** One append with more records behind; to be made before anything waits for it. */
 export function extendCommit(stamper: Stamper, commit: Commit, records: readonly TurnRecord[]): Commit {
   if (records.length === 0) return commit;
-  const more = commitOf(stamper, commit.after, records);
-  return { ...commit, steps: [...commit.steps, ...more.steps], after: more.after };
+  const { steps, after } = commitOf(stamper, commit.after, records);
+  return { type: 'commit', steps: commit.steps.concat(steps), after, barrier: commit.barrier };
 }

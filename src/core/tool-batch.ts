@@ -6,7 +6,7 @@ import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import type { ToolResultRecord, TurnRecord } from './records.ts';
 import { type Commit, commitOf, extendCommit, type Signal, type ToolProgress } from './signals.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
-import { toolContext } from './tool-context.ts';
+import { CallContext } from './call-context.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -186,7 +186,7 @@ export class ToolBatch {
   #settleDoubt(pending: PendingToolCall): void {
     const { traceContext, out } = this.#options;
     const toolName = pending.call.function.name;
-    const context = toolContext(this.#deps, {
+    const context = new CallContext(this.#deps, {
       started: pending,
       iteration: this.#state.iteration,
       scope: this.#scope,

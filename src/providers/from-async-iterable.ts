@@ -21,7 +21,6 @@ export function fromAsyncIterable<T>(factory: (signal: AbortSignal) => AsyncIter
       subscriber.error(error);
     };
     const take = (result: IteratorResult<T>): void => {
-      if (subscriber.closed) return;
       if (result.done === true) {
         ended = true;
         subscriber.complete();

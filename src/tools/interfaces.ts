@@ -74,12 +74,12 @@ export interface ToolContext {
   readonly idempotencyKey: string;
   /** 1, or more where the call runs again after a crash. */
   readonly attempt: number;
-  /** Aborted on cancel and on timeout. Made when it is first read. */
+  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it. */
   readonly signal: AbortSignal;
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
   /** Shows a sign of life as an `internal:tool-progress` event. Never journaled. */
-  progress(update: unknown): void;
+  readonly progress: (update: unknown) => void;
 }
 
 export interface ToolResult {

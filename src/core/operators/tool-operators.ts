@@ -9,7 +9,7 @@ import type { ToolResultRecord } from '../records.ts';
 import type { Signal, ToolProgress } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { ToolBatch, type ToolCallRun } from '../tool-batch.ts';
-import { toolContext } from '../tool-context.ts';
+import { CallContext } from '../call-context.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { operate } from './operate.ts';
 
@@ -28,17 +28,16 @@ export function runToolCalls(deps: TurnDeps, traceContext: Context): OperatorFun
       next(signal) {
         if (signal.type !== 'commit' || signal.after.phase !== 'tools') return to.next(signal);
         open++;
-        to.next({
-          ...signal,
-          durable: () =>
-            to.add(
-              execute(signal.after).subscribe({
-                next: (each) => to.next(each),
-                error: (error) => to.error(error),
-                complete: close,
-              }),
-            ),
-        });
+        const { steps, after, barrier } = signal;
+        const durable = () =>
+          to.add(
+            execute(after).subscribe({
+              next: (each) => to.next(each),
+              error: (error) => to.error(error),
+              complete: close,
+            }),
+          );
+        to.next({ type: 'commit', steps, after, barrier, durable });
       },
       complete: close,
     };
@@ -119,7 +118,7 @@ class RunningTool {
     const progress = (update: unknown) => {
       this.#out.next({ type: 'tool-progress', callId, toolName: tool.definition.function.name, update });
     };
-    const context = toolContext(this.#deps, { started, iteration, scope, traceContext, progress });
+    const context = new CallContext(this.#deps, { started, iteration, scope, traceContext, progress });
     this.#answer(context, settle);
   }
 
