@@ -4,7 +4,7 @@ import type { BigNumber } from 'mathjs';
  * Computes with one or more numbers. What it gives as a `BigNumber` is exact to 60 digits; a `number` went through
  * floating point and holds about 15. Throws a `RangeError` for numbers that it is not for.
  */
-export type MathFunction = (first: BigNumber, ...rest: readonly BigNumber[]) => BigNumber | number;
+type MathFunction = (first: BigNumber, ...rest: readonly BigNumber[]) => BigNumber | number;
 
 interface Entry {
   /** The fewest and the most arguments. */
