@@ -1,4 +1,4 @@
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { EventProjector } from '../event-projector.ts';
 import type { AgentEvent } from '../events.ts';
 import type { JournalRecord } from '../records.ts';
@@ -52,6 +52,7 @@ class Share implements SharedTurn {
   #readers: readonly Subscriber<AgentEvent>[] = [];
   #waiting: Subscriber<AgentEvent>[] = [];
   #connected = false;
+  #execution: Subscription | undefined;
   #showing = false;
   #end: End | undefined;
   #ended = false;
@@ -65,13 +66,12 @@ class Share implements SharedTurn {
   connect(): void {
     if (this.#connected) return;
     this.#connected = true;
-    const execution = this.#execution$.subscribe({
+    this.#execution = this.#execution$.subscribe({
       next: (signal) => {
         try {
           this.#take(signal);
         } catch (cause) {
-          this.#finish({ error: { cause } });
-          queueMicrotask(() => execution.unsubscribe());
+          this.#break(cause);
         }
       },
       error: (cause: unknown) => this.#finish({ error: { cause } }),
@@ -97,13 +97,25 @@ class Share implements SharedTurn {
     this.#settleDown();
   }
 
+  /** An event could not be written: nothing more can be shown. */
+  #break(cause: unknown): void {
+    this.#queue = [];
+    this.#showing = false;
+    this.#readers = [...this.#readers, ...this.#waiting.splice(0)];
+    this.#end = { error: { cause } };
+    if (!this.#ended) this.#close(this.#end);
+    // Behind the call that subscribes, so that an execution that broke within it is left too.
+    queueMicrotask(() => this.#execution?.unsubscribe());
+  }
+
   /** Shows what came in meanwhile, lets waiting readers in, and ends. */
   #settleDown(): void {
     while (this.#queue.length > 0 || this.#waiting.length > 0) {
       const signals = this.#queue;
       this.#queue = [];
       for (const signal of signals) this.#show(signal);
-      if (this.#queue.length === 0) for (const reader of this.#waiting.splice(0)) this.#admit(reader);
+      const [reader] = this.#waiting;
+      if (reader && this.#queue.length === 0) this.#admit(reader);
     }
     this.#showing = false;
     if (this.#end && !this.#ended) this.#close(this.#end);
@@ -139,17 +151,25 @@ class Share implements SharedTurn {
       this.#waiting.push(subscriber);
       if (this.#showing) return;
       this.#showing = true;
-      this.#settleDown();
+      try {
+        this.#settleDown();
+      } catch (cause) {
+        this.#break(cause);
+      }
     }
   }
 
-  /** Tells a reader what it missed, and lets it in. Signals that come meanwhile wait. */
+  /**
+   * Tells the reader that waits longest what it missed, and lets it in. Signals that come meanwhile wait. Until it is in it counts
+   * as waiting, so that the turn is not idle where it makes the others leave.
+   */
   #admit(reader: Subscriber<AgentEvent>): void {
     if (this.#records.length > 0) {
       for (const event of this.#options.projector.replay(this.#records)) reader.next(event);
     }
     const text = this.#end ? undefined : this.#options.projector.openText();
     if (text) reader.next(text);
+    this.#waiting.shift();
     if (this.#ended && this.#end) finish(reader, this.#end);
     else if (reader.closed) this.#noticeIdle();
     else this.#readers = [...this.#readers, reader];
