@@ -1,0 +1,156 @@
+import {
+  type AssistantMessage,
+  type Content,
+  type ContentPart,
+  type Message,
+  type ToolCall,
+  textOf,
+} from '../../core/messages.ts';
+import type { ToolDefinition } from '../../tools/interfaces.ts';
+import type { LLMCallParams, ToolChoice } from '../interfaces.ts';
+import { isJsonObject } from './json-object.ts';
+import { ToolCallIds } from './tool-call-ids.ts';
+import { toolsAsText } from './tools-as-text.ts';
+
+/** How one server wants to be spoken to. */
+export interface ChatDialect {
+  readonly model: string;
+  /** False: calls and results of the history go as text, tools not at all. */
+  readonly tools: boolean;
+  readonly toolChoice: boolean;
+  readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** Where the reasoning of messages with calls goes back; absent: nowhere. */
+  readonly reasoningField?: 'reasoning_content' | 'reasoning' | undefined;
+  readonly includeUsage: boolean;
+  readonly sendMetadata: boolean;
+  readonly extraBody?: Readonly<Record<string, unknown>> | undefined;
+}
+
+interface WireCall {
+  readonly id: string;
+  readonly type: 'function';
+  readonly function: { readonly name: string; readonly arguments: string };
+}
+
+type WireContent = string | readonly ContentPart[];
+
+type WireMessage =
+  | { readonly role: 'system' | 'developer' | 'user'; readonly content: WireContent }
+  | {
+      readonly role: 'assistant';
+      readonly content: string | null;
+      readonly tool_calls?: readonly WireCall[];
+      readonly reasoning_content?: string;
+      readonly reasoning?: string;
+    }
+  | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: WireContent };
+
+/** The body of a `POST /chat/completions`. */
+export interface ChatRequest {
+  readonly model: string;
+  readonly messages: readonly WireMessage[];
+  readonly stream?: true;
+  readonly [member: string]: unknown;
+}
+
+/**
+ * The request body for one model call: pure, the same parameters give the same body. Text-only content of system, assistant
+ * and tool messages goes as one string, the form that every server takes. Neither ids, dates and metadata of messages nor
+ * the `status` of a tool message, nor the policy of a tool, are sent.
+ */
+export function chatRequest(params: LLMCallParams, dialect: ChatDialect, streaming: boolean): ChatRequest {
+  const messages = dialect.tools ? params.messages : toolsAsText(params.messages);
+  return {
+    ...dialect.extraBody,
+    model: dialect.model,
+    messages: wireMessages(messages, dialect),
+    ...toolMembers(params, dialect),
+    ...(params.temperature === undefined ? {} : { temperature: params.temperature }),
+    ...(params.maxTokens === undefined ? {} : { [dialect.maxTokensField]: params.maxTokens }),
+    ...(dialect.sendMetadata && params.metadata !== undefined ? { metadata: params.metadata } : {}),
+    ...(streaming ? { stream: true as const } : {}),
+    ...(streaming && dialect.includeUsage ? { stream_options: { include_usage: true } } : {}),
+  };
+}
+
+function toolMembers({ tools, toolChoice }: LLMCallParams, dialect: ChatDialect): Readonly<Record<string, unknown>> {
+  if (!dialect.tools || tools === undefined || tools.length === 0) return {};
+  return {
+    tools: tools.map(wireTool),
+    ...(toolChoice === undefined || !dialect.toolChoice ? {} : { tool_choice: wireToolChoice(toolChoice) }),
+  };
+}
+
+function wireTool({ type, function: called }: ToolDefinition): Pick<ToolDefinition, 'type' | 'function'> {
+  return { type, function: called };
+}
+
+function wireToolChoice(choice: ToolChoice): unknown {
+  return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.name } };
+}
+
+function wireMessages(messages: readonly Message[], dialect: ChatDialect): readonly WireMessage[] {
+  const ids = new ToolCallIds();
+  return messages.map((message) => wireMessage(message, ids, dialect));
+}
+
+function wireMessage(message: Message, ids: ToolCallIds, dialect: ChatDialect): WireMessage {
+  switch (message.role) {
+    case 'system':
+    case 'developer':
+      return { role: message.role, content: compact(message.content) };
+    case 'user':
+      return { role: 'user', content: wireContent(message.content) };
+    case 'assistant':
+      return wireAssistant(message, ids, dialect);
+    case 'tool':
+      return { role: 'tool', tool_call_id: ids.ofResult(message.toolCallId), content: compact(message.content) };
+  }
+}
+
+function wireAssistant(message: AssistantMessage, ids: ToolCallIds, { reasoningField }: ChatDialect): WireMessage {
+  const text = textOf(message.content);
+  const calls = message.toolCalls ?? [];
+  if (calls.length === 0) return { role: 'assistant', content: text };
+  const wireIds = ids.ofCalls(calls);
+  return {
+    role: 'assistant',
+    content: text === '' ? null : text,
+    tool_calls: calls.map((call, index) => wireCall(call, wireIds[index] ?? call.id)),
+    ...(reasoningField === undefined ? {} : { [reasoningField]: message.reasoning ?? '' }),
+  };
+}
+
+function wireCall({ function: called }: ToolCall, id: string): WireCall {
+  return { id, type: 'function', function: { name: called.name, arguments: wireArguments(called.arguments) } };
+}
+
+/** Servers parse the arguments of the history: none become `{}`, and what is no JSON object goes as `{ "_raw": … }`. */
+function wireArguments(text: string): string {
+  if (text.trim() === '') return '{}';
+  try {
+    if (isJsonObject(JSON.parse(text))) return text;
+  } catch {}
+  return JSON.stringify({ _raw: text });
+}
+
+function wireContent(content: Content): WireContent {
+  return typeof content === 'string' ? content : content.map(wirePart);
+}
+
+function compact(content: Content): WireContent {
+  return typeof content === 'string' || content.every((part) => part.type === 'text')
+    ? textOf(content)
+    : wireContent(content);
+}
+
+function wirePart(part: ContentPart): ContentPart {
+  switch (part.type) {
+    case 'text':
+      return { type: 'text', text: part.text };
+    case 'image_url':
+      return { type: 'image_url', image_url: part.image_url };
+    case 'file':
+      return { type: 'file', file: part.file };
+  }
+}

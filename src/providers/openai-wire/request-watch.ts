@@ -1,0 +1,136 @@
+import type { Clock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { ModelServer } from './model-server.ts';
+import { wireError } from './wire-errors.ts';
+
+export interface RequestLimits {
+  /** From the start of the request to the last byte of its answer, in milliseconds; 0 means no limit. */
+  readonly timeoutMs: number;
+  /** The longest silence once the headers are there, in milliseconds; 0 means no limit. */
+  readonly chunkTimeoutMs: number;
+  /** Of the body, decompressed. */
+  readonly maxBodyBytes: number;
+}
+
+export interface RequestWatchOptions {
+  readonly server: ModelServer;
+  readonly limits: RequestLimits;
+  readonly clock: Clock;
+  /** Whoever may cancel the request. */
+  readonly signals: readonly AbortSignal[];
+}
+
+/**
+ * Watches one request to its last byte: who cancels it, how long it takes, how long it is silent, how much it sends. The
+ * first of these to go wrong is the `failure`, and aborts `signal`, which closes the connection. `close` must be called.
+ */
+export class RequestWatch {
+  readonly #options: RequestWatchOptions;
+  readonly #controller = new AbortController();
+  readonly #cancel = (): void => this.#takeCancel();
+  #failure: AgentLoopError | undefined;
+  #canceled = false;
+  #stopDeadline: (() => void) | undefined;
+  #stopSilence: (() => void) | undefined;
+  #silenceMs: number;
+  #lastByteAt = 0;
+  #bytes = 0;
+  #complete = false;
+
+  constructor(options: RequestWatchOptions) {
+    this.#options = options;
+    this.#silenceMs = options.limits.chunkTimeoutMs;
+    for (const signal of options.signals) signal.addEventListener('abort', this.#cancel, { once: true });
+    this.#takeCancel();
+    const { timeoutMs } = options.limits;
+    if (timeoutMs === 0 || this.#canceled) return;
+    this.#stopDeadline = options.clock.schedule(timeoutMs, () =>
+      this.fail(this.#timeout(`took longer than timeoutMs (${timeoutMs} ms) to answer`)),
+    );
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  get failure(): AgentLoopError | undefined {
+    return this.#failure;
+  }
+
+  get canceled(): boolean {
+    return this.#canceled;
+  }
+
+  /** Ends the request with `error`, unless it has failed already; gives the failure that counts. */
+  fail(error: AgentLoopError): AgentLoopError {
+    if (this.#failure !== undefined) return this.#failure;
+    this.#failure = error;
+    this.#controller.abort(error);
+    return error;
+  }
+
+  /** The headers are there: from now on silence counts. */
+  opened(): void {
+    this.#lastByteAt = this.#options.clock.now();
+    this.#watchSilence(this.#silenceMs);
+  }
+
+  /** Counts a piece of the body; throws where it is one too many. */
+  received(bytes: number): void {
+    this.#lastByteAt = this.#options.clock.now();
+    this.#bytes += bytes;
+    const { maxBodyBytes } = this.#options.limits;
+    if (this.#bytes <= maxBodyBytes) return;
+    const what = `sent more than maxBodyBytes (${maxBodyBytes} bytes): raise it, or ask for a shorter answer`;
+    throw this.fail(wireError(this.#options.server, 'PROVIDER_TOO_LARGE', what));
+  }
+
+  /** All that counts was received: from now on, only so much silence is waited out. */
+  settle(silenceMs: number): void {
+    if (this.#silenceMs !== 0 && this.#silenceMs <= silenceMs) return;
+    this.#silenceMs = silenceMs;
+    this.#watchSilence(silenceMs);
+  }
+
+  /** The body was read to its end: the connection is left to the next request. */
+  complete(): void {
+    this.#complete = true;
+  }
+
+  /** Removes timers and listeners, and closes the connection unless the body was read to its end. */
+  close(): void {
+    this.#stopDeadline?.();
+    this.#stopSilence?.();
+    for (const signal of this.#options.signals) signal.removeEventListener('abort', this.#cancel);
+    if (!this.#complete) this.#controller.abort(this.#failure);
+  }
+
+  #watchSilence(ms: number): void {
+    this.#stopSilence?.();
+    this.#stopSilence = ms === 0 ? undefined : this.#options.clock.schedule(ms, () => this.#checkSilence());
+  }
+
+  /** One timer looks at the time of the last byte, instead of one timer for each byte. */
+  #checkSilence(): void {
+    const silence = Math.max(0, this.#options.clock.now() - this.#lastByteAt);
+    if (silence < this.#silenceMs) this.#watchSilence(this.#silenceMs - silence);
+    else
+      this.fail(this.#timeout(`sent nothing for ${this.#silenceMs} ms (chunkTimeoutMs) in the middle of its answer`));
+  }
+
+  #timeout(what: string): AgentLoopError {
+    return wireError(this.#options.server, 'PROVIDER_TIMEOUT', `${what}: try again, or raise the limit`);
+  }
+
+  #takeCancel(): void {
+    const signal = this.#options.signals.find(({ aborted }) => aborted);
+    if (signal === undefined) return;
+    this.#canceled ||= this.#failure === undefined;
+    this.fail(cancellation(this.#options.server, signal.reason));
+  }
+}
+
+function cancellation(server: ModelServer, reason: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(reason)) return reason;
+  return new AgentLoopError('CANCELED', `The call of model ${server.model} was cancelled.`, { cause: reason });
+}

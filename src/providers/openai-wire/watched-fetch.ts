@@ -1,0 +1,53 @@
+import type { Clock } from '../../core/clock.ts';
+import type { ModelServer } from './model-server.ts';
+import { networkError } from './network-error.ts';
+import { RequestWatch } from './request-watch.ts';
+import { httpError } from './wire-errors.ts';
+
+export type Fetch = typeof globalThis.fetch;
+
+export interface WatchedFetchOptions {
+  readonly server: ModelServer;
+  readonly clock: Clock;
+  /** Default: the global one, looked up at each request, so that instrumentation of it counts. */
+  readonly fetch?: Fetch | undefined;
+}
+
+/**
+ * A `fetch` for the `openai` package that runs under the {@link RequestWatch} in its `init`: it gives only answers with a
+ * good status, and turns everything else into a coded error, also kept as the watch's `failure` because the package wraps
+ * what it catches.
+ */
+export function watchedFetch({ server, clock, fetch }: WatchedFetchOptions): Fetch {
+  return async (url, init) => {
+    const watch = watchIn(init);
+    try {
+      const send = fetch ?? globalThis.fetch;
+      const response = await send(url, { ...init, signal: watch.signal });
+      watch.opened();
+      if (response.ok) return response;
+      const text = await textOf(response, watch);
+      const { status, headers } = response;
+      throw httpError(server, { status, headers, text, now: clock.now() });
+    } catch (error) {
+      throw watch.fail(networkError(server, error));
+    }
+  };
+}
+
+function watchIn(init: object | undefined): RequestWatch {
+  if (init !== undefined && 'watch' in init && init.watch instanceof RequestWatch) return init.watch;
+  throw new Error('A request of the openai package came without its watch.');
+}
+
+/** What there is of the body of an answer that failed anyhow. */
+async function textOf(response: Response, watch: RequestWatch): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  if (response.body !== null) {
+    for await (const piece of response.body) {
+      watch.received(piece.byteLength);
+      pieces.push(piece);
+    }
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
