@@ -6,8 +6,8 @@ import { Observable } from 'rxjs';
  * `factory` is called once for each subscription, at subscribe, and gets a signal of its own to hand to the SDK. Values
  * pass as they are produced, one `next` at a time. The end of the iteration completes, a throw errors. Unsubscribing aborts
  * the signal and calls the iterator's `return` at once, also while it is blocked in `next`; what it still produces or throws
- * is dropped. The signal is not aborted after an end or an error of the source's own; a factory without a parameter costs
- * none. Buffers nothing.
+ * is dropped. The signal is not aborted after an end or an error of the source's own. A factory whose `length` is 0 gets
+ * none, which saves making it: mind that a rest parameter, or one with a default, does not count. Buffers nothing.
  */
 export function fromAsyncIterable<T>(factory: (signal: AbortSignal) => AsyncIterable<T>): Observable<T> {
   return new Observable((subscriber) => {

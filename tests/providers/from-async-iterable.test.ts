@@ -92,6 +92,19 @@ describe('fromAsyncIterable', () => {
     expect(source.seen.nexts).toBe(2);
   });
 
+  it('makes no signal for a factory that names no parameter', () => {
+    const given: unknown[][] = [];
+    const source = blockingSource();
+    fromAsyncIterable((...all: unknown[]) => {
+      given.push(all);
+      return source.factory(AbortSignal.abort());
+    })
+      .subscribe()
+      .unsubscribe();
+    expect(given).toEqual([[]]);
+    expect(source.seen.returns).toBe(1);
+  });
+
   it('drops an error that comes after unsubscribing', async () => {
     const source = blockingSource();
     const errors: unknown[] = [];

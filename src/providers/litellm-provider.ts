@@ -1,0 +1,169 @@
+import { context, propagation } from '@opentelemetry/api';
+import OpenAI from 'openai';
+import { Observable } from 'rxjs';
+import { AgentLoopError } from '../core/errors.ts';
+import { fromAsyncIterable } from './from-async-iterable.ts';
+import type {
+  LLMCallParams,
+  LLMCapabilities,
+  LLMChunk,
+  LLMProvider,
+  LLMProviderInfo,
+  LLMResponse,
+} from './interfaces.ts';
+
+export type { LiteLLMProviderOptions } from './litellm-options.ts';
+
+import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } from './litellm-options.ts';
+import { answerSink } from './openai-wire/answer-sink.ts';
+import { ChatAnswer } from './openai-wire/chat-answer.ts';
+import { chatRequest } from './openai-wire/chat-request.ts';
+import { type ModelServer, modelServer } from './openai-wire/model-server.ts';
+import { networkError } from './openai-wire/network-error.ts';
+import { RequestWatch } from './openai-wire/request-watch.ts';
+import { watchedFetch } from './openai-wire/watched-fetch.ts';
+
+/** How long the usage may come after the finish reason, and the end of the body after `[DONE]`. */
+const usageGraceMs = 5_000;
+const endGraceMs = 500;
+
+/** Ends of a connection that no longer matter once the model has said that it is done. */
+const lateFailures: ReadonlySet<string> = new Set(['PROVIDER_STREAM_CLOSED', 'PROVIDER_TIMEOUT', 'PROVIDER_TOO_LARGE']);
+
+/**
+ * A model behind a LiteLLM proxy, or behind any server that speaks the OpenAI chat-completions wire.
+ *
+ * `call` and `stream` give the same response for the same answer. Each call, and each subscription to what `stream` gives,
+ * is one request; nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the
+ * whole response last. A finish reason is a complete answer, also where the connection then ends without `[DONE]`; an end
+ * without one is `PROVIDER_STREAM_CLOSED`. Every failure is an `AgentLoopError` with a `PROVIDER_…` code, or `CANCELED`
+ * where `params.signal` was aborted; none of them shows the key or the values of `headers`. Unsubscribing and aborting
+ * close the connection at once. Memory: the answer's text; of a body that is not streamed at most `maxBodyBytes`.
+ *
+ * The environment is not read, but for what the `openai` package itself takes from `OPENAI_CUSTOM_HEADERS`.
+ * Source: OpenAI API reference, chat completions; the dialects of other vendors as in the recorded streams of the tests.
+ */
+export class LiteLLMProvider implements LLMProvider {
+  readonly capabilities: LLMCapabilities;
+  readonly info: LLMProviderInfo;
+  readonly #settings: LiteLLMSettings;
+  readonly #server: ModelServer;
+  readonly #client: OpenAI;
+
+  constructor(options: LiteLLMProviderOptions) {
+    const settings = litellmSettings(options);
+    const { url, apiKey, headers, dialect } = settings;
+    this.#settings = settings;
+    this.#server = modelServer({
+      address: `${url.origin}${url.pathname.replace(/\/$/, '')}`,
+      model: dialect.model,
+      secrets: [...(apiKey === undefined ? [] : [apiKey]), ...Object.values(headers)],
+    });
+    this.#client = openAIClient(settings, this.#server);
+    this.capabilities = settings.capabilities;
+    this.info = {
+      providerName: settings.providerName,
+      model: dialect.model,
+      serverAddress: url.hostname.replace(/^\[|\]$/g, ''),
+      serverPort: url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port),
+    };
+  }
+
+  async call(params: LLMCallParams): Promise<LLMResponse> {
+    for await (const chunks of this.#exchange(params, false)) {
+      for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;
+    }
+    throw new AgentLoopError('INTERNAL', 'An exchange with the model server ended without a response.');
+  }
+
+  stream(params: LLMCallParams): Observable<LLMChunk> {
+    return eachOf(fromAsyncIterable((unsubscribed) => this.#exchange(params, true, unsubscribed)));
+  }
+
+  /** One request and its answer: the chunks of each piece of the body, then `done`. */
+  async *#exchange(
+    params: LLMCallParams,
+    streaming: boolean,
+    unsubscribed?: AbortSignal,
+  ): AsyncGenerator<readonly LLMChunk[]> {
+    const { clock, limits } = this.#settings;
+    const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
+    const watch = new RequestWatch({ server: this.#server, limits, clock, signals });
+    let chunks: LLMChunk[] = [];
+    const answer = new ChatAnswer(this.#server, (chunk) => {
+      chunks.push(chunk);
+    });
+    let cost: string | null = null;
+    try {
+      if (watch.failure !== undefined) throw watch.failure;
+      const response = await this.#send(params, streaming, watch);
+      cost = response.headers.get('x-litellm-response-cost');
+      const contentType = response.headers.get('content-type') ?? '';
+      const sink = answerSink({ server: this.#server, answer, contentType, streaming });
+      for await (const bytes of response.body ?? []) {
+        watch.received(bytes.byteLength);
+        sink.write(bytes);
+        if (sink.ended) watch.settle(endGraceMs);
+        else if (answer.finished) watch.settle(usageGraceMs);
+        if (chunks.length === 0) continue;
+        yield chunks;
+        chunks = [];
+      }
+      watch.complete();
+      sink.end();
+    } catch (thrown) {
+      const failure = watch.failure ?? networkError(this.#server, thrown);
+      if (watch.canceled || !answer.finished || !lateFailures.has(failure.code)) {
+        if (chunks.length > 0 && !watch.canceled) yield chunks;
+        throw failure;
+      }
+    } finally {
+      watch.close();
+    }
+    chunks.push({ type: 'done', response: answer.response(cost) });
+    yield chunks;
+  }
+
+  /** The head of an answer with a good status. */
+  #send(params: LLMCallParams, streaming: boolean, watch: RequestWatch): Promise<Response> {
+    const { traceContext } = params;
+    const headers: Record<string, string> = {};
+    if (traceContext !== undefined && this.#settings.propagateTrace) propagation.inject(traceContext, headers);
+    const body = chatRequest(params, this.#settings.dialect, streaming);
+    // Following a redirect would turn the POST into a GET.
+    const fetchOptions = { redirect: 'manual' as const, watch };
+    const send = (): Promise<Response> =>
+      this.#client.post('/chat/completions', { body, headers, fetchOptions, stream: streaming }).asResponse();
+    return traceContext === undefined ? send() : context.with(traceContext, send);
+  }
+}
+
+/** The package's client without retries, log and what it would take from the environment. */
+function openAIClient({ url, apiKey, headers, limits, fetch, clock }: LiteLLMSettings, server: ModelServer): OpenAI {
+  return new OpenAI({
+    baseURL: url.href,
+    apiKey: apiKey ?? 'none',
+    adminAPIKey: null,
+    organization: null,
+    project: null,
+    webhookSecret: null,
+    defaultHeaders: apiKey === undefined ? { Authorization: null, ...headers } : { ...headers },
+    maxRetries: 0,
+    logLevel: 'off',
+    fetch: watchedFetch({ server, clock, fetch }),
+    ...(limits.timeoutMs === 0 ? {} : { timeout: limits.timeoutMs }),
+  });
+}
+
+/** The members of each list, one after the other. Written by hand: it stands on the path of every token. */
+function eachOf<T>(lists: Observable<readonly T[]>): Observable<T> {
+  return new Observable((subscriber) =>
+    lists.subscribe({
+      next: (list) => {
+        for (const item of list) subscriber.next(item);
+      },
+      error: (error: unknown) => subscriber.error(error),
+      complete: () => subscriber.complete(),
+    }),
+  );
+}
