@@ -1,12 +1,12 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable, Subscriber, Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
+import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import type { ToolResultRecord, TurnRecord } from './records.ts';
 import { type Commit, commitOf, extendCommit, type Signal, type ToolProgress } from './signals.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
-import { CallContext } from './call-context.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';

@@ -23,7 +23,7 @@ export function followCommands(
         deps.config.logger.warn('commands cannot be read', { taskId: deps.turn.taskId, code });
       },
     });
-    to.add(commands);
+    to.add(() => commands.unsubscribe());
     return { next: (signal) => to.next(signal) };
   });
 }

@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { catchError, defer, type MonoTypeOperatorFunction, Observable, Subscriber, tap } from 'rxjs';
+import { defer, Observable, Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import { type NextStep, nextStep } from '../next-step.ts';
@@ -8,6 +8,7 @@ import { commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { callLlm } from './llm-operators.ts';
+import { type FusibleOperator, fuse, operate } from './operate.ts';
 import { executeTools, runToolCalls } from './tool-operators.ts';
 
 /** Starts the span of an iteration below `traceContext`. */
@@ -16,23 +17,31 @@ export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iter
 }
 
 /** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
-export function catchIterationError(_deps: TurnDeps, span: Span): MonoTypeOperatorFunction<Signal> {
-  return catchError((error: unknown) => {
-    failSpan(span, error);
-    throw error;
-  });
+export function catchIterationError(_deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return operate((to) => ({
+    next: (signal) => to.next(signal),
+    error(error) {
+      failSpan(span, error);
+      to.error(error);
+    },
+  }));
 }
 
 /** Ends the span of an iteration on every way out, before anything behind this operator hears of it. */
-export function completeIteration(deps: TurnDeps, span: Span): MonoTypeOperatorFunction<Signal> {
-  const end = () => {
-    if (deps.scope.aborted) cancelSpan(span);
-    span.end();
-  };
-  return tap<Signal>({
-    complete: end,
-    error: () => span.end(),
-    unsubscribe: end,
+export function completeIteration(deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let failed = false;
+    to.add(() => {
+      if (deps.scope.aborted && !failed) cancelSpan(span);
+      span.end();
+    });
+    return {
+      next: (signal) => to.next(signal),
+      error(error) {
+        failed = true;
+        to.error(error);
+      },
+    };
   });
 }
 
@@ -49,11 +58,10 @@ export function runIteration(
     defer(() => {
       const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
       const { span, traceContext: inner } = startSpan(iteration);
-      const work =
-        step.do === 'call'
-          ? callLlm(deps, inner)(state, step.start).pipe(runToolCalls(deps, inner))
-          : executeTools(deps, inner)(state);
-      return work.pipe(catchIterationError(deps, span), completeIteration(deps, span));
+      const failing = catchIterationError(deps, span);
+      const completing = completeIteration(deps, span);
+      if (step.do === 'tools') return fuse(failing, completing)(executeTools(deps, inner)(state));
+      return callLlm(deps, inner, [runToolCalls(deps, inner), failing, completing])(state, step.start);
     });
 }
 

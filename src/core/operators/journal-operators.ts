@@ -1,11 +1,11 @@
-import { type MonoTypeOperatorFunction, type OperatorFunction, type Subscriber, tap } from 'rxjs';
+import { type MonoTypeOperatorFunction, type OperatorFunction, tap } from 'rxjs';
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { operate } from './operate.ts';
+import { operate, type Sink } from './operate.ts';
 
 export interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
@@ -65,7 +65,7 @@ const lastRetryMs = 1000;
 /** The signals of one subscription, from the oldest that is not durable on. */
 class JournalLine {
   readonly #deps: JournalDeps;
-  readonly #out: Subscriber<Signal>;
+  readonly #out: Sink<Signal>;
   #held: Held[] = [];
   #sourceDone = false;
   #failure: unknown;
@@ -73,7 +73,7 @@ class JournalLine {
   #cancelRetry: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
 
-  constructor(deps: JournalDeps, out: Subscriber<Signal>) {
+  constructor(deps: JournalDeps, out: Sink<Signal>) {
     this.#deps = deps;
     this.#out = out;
   }

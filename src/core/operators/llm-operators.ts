@@ -1,12 +1,5 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
-import {
-  catchError,
-  type MonoTypeOperatorFunction,
-  Observable,
-  type OperatorFunction,
-  type Subscription,
-  tap,
-} from 'rxjs';
+import { Observable, type Subscription } from 'rxjs';
 import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.ts';
 import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
@@ -19,7 +12,7 @@ import type { LoopState } from '../state.ts';
 import { planStarts } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { viewOf } from '../view.ts';
-import { operate } from './operate.ts';
+import { type FusibleOperator, fuse, operate } from './operate.ts';
 
 /** A model call that is ready to be made. */
 export interface PreparedCall {
@@ -34,10 +27,10 @@ export interface PreparedCall {
 
 /**
  * One model call: the commit of `llm.start`, the deltas as they come, then one commit of `llm.done` with what follows from it
- * at once (the end of the turn, or the intents of the first wave of tools), as a barrier. Completes behind that. Errors with
- * an `AgentLoopError`. Unsubscribing closes the connection to the model.
+ * at once (the end of the turn, or the intents of the first wave of tools), as a barrier; then whatever `behind` makes of that.
+ * Errors with an `AgentLoopError`. Unsubscribing closes the connection to the model.
  */
-export function callLlm(deps: TurnDeps, traceContext: Context) {
+export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   const prepare = prepareLLMCall(deps, traceContext);
   return (state: LoopState, start: LlmStart): Observable<Signal> =>
     new Observable((subscriber) => {
@@ -45,11 +38,22 @@ export function callLlm(deps: TurnDeps, traceContext: Context) {
       subscriber.next(started);
       if (subscriber.closed) return;
       const call = prepare(started.after);
-      request(deps.provider, call)
-        .pipe(catchLLMError(deps, call), tapLLMResponse(deps, call), mapLLMResponseToState(deps, started.after))
-        .subscribe(subscriber);
+      const operators = fuse(
+        catchLLMError(deps, call),
+        tapLLMResponse(deps, call),
+        mapLLMResponseToState(deps, started.after),
+        ...behind,
+      );
+      operators(request(deps.provider, call)).subscribe(subscriber);
     });
 }
+
+/** What an iteration does with the signals of its model call: its tools, and its span. */
+export type Behind = readonly [
+  FusibleOperator<Signal, Signal>,
+  FusibleOperator<Signal, Signal>,
+  FusibleOperator<Signal, Signal>,
+];
 
 /**
  * Makes the call of a state: the view of its history with the system prompt injected, the tools, the model's settings, and the
@@ -117,36 +121,47 @@ function request(provider: LLMProvider, call: PreparedCall): Observable<LLMChunk
  * Watches one model call pass: its metrics go to the span and the log when it is done, and the span ends on every way out,
  * before anything behind this operator hears of it: with the `done` chunk, with an error, or when the call is left.
  */
-export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): MonoTypeOperatorFunction<LLMChunk> {
-  const startedAt = call.startedAt;
-  let firstChunkAt: number | undefined;
-  let ended = false;
-  const end = () => {
-    if (ended) return;
-    ended = true;
-    call.span.end();
-    call.scope.release();
-  };
-  return tap<LLMChunk>({
-    next(chunk) {
-      if (chunk.type !== 'done') {
-        if (firstChunkAt === undefined) firstChunkAt = deps.now();
-        return;
-      }
-      const waited = firstChunkAt === undefined ? {} : { timeToFirstChunkSeconds: (firstChunkAt - startedAt) / 1000 };
-      finishLlmSpan(deps.tracing, call.span, { response: chunk.response, ...waited });
-      logResponse(deps, chunk.response, deps.now() - startedAt);
-      end();
-    },
-    error: end,
-    complete: end,
-    unsubscribe() {
+export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
+  return operate((to) => {
+    let firstChunkAt: number | undefined;
+    let ended = false;
+    const end = () => {
+      ended = true;
+      call.span.end();
+      call.scope.release();
+    };
+    to.add(() => {
       if (ended) return;
       cancelSpan(call.span);
       call.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
       end();
-    },
+    });
+    return {
+      next(chunk) {
+        if (chunk.type === 'done') {
+          finishCall(deps, call, { response: chunk.response, firstChunkAt });
+          end();
+        } else if (firstChunkAt === undefined) {
+          firstChunkAt = deps.now();
+        }
+        to.next(chunk);
+      },
+      error(error) {
+        if (!ended) end();
+        to.error(error);
+      },
+    };
   });
+}
+
+function finishCall(
+  deps: TurnDeps,
+  { span, startedAt }: PreparedCall,
+  { response, firstChunkAt }: { readonly response: LLMResponse; readonly firstChunkAt: number | undefined },
+): void {
+  const waited = firstChunkAt === undefined ? {} : { timeToFirstChunkSeconds: (firstChunkAt - startedAt) / 1000 };
+  finishLlmSpan(deps.tracing, span, { response, ...waited });
+  logResponse(deps, response, deps.now() - startedAt);
 }
 
 function logResponse(deps: TurnDeps, response: LLMResponse, durationMs: number): void {
@@ -159,14 +174,17 @@ function logResponse(deps: TurnDeps, response: LLMResponse, durationMs: number):
 }
 
 /** Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. */
-export function catchLLMError(deps: TurnDeps, call: PreparedCall): MonoTypeOperatorFunction<LLMChunk> {
-  return catchError((thrown: unknown) => {
-    const error = providerError(deps, thrown);
-    failSpan(call.span, error);
-    const { taskId, agentId } = deps.turn;
-    deps.config.logger.error('model call failed', { taskId, agentId, code: error.code });
-    throw error;
-  });
+export function catchLLMError(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
+  return operate((to) => ({
+    next: (chunk) => to.next(chunk),
+    error(thrown) {
+      const error = providerError(deps, thrown);
+      failSpan(call.span, error);
+      const { taskId, agentId } = deps.turn;
+      deps.config.logger.error('model call failed', { taskId, agentId, code: error.code });
+      to.error(error);
+    },
+  }));
 }
 
 function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
@@ -182,7 +200,7 @@ function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
  * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does; a source
  * that completes without `done` is an error, `PROVIDER_PROTOCOL`.
  */
-export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): OperatorFunction<LLMChunk, Signal> {
+export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): FusibleOperator<LLMChunk, Signal> {
   return operate((to) => ({
     next(chunk) {
       if (chunk.type !== 'done') return to.next(chunk);

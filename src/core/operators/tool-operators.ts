@@ -1,23 +1,23 @@
 import { context as activeContext, type Context } from '@opentelemetry/api';
-import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import type { ToolContext, ToolResult } from '../../tools/interfaces.ts';
+import { CallContext } from '../call-context.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
 import type { ToolResultRecord } from '../records.ts';
 import type { Signal, ToolProgress } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { ToolBatch, type ToolCallRun } from '../tool-batch.ts';
-import { CallContext } from '../call-context.ts';
 import type { TurnDeps } from '../turn-deps.ts';
-import { operate } from './operate.ts';
+import { type FusibleOperator, operate } from './operate.ts';
 
 /**
  * Runs the calls of a response once its commit is durable, and passes everything on. Completes when the source has and every
  * call has its result, or, where the turn is cancelled or pauses, when none runs any more.
  */
-export function runToolCalls(deps: TurnDeps, traceContext: Context): OperatorFunction<Signal, Signal> {
+export function runToolCalls(deps: TurnDeps, traceContext: Context): FusibleOperator<Signal, Signal> {
   const execute = executeTools(deps, traceContext);
   return operate((to) => {
     let open = 1;
@@ -29,14 +29,14 @@ export function runToolCalls(deps: TurnDeps, traceContext: Context): OperatorFun
         if (signal.type !== 'commit' || signal.after.phase !== 'tools') return to.next(signal);
         open++;
         const { steps, after, barrier } = signal;
-        const durable = () =>
-          to.add(
-            execute(after).subscribe({
-              next: (each) => to.next(each),
-              error: (error) => to.error(error),
-              complete: close,
-            }),
-          );
+        const durable = () => {
+          const batch = execute(after).subscribe({
+            next: (each) => to.next(each),
+            error: (error) => to.error(error),
+            complete: close,
+          });
+          to.add(() => batch.unsubscribe());
+        };
         to.next({ type: 'commit', steps, after, barrier, durable });
       },
       complete: close,
