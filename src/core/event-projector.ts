@@ -34,8 +34,13 @@ export class EventProjector {
       return event === undefined ? none : [event];
     }
     const { steps, replayed = false } = signal;
-    if (steps.length === 1) return this.#step(steps[0] as Step, true);
-    return steps.flatMap((step, index) => this.#step(step, !replayed || index === steps.length - 1));
+    const [only] = steps;
+    if (only && steps.length === 1) return this.#step(only, true);
+    const events: AgentEvent[] = [];
+    for (const [index, step] of steps.entries()) {
+      for (const event of this.#step(step, !replayed || index === steps.length - 1)) events.push(event);
+    }
+    return events;
   }
 
   /** The events of records that were shown before, for a reader who comes later. Changes nothing here. */

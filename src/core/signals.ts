@@ -43,43 +43,40 @@ export interface Stamper {
   readonly now: () => number;
 }
 
-export interface CommitOptions {
-  /** Default false. */
-  readonly barrier?: boolean;
-  readonly durable?: () => void;
-}
+/** One append in the making: records are stamped and folded as they are added. */
+export class CommitDraft {
+  readonly steps: Step[] = [];
+  /** The state behind the records so far. */
+  after: LoopState;
+  readonly #epoch: number;
+  readonly #at: number;
 
-/** Stamps fresh records behind a state (in place: they are made for this), folds them, and makes one append of them. */
-export function commitOf(
-  stamper: Stamper,
-  state: LoopState,
-  records: readonly TurnRecord[],
-  options: CommitOptions = {},
-): Commit {
-  const at = stamper.now();
-  const steps: Step[] = [];
-  let after = state;
-  for (const record of records) {
-    const stamped = stamp(record, { seq: after.seq + 1, epoch: stamper.epoch, at });
-    steps.push({ before: after, record: stamped });
-    after = applyRecord(after, stamped);
+  constructor(stamper: Stamper, state: LoopState) {
+    this.after = state;
+    this.#epoch = stamper.epoch;
+    this.#at = stamper.now();
   }
-  const { barrier = false, durable } = options;
-  return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };
+
+  /** Adds a record that was made for this append: the stamp is written into it, for a copy would cost more than all else here. */
+  add(record: TurnRecord): void {
+    const before = this.after;
+    const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
+    stamped.seq = before.seq + 1;
+    stamped.epoch = this.#epoch;
+    stamped.at = this.#at;
+    this.steps.push({ before, record: stamped as JournalRecord });
+    this.after = applyRecord(before, stamped as JournalRecord);
+  }
+
+  /** The append; `barrier` where the engine waits for it before it goes on. */
+  finish(barrier: boolean): Commit {
+    return { type: 'commit', steps: this.steps, after: this.after, barrier };
+  }
 }
 
-/** Records are made for one commit, so the stamp is written into them; a copy would cost more than all else here. */
-function stamp(record: TurnRecord, place: RecordStamp): JournalRecord {
-  const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
-  stamped.seq = place.seq;
-  stamped.epoch = place.epoch;
-  stamped.at = place.at;
-  return stamped as JournalRecord;
-}
-
-/** One append with more records behind; to be made before anything waits for it. */
-export function extendCommit(stamper: Stamper, commit: Commit, records: readonly TurnRecord[]): Commit {
-  if (records.length === 0) return commit;
-  const { steps, after } = commitOf(stamper, commit.after, records);
-  return { type: 'commit', steps: commit.steps.concat(steps), after, barrier: commit.barrier };
+/** One append of records behind a state. */
+export function commitOf(stamper: Stamper, state: LoopState, records: readonly TurnRecord[], barrier = false): Commit {
+  const draft = new CommitDraft(stamper, state);
+  for (const record of records) draft.add(record);
+  return draft.finish(barrier);
 }

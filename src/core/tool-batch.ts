@@ -4,8 +4,8 @@ import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
-import type { ToolResultRecord, TurnRecord } from './records.ts';
-import { type Commit, commitOf, extendCommit, type Signal, type ToolProgress } from './signals.ts';
+import type { ToolResultRecord } from './records.ts';
+import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
 import type { OfferedTool } from './tool-set.ts';
@@ -30,6 +30,8 @@ export interface ToolBatchOptions {
   /** Called once, before the batch completes, errors or is left. */
   readonly end: (canceled: boolean) => void;
 }
+
+const noStarts: readonly StartedCall[] = [];
 
 /** The calls of one response on their way: who has a place, what is committed, when nothing is left to wait for. */
 export class ToolBatch {
@@ -67,7 +69,7 @@ export class ToolBatch {
     const doubtful = doubtfulCalls(this.#deps.epoch, this.#state);
     for (const { callId } of doubtful) this.#busy.add(callId);
     for (const pending of doubtful) this.#settleDoubt(pending);
-    if (this.#ready.length === 0) this.#write([]);
+    if (this.#ready.length === 0) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -131,7 +133,7 @@ export class ToolBatch {
     this.#busy.delete(result.callId);
     this.#alone = false;
     this.#noteFailure(result);
-    this.#write([result]);
+    this.#write(result);
     this.#pump();
   }
 
@@ -142,33 +144,38 @@ export class ToolBatch {
     this.#scope.abort(this.#failure);
   }
 
-  /** Commits records, together with the intents of the calls that get a place now. */
-  #write(records: readonly TurnRecord[]): void {
-    const written = commitOf(this.#deps, this.#state, records);
-    if (this.#stopping) return this.#emit(written);
-    const places = { busy: this.#busy, alone: this.#alone, from: this.#from };
-    const plan = planStarts(this.#deps, written.after, places);
-    this.#from = plan.next;
-    this.#alone ||= plan.alone;
-    for (const { callId } of plan.starts) this.#busy.add(callId);
-    for (const { pending, done } of plan.checks) {
-      this.#busy.add(pending.callId);
-      void done.then(() => this.#free(pending));
-    }
-    for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
-    this.#emit(extendCommit(this.#deps, written, plan.records), plan.starts);
-  }
-
-  #emit(commit: Commit, starts: readonly StartedCall[] = []): void {
-    this.#state = commit.after;
-    if (commit.steps.length === 0) return;
-    if (starts.length === 0) return this.#options.out.next(commit);
-    const { steps, after } = commit;
+  /** Commits a result, together with the intents of the calls that get a place now. */
+  #write(result?: ToolResultRecord): void {
+    const draft = new CommitDraft(this.#deps, this.#state);
+    if (result) draft.add(result);
+    const starts = this.#stopping ? noStarts : this.#plan(draft);
+    this.#state = draft.after;
+    if (draft.steps.length === 0) return;
+    const { steps, after } = draft;
+    if (starts.length === 0) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
     const durable = () => {
       for (const started of starts) this.#ready.push(started);
       this.#pump();
     };
     this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });
+  }
+
+  /** Adds to an append what comes next, and gives the calls behind it their places. */
+  #plan(draft: CommitDraft): readonly StartedCall[] {
+    const places = { busy: this.#busy, alone: this.#alone, from: this.#from };
+    const plan = planStarts(this.#deps, draft.after, places);
+    this.#from = plan.next;
+    if (plan.alone) this.#alone = true;
+    for (const { callId } of plan.starts) this.#busy.add(callId);
+    for (const { pending, done } of plan.checks) {
+      this.#busy.add(pending.callId);
+      void done.then(() => this.#free(pending));
+    }
+    for (const record of plan.records) {
+      draft.add(record);
+      if (record.type === 'tool.result') this.#noteFailure(record);
+    }
+    return plan.starts;
   }
 
   /** Takes a call's place away and plans again, from that call on. */
@@ -179,7 +186,7 @@ export class ToolBatch {
       this.#from,
       this.#state.pendingToolCalls.findIndex((each) => each.callId === pending.callId),
     );
-    this.#write([]);
+    this.#write();
     this.#pump();
   }
 

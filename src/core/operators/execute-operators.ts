@@ -25,7 +25,7 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): MonoTypeOpera
         const error = turnError(thrown);
         const { taskId, agentId } = deps.turn;
         deps.config.logger.error('turn failed', { taskId, agentId, code: error.code });
-        const commit = commitOf(deps, state, [failed(error.code, error.message)], { barrier: true });
+        const commit = commitOf(deps, state, [failed(error.code, error.message)], true);
         to.next({ ...commit, cause: thrown });
         to.complete();
       },

@@ -153,7 +153,7 @@ class IterationLoop {
   }
 
   #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
-    const commit = commitOf(this.#deps, this.#state, records, { barrier: true });
+    const commit = commitOf(this.#deps, this.#state, records, true);
     this.#state = commit.after;
     this.#out.next(commit);
     this.advance();

@@ -133,7 +133,6 @@ class JournalLine {
   #acknowledge(held: Held, send: number): void {
     if (held.sends !== send || held.state !== 'sent') return;
     held.state = 'durable';
-    this.#retryMs = firstRetryMs;
     if (this.#failure !== undefined) {
       this.#failure = undefined;
       this.#resend();
@@ -142,6 +141,7 @@ class JournalLine {
   }
 
   #drain(): void {
+    this.#retryMs = firstRetryMs;
     this.#cancelDeadline?.();
     while (this.#held[0]?.state === 'durable') {
       const { signal } = this.#held.shift() as Held;
@@ -185,6 +185,7 @@ class JournalLine {
   /** Gives up when the oldest commit is not durable in time. */
   #armDeadline(): void {
     const { clock, storeDeadlineMs } = this.#deps;
+    this.#cancelDeadline?.();
     this.#cancelDeadline = clock.schedule(storeDeadlineMs, () =>
       this.#out.error(this.#failure ?? silent(storeDeadlineMs)),
     );

@@ -7,7 +7,7 @@ import type { AbortScope } from '../abort-scope.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { LlmStart } from '../records.ts';
 import { endWithResponse, recordOfResponse } from '../response.ts';
-import { type Commit, commitOf, extendCommit, type Signal } from '../signals.ts';
+import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { planStarts } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
@@ -213,10 +213,14 @@ export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): Fusible
 
 function commitOfResponse(deps: TurnDeps, state: LoopState, response: LLMResponse): Commit {
   const record = recordOfResponse(state, response);
-  const commit = commitOf(deps, state, [record], { barrier: true });
-  if (record.calls.length > 0) return extendCommit(deps, commit, planStarts(deps, commit.after).records);
-  if (deps.inbox.hasSteering && !state.summary) return commit;
-  return extendCommit(deps, commit, [endWithResponse(deps, state, record)]);
+  const draft = new CommitDraft(deps, state);
+  draft.add(record);
+  if (record.calls.length > 0) {
+    for (const planned of planStarts(deps, draft.after).records) draft.add(planned);
+  } else if (!deps.inbox.hasSteering || state.summary) {
+    draft.add(endWithResponse(deps, state, record));
+  }
+  return draft.finish(true);
 }
 
 function noResponse(): AgentLoopError {
