@@ -1,0 +1,58 @@
+import { AbortScope } from '../../../src/core/abort-scope.ts';
+import { applyRecord } from '../../../src/core/apply-record.ts';
+import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import { Inbox } from '../../../src/core/inbox.ts';
+import type { Message } from '../../../src/core/messages.ts';
+import { journalSchema } from '../../../src/core/records.ts';
+import { resolveConfig } from '../../../src/core/resolve-config.ts';
+import type { LoopState } from '../../../src/core/state.ts';
+import { collectTools, type ToolSet } from '../../../src/core/tool-set.ts';
+import type { TurnDeps } from '../../../src/core/turn-deps.ts';
+import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+
+const question: readonly Message[] = [{ role: 'user', content: 'How many apples?' }];
+
+/** The state of a turn of which only `turn.started` is written. */
+export function startedState(messages: readonly Message[] = question): LoopState {
+  return applyRecord(undefined, {
+    type: 'turn.started',
+    schema: journalSchema,
+    taskId: 'task',
+    contextId: 'context',
+    agentId: 'agent',
+    messages,
+    settings: {},
+    seq: 1,
+    epoch: 0,
+    at: 0,
+  });
+}
+
+/** What the operators of a turn are given, made as the engine makes it; the tool providers have to answer at once. */
+export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
+  const config = resolveConfig({ agentId: 'agent', llmProvider: scriptedLLM([]), ...options });
+  const { turn } = startedState();
+  return {
+    config,
+    turn,
+    systemPrompt: config.systemPrompt,
+    maxIterations: config.maxIterations,
+    provider: config.llmProvider,
+    authContext: undefined,
+    tracing: turnTracing(config, turn),
+    checks: new WeakMap(),
+    scope: new AbortScope(),
+    inbox: new Inbox(),
+    epoch: 1,
+    now: () => config.clock.now(),
+    tools: toolsOf(config.toolProviders),
+  };
+}
+
+function toolsOf(providers: NonNullable<AgentLoopConfig['toolProviders']>): ToolSet {
+  const { turn } = startedState();
+  const tools = collectTools(providers, { ...turn, authContext: undefined });
+  if (tools instanceof Promise) throw new Error('The tool providers of an operator test answer at once.');
+  return tools;
+}
