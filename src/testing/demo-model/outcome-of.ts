@@ -62,13 +62,14 @@ export function unwrapped(value: unknown): unknown {
 
 /** A value as part of a sentence: at most one line. */
 export function spoken(value: unknown): string {
-  const inner = isObject(value) && Object.keys(value).length === 1 ? unwrapped(value) : value;
-  if (Array.isArray(inner)) return inner.length === 0 ? 'nothing' : listed(inner.map(spoken), 8);
-  if (isObject(inner)) {
-    return listed(Object.entries(inner).map(([key, member]) => `${wordsOf(key).join(' ')} ${spoken(member)}`));
+  if (Array.isArray(value)) return value.length === 0 ? 'nothing' : listed(value.map(spoken), 8);
+  if (isObject(value)) {
+    const [only, ...others] = Object.entries(value);
+    if (only !== undefined && others.length === 0 && wrappers.includes(only[0])) return spoken(only[1]);
+    return listed(Object.entries(value).map(([key, member]) => `${wordsOf(key).join(' ')} ${spoken(member)}`));
   }
-  if (typeof inner === 'boolean') return inner ? 'yes' : 'no';
-  return shortened(String(inner ?? 'nothing'), 300);
+  if (typeof value === 'boolean') return value ? 'yes' : 'no';
+  return shortened(String(value ?? 'nothing'), 300);
 }
 
 /** On one line, at most `most` characters, without the full stop at its end. */

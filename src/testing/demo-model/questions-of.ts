@@ -26,7 +26,7 @@ const clauseBreak = new RegExp(
     `(?:\\s*[,;]\\s+(?:and\\s+|then\\s+)*|\\s+(?:and|then)\\s+)(?=${arithmetic})`,
   'i',
 );
-const sentenceBreak = /(?<=[?!])\s+|(?<=\.)\s+(?=[\p{Lu}"“'`])|;\s+|\n+/u;
+const sentenceBreak = /(?<=[?!])\s+|(?<=\.)(?<!^\s*\d+\.)\s+(?=[\p{Lu}"“'`])|;\s+|\n+/mu;
 const preamble =
   /^(?:[-*•]\s+|\d+[.)]\s+|(?:and|then|also|please|so|now|ok(?:ay)?|first|next|finally|hi|hello|hey)\b[\s,!.]+|(?:can|could|would|will) you\s+|i(?:'d| would) like (?:to know|you to)\s+|tell me\s+(?!about)|please\s+)+/i;
 

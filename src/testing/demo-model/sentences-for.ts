@@ -98,7 +98,7 @@ function said({ name, question, ...asked }: Asked, outcome: Outcome): string {
     question === undefined
       ? `Asked ${intentionOf({ ...asked, name, question }).replace(/^ask \S+ ?/, '')}`
       : topicOf(question);
-  const text = spoken(outcome.value);
+  const text = shortened(spoken(outcome.value), 600);
   return `${topic}, ${name} says: ${text}${/[.!?…]$/.test(text) ? '' : '.'}`;
 }
 
