@@ -10,11 +10,12 @@ export interface LineOptions {
 }
 
 interface Asked {
-  /** Empty where the user is done. */
   readonly lines: readonly string[];
   /** What was typed after the last line feed. */
   readonly rest: string;
   readonly history: string[];
+  /** The user is done, or the lines were told to end. */
+  readonly done: boolean;
 }
 
 /**
@@ -23,12 +24,11 @@ interface Asked {
  * ordinary mode between entries, so that Ctrl-C reaches the process as a signal while a turn runs.
  */
 export async function* typedLines(options: LineOptions): AsyncGenerator<string> {
-  let asked: Asked = { lines: [], rest: '', history: [] };
-  for (;;) {
+  let asked: Asked = { lines: [], rest: '', history: [], done: false };
+  while (!asked.done) {
     asked = await ask(options, asked);
-    if (asked.lines.length === 0) return;
     if (asked.lines.some((line) => line.startsWith('/'))) yield* asked.lines;
-    else yield asked.lines.join('\n');
+    else if (asked.lines.length > 0) yield asked.lines.join('\n');
   }
 }
 
@@ -56,21 +56,26 @@ function ask({ input, output, prompt, signal }: LineOptions, last: Asked): Promi
     const ended = signal();
     const lines: string[] = [];
     let history = last.history;
+    let done = true;
+    const next = () => {
+      done = false;
+      reader.close();
+    };
     reader.on('history', (kept) => {
       history = kept;
     });
     reader.on('SIGINT', close);
     reader.on('line', (line) => {
-      if (lines.length === 0) setImmediate(close);
+      if (lines.length === 0) setImmediate(next);
       lines.push(line);
     });
     reader.on('close', () => {
       ended.removeEventListener('abort', close);
       if (lines.length === 0) output.write('\n');
-      resolve({ lines, rest: lines.length === 0 ? '' : reader.line, history });
+      resolve({ lines, rest: done ? '' : reader.line, history, done });
     });
     ended.addEventListener('abort', close, { once: true });
-    if (ended.aborted) return close();
+    if (ended.aborted || input.readableEnded) return close();
     reader.prompt();
     reader.write(last.rest);
   });

@@ -3,7 +3,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 type Paint = (text: string) => string;
 
-export interface Glyphs {
+interface Glyphs {
   readonly done: string;
   readonly failed: string;
   readonly arrow: string;

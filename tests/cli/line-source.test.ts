@@ -60,6 +60,14 @@ describe('typedLines', () => {
     expect([(await command).value, (await lines.next()).value]).toEqual(['what?', '/quit']);
   });
 
+  it('ends after the lines that came with a Ctrl-D', async () => {
+    const input = new PassThrough();
+    const lines = collect(typed(input));
+    input.write('last\n');
+    input.write('\u0004');
+    expect(await lines).toEqual(['last']);
+  });
+
   it('ends with Ctrl-C, and when it is told to', async () => {
     const input = new PassThrough();
     const byKey = collect(typed(input));

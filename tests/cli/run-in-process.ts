@@ -2,11 +2,12 @@ import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import type { CommandHost } from '../../src/cli/command-host.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { type FakeScreen, fakeScreen } from './screen.ts';
+import { fakeScreen } from './screen.ts';
 
 export interface InProcessOptions {
   readonly env?: Readonly<Record<string, string>>;
-  readonly stdin?: string;
+  /** A stream counts as a terminal, and so do the outputs then. */
+  readonly stdin?: string | Readable;
   readonly signals?: EventEmitter;
 }
 
@@ -19,10 +20,11 @@ export interface InProcessEnd {
 /** The command line on streams in memory, with no settings but those given. */
 export async function runInProcess(args: readonly string[], options: InProcessOptions = {}): Promise<InProcessEnd> {
   const { env = {}, stdin = '', signals = new EventEmitter() } = options;
-  const screen: FakeScreen = fakeScreen({ env });
+  const isTTY = typeof stdin !== 'string';
+  const screen = fakeScreen({ env, outTTY: isTTY, errTTY: isTTY });
   const host: CommandHost = {
     terminal: screen.terminal,
-    stdin: Readable.from([stdin]),
+    stdin: typeof stdin === 'string' ? Readable.from([stdin]) : Object.assign(stdin, { isTTY }),
     stdout: screen.outStream,
     stderr: screen.errorStream,
     signals,

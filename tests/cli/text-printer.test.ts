@@ -85,4 +85,24 @@ describe('TextPrinter', () => {
     expect(screen.all()).not.toContain('\u001b[');
     expect(screen.all()).toContain('  ✓ calculate ');
   });
+
+  it('opens sections on a line of their own, and tells that a cancel takes its time', async () => {
+    const screen = fakeScreen({ outTTY: true, errTTY: true });
+    const printer = new TextPrinter(screen.terminal, () => 0);
+    printer.heading('-- one --');
+    await printer.print(textEvent('Well', { append: false }));
+    printer.heading('-- two --');
+    await printer.print(toolStart('1:0', 'wait', {}));
+    printer.cancelling();
+    await printer.print(toolComplete('1:0', 'wait', { content: 'done' }));
+    printer.close();
+    expect(screen.all()).toBe(
+      [
+        '\n-- one --\nWell\n\n-- two --\n',
+        '  ⠋ wait            0.0 s\n',
+        `${up(1)}  stopping; Ctrl-C again does not wait\n`,
+        '  ✓ wait          done  3 ms\n',
+      ].join(''),
+    );
+  });
 });

@@ -15,7 +15,7 @@ import { TextPrinter } from '../text-printer.ts';
 import { wantsExport } from '../trace-view.ts';
 import { addTurnFlags, type TurnFlags } from '../turn-flags.ts';
 
-export interface RunFlags extends TurnFlags {
+interface RunFlags extends TurnFlags {
   readonly taskId?: string;
   readonly contextId?: string;
   readonly json?: boolean;

@@ -1,3 +1,5 @@
+import { EventEmitter } from 'node:events';
+import { PassThrough } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { runInProcess } from '../run-in-process.ts';
 import { modelServer, settingsOf } from './model-servers.ts';
@@ -42,5 +44,38 @@ describe('millrace chat, from a pipe', () => {
     expect(server.requests[1]).toMatchObject({
       messages: [{ content: 'What is it?' }, { content: 'It is a [interrupted]' }, { content: 'Go on.' }],
     });
+  });
+});
+
+describe('millrace chat, in a terminal', () => {
+  it('greets, prompts, answers, and leaves with Ctrl-D', async () => {
+    const server = await modelServer({ script: [{ text: 'Hello.' }] });
+    const stdin = new PassThrough();
+    const ending = runInProcess(['chat'], { env: { ...settingsOf(server), NO_COLOR: '1' }, stdin });
+    stdin.write('Hi\n');
+    await server.whenReceived(1);
+    stdin.write('\u0004');
+    const { exitCode, stdout, stderr } = await ending;
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain(`millrace chat · m at 127.0.0.1:${server.port} · 5 tools · /help\n`);
+    expect(stdout).toContain('❯ ');
+    expect(stdout).toContain('Hello.\n');
+  });
+
+  it('Ctrl-C stops the answer and not the talk, which goes on with what was shown', async () => {
+    const server = await modelServer({ script: [{ text: 'one two', stallAfter: 1 }, { text: 'Fine.' }] });
+    const stdin = new PassThrough();
+    const signals = new EventEmitter();
+    const ending = runInProcess(['chat'], { env: { ...settingsOf(server), NO_COLOR: '1' }, stdin, signals });
+    stdin.write('Count.\n');
+    await server.whenReceived(1);
+    signals.emit('SIGINT', 'SIGINT');
+    await server.whenIdle();
+    stdin.write('Stop.\n/quit\n');
+    const { exitCode, stderr, stdout } = await ending;
+    expect(exitCode).toBe(0);
+    expect(stderr).toContain('millrace: cancelled\n');
+    expect(stdout).toContain('Fine.\n');
+    expect(server.requests[1]?.['messages']).toMatchObject([{ role: 'user' }]);
   });
 });
