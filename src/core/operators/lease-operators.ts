@@ -41,10 +41,10 @@ export function keepLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorF
 }
 
 /**
- * Gives the lease back when the turn is over, and completes behind that. A store that cannot take it back delays nothing for good:
- * the lease runs out by itself. Where the stream errors or is left, the lease is given back without waiting.
+ * Gives the lease back when the turn is over, and completes behind that. A store that cannot take it back delays that by the length
+ * of the lease at most: by then it has run out by itself. Where the stream errors or is left, the lease is given back without waiting.
  */
-export function releaseLease({ store, lease }: LeaseDeps): MonoTypeOperatorFunction<Signal> {
+export function releaseLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorFunction<Signal> {
   return operate((to) => {
     let released = false;
     const release = async () => {
@@ -57,9 +57,9 @@ export function releaseLease({ store, lease }: LeaseDeps): MonoTypeOperatorFunct
     return {
       next: (signal) => to.next(signal),
       complete() {
-        void release()
-          .catch(ignore)
-          .then(() => to.complete());
+        const complete = () => to.complete();
+        to.add(clock.schedule(lease.leaseMs, complete));
+        void release().catch(ignore).then(complete);
       },
     };
   });
