@@ -123,6 +123,7 @@ describe('an HTTP status', () => {
     expect(await waits({ 'retry-after': 'Thu, 01 Jan 2026 00:01:30 GMT' })).toBe(90_000);
     expect(await waits({ 'retry-after': 'Wed, 31 Dec 2025 00:00:00 GMT' })).toBe(0);
     expect(await waits({ 'retry-after': '9', 'retry-after-ms': '1250' })).toBe(1_250);
+    expect(await waits({ 'llm_provider-retry-after': '8' })).toBe(8_000);
     expect(await waits({ 'retry-after': 'soon' })).toBeUndefined();
     expect(await waits({})).toBeUndefined();
   });
@@ -138,6 +139,13 @@ describe('an HTTP status', () => {
     };
     const error = await failure((exchange) => sendJson(exchange, body, 429));
     expect(error).toMatchObject({ code: 'PROVIDER_RATE_LIMIT', retryable: false });
+  });
+
+  it('400 of a LiteLLM without a database is a wrong key', async () => {
+    const body = { error: { message: 'No connected db.', type: 'no_db_connection', param: null, code: '400' } };
+    const error = await failure((exchange) => sendJson(exchange, body, 400));
+    expect(error).toMatchObject({ code: 'PROVIDER_AUTH', status: 400 });
+    expect(error.message).toMatch(/set apiKey/);
   });
 
   it.each([

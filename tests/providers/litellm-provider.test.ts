@@ -193,19 +193,18 @@ describe('an answer', () => {
     expect(seen).toEqual(['text', 'tool-call', 'done']);
   });
 
-  it("S1-44 has the cost of LiteLLM's header, unless the usage tells it", async () => {
-    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 };
-    const headers = { 'x-litellm-response-cost': '0.00125' };
-    server.answer((exchange) => sendJson(exchange, completion({ content: 'a' }, 'stop', usage), 200, headers));
-    expect((await provider().call(params)).usage).toMatchObject({ totalTokens: 3, cost: 0.00125 });
+  it.each([
+    [undefined, '0.00125', 0.00125],
+    [7, '0.00125', 7],
+    [0, '0.00125', 0],
+    [undefined, '0.0', undefined],
+    [undefined, 'None', undefined],
+  ])("S1-44 with the cost %s in its usage and %s in LiteLLM's header costs %s", async (inUsage, header, expected) => {
+    const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3, cost: inUsage };
     server.answer((exchange) =>
-      sendJson(exchange, completion({ content: 'a' }, 'stop', { ...usage, cost: 7 }), 200, headers),
+      sendJson(exchange, completion({ content: 'a' }, 'stop', usage), 200, { 'x-litellm-response-cost': header }),
     );
-    expect((await provider().call(params)).usage).toMatchObject({ cost: 7 });
-    server.answer((exchange) =>
-      sendJson(exchange, completion({ content: 'a' }, 'stop', usage), 200, { 'x-litellm-response-cost': 'None' }),
-    );
-    expect((await provider().call(params)).usage).not.toHaveProperty('cost');
+    expect((await provider().call(params)).usage?.cost).toBe(expected);
   });
 });
 

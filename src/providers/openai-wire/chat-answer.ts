@@ -150,8 +150,9 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
+/** LiteLLM says 0 of a model whose price it does not know. */
 function withCost(usage: Usage | undefined, header: string | null | undefined): Usage | undefined {
   if (usage === undefined || usage.cost !== undefined || !header) return usage;
   const cost = Number(header);
-  return Number.isFinite(cost) && cost >= 0 ? { ...usage, cost } : usage;
+  return Number.isFinite(cost) && cost > 0 ? { ...usage, cost } : usage;
 }

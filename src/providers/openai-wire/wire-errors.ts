@@ -57,7 +57,7 @@ export function httpError(server: ModelServer, { status, headers, text, now }: H
     return wireError(server, 'PROVIDER_PROTOCOL', `redirects${where}: set baseUrl to where it really is`, { status });
   }
   const body = parsed(text) ?? text;
-  const code = codeOfStatus(status);
+  const code = isUnknownKey(body) ? 'PROVIDER_AUTH' : codeOfStatus(status);
   const retryAfterMs = retryAfter(headers, now);
   return wireError(server, code, sentence(server, code, `answered HTTP ${status}`, messageIn(body)), {
     status,
@@ -135,6 +135,11 @@ function isQuota(body: unknown): boolean {
   return body['code'] === 'insufficient_quota' || body['type'] === 'insufficient_quota' || isQuota(body['error']);
 }
 
+/** LiteLLM without a database answers 400 to every key but its own. */
+function isUnknownKey(body: unknown): boolean {
+  return isJsonObject(body) && isJsonObject(body['error']) && body['error']['type'] === 'no_db_connection';
+}
+
 /** The message in any of the spellings of an error's body: an OpenAI error, FastAPI's `detail`, plain text, a page of HTML. */
 function messageIn(body: unknown): string {
   if (typeof body === 'string') return body.trimStart().startsWith('<') ? textOfPage(body) : body;
@@ -157,11 +162,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** RFC 9110, section 10.2.3: seconds or a date. `retry-after-ms` is what Azure and OpenAI send beside it. */
+/**
+ * RFC 9110, section 10.2.3: seconds or a date. `retry-after-ms` is what Azure and OpenAI send beside it; LiteLLM passes the
+ * vendor's header on under another name.
+ */
 function retryAfter(headers: Headers, now: number): number | undefined {
   const ms = headers.get('retry-after-ms');
   if (ms !== null && /^\d+(\.\d+)?$/.test(ms)) return Math.ceil(Number(ms));
-  const value = headers.get('retry-after');
+  const value = headers.get('retry-after') ?? headers.get('llm_provider-retry-after');
   if (value === null) return undefined;
   if (/^\d+(\.\d+)?$/.test(value)) return Math.ceil(Number(value) * 1_000);
   const date = Date.parse(value);
