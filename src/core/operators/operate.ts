@@ -55,41 +55,37 @@ export function fuse<A, B, C>(
   ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>]
 ): OperatorFunction<A, C>;
 export function fuse(...operators: readonly { readonly [handlersOf]: HandlersOf<never, never> }[]) {
-  const makes = operators.map((operator) => operator[handlersOf]);
+  const makes = operators.map((operator) => operator[handlersOf]).reverse();
   return (source: Observable<unknown>) => new Observable<never>((to) => run(source, makes, to));
 }
 
-/** Subscribes a chain of operators: the sink of the last is the subscriber, the sink of each other is the operator behind it. */
+/**
+ * Subscribes a chain of operators: the sink of the last is the subscriber, the sink of each other is the operator behind it, and the
+ * source feeds the sink before the first. `makes` is in reverse: the last operator comes first.
+ */
 function run(source: Observable<unknown>, makes: readonly HandlersOf<never, never>[], to: Subscriber<never>): void {
   const last = new Stage(to);
   let first = last;
-  let handlers: Handlers<never> | undefined;
-  for (let index = makes.length - 1; index >= 0; index--) {
-    if (handlers) first = new Stage(handlers, first);
-    handlers = makes[index]?.(first);
-  }
-  const head = handlers as Handlers<unknown>;
+  for (const make of makes) first = new Stage(make(first), first);
+  const head: Sink<never> = first;
   const from = Subscriber.create<unknown>(
-    (value) => {
-      try {
-        head.next(value);
-      } catch (error) {
-        last.error(error);
-      }
-    },
-    (error: unknown) => (head.error ? head.error(error) : first.error(error)),
-    () => (head.complete ? head.complete() : first.complete()),
+    (value) => head.next(value as never),
+    (error: unknown) => head.error(error),
+    () => head.complete(),
   );
-  first.add(() => from.unsubscribe());
+  head.add(() => from.unsubscribe());
   to.add(() => last.close());
   source.subscribe(from);
 }
 
-/** The sink of one operator. Ending closes it and all before it, then what is behind it hears of the end. */
+/**
+ * The sink of one operator, or of the source: what it is given goes to `behind`. Ending closes it and all before it, then what is
+ * behind it hears of the end.
+ */
 class Stage implements Sink<never> {
   closed = false;
   readonly #behind: Handlers<never>;
-  /** The sink of the operator behind. */
+  /** The sink of the operator behind: it is told what that operator throws. */
   readonly #next: Stage | undefined;
   #before: Stage | undefined;
   #teardown: (() => void)[] = [];
@@ -97,25 +93,39 @@ class Stage implements Sink<never> {
   constructor(behind: Handlers<never>, next?: Stage) {
     this.#behind = behind;
     this.#next = next;
-    if (next) next.#before = this;
+    if (next?.closed) this.closed = true;
+    else if (next) next.#before = this;
   }
 
   next(value: never): void {
-    if (!this.closed) this.#behind.next(value);
+    if (this.closed) return;
+    try {
+      this.#behind.next(value);
+    } catch (thrown) {
+      this.#threw(thrown);
+    }
   }
 
   error(error: unknown): void {
     if (this.closed) return;
     this.close();
-    if (this.#behind.error) this.#behind.error(error);
-    else this.#next?.error(error);
+    try {
+      if (this.#behind.error) this.#behind.error(error);
+      else this.#next?.error(error);
+    } catch (thrown) {
+      this.#threw(thrown);
+    }
   }
 
   complete(): void {
     if (this.closed) return;
     this.close();
-    if (this.#behind.complete) this.#behind.complete();
-    else this.#next?.complete();
+    try {
+      if (this.#behind.complete) this.#behind.complete();
+      else this.#next?.complete();
+    } catch (thrown) {
+      this.#threw(thrown);
+    }
   }
 
   add(teardown: () => void): void {
@@ -128,5 +138,11 @@ class Stage implements Sink<never> {
     this.closed = true;
     this.#before?.close();
     for (const teardown of this.#teardown) teardown();
+  }
+
+  /** Only operators get here: what a subscriber throws, RxJS reports. */
+  #threw(thrown: unknown): void {
+    if (this.#next) this.#next.error(thrown);
+    else throw thrown;
   }
 }
