@@ -130,11 +130,13 @@ function play(items: readonly StepItem[], { subscriber, progress, synchronous }:
 function responseOf(source: Observable<LLMChunk>, signal: AbortSignal | undefined): Promise<LLMResponse> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
+    let settle = (): void => undefined;
     const subscription = source.subscribe({
       next: (chunk) => {
-        if (chunk.type === 'done') resolve(chunk.response);
+        if (chunk.type === 'done') settle = () => resolve(chunk.response);
       },
       error: reject,
+      complete: () => settle(),
     });
     const abort = (): void => {
       subscription.unsubscribe();

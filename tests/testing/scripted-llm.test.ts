@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, type Observable, takeWhile, tap, toArray } from 'rxjs';
 import type { LLMCallParams, LLMChunk } from '../../src/providers/interfaces.ts';
@@ -178,6 +179,12 @@ describe('scriptedLLM', () => {
     controller.abort('late');
     await expect(call).rejects.toBe('late');
     expect([llm.active, llm.unsubscribed]).toEqual([0, 1]);
+  });
+
+  it('takes its listener off the signal again', async () => {
+    const { signal } = new AbortController();
+    await scriptedLLM([{ text: 'x' }]).call({ ...ask, signal });
+    expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
 
   it('keeps what it was asked as it was then, and does not read the signal', async () => {

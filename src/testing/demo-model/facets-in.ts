@@ -84,7 +84,7 @@ function present(members: Record<string, unknown>): object {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
-export function quotedIn(text: string): string | undefined {
+function quotedIn(text: string): string | undefined {
   const match = /["“]([^"”]+)["”]|`([^`]+)`|(?<!\p{L})'([^']+)'(?!\p{L})/u.exec(text);
   return match?.[1] ?? match?.[2] ?? match?.[3];
 }

@@ -68,7 +68,7 @@ export function followUpFor(
 }
 
 /** Whether a finding is what came of a call. */
-export function isFindingOf({ name, arguments: given }: Finding, match: Match): boolean {
+function isFindingOf({ name, arguments: given }: Finding, match: Match): boolean {
   const asked = Object.entries(match.arguments);
   if (name !== match.tool.name || asked.length !== Object.keys(given).length) return false;
   return asked.every(([key, value]) => JSON.stringify(given[key]) === JSON.stringify(value));

@@ -24,7 +24,7 @@ export interface Asked {
 }
 
 /** A call in words: `work out 12 * 7`. */
-export function intentionOf(asked: Asked): string {
+function intentionOf(asked: Asked): string {
   const { verb, object } = intentOf(asked);
   return object === '' ? verb : `${verb} ${object}`;
 }
