@@ -1,4 +1,6 @@
+import { Observable, type Subscriber } from 'rxjs';
 import type { OnInDoubt, Reconciled, ToolContext } from '../tools/interfaces.ts';
+import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { ToolResultRecord } from './records.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
@@ -12,33 +14,65 @@ export function doubtfulCalls(epoch: number, state: LoopState): readonly Pending
 /** What becomes of a call in doubt: `'run'` it again, or its result. */
 export type Settled = 'run' | ToolResultRecord;
 
+export interface Doubt {
+  readonly pending: PendingToolCall;
+  readonly context: ToolContext;
+  /** Of this call alone; the signal of `context` is its. */
+  readonly scope: AbortScope;
+}
+
 /**
  * Settles a call in doubt as its tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
- * a `reconcile` function answers itself, and counts as unknown where it throws; all else tells the model that the outcome
- * is unknown.
+ * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
+ * within `abortGraceMs` of a cancel; all else tells the model that the outcome is unknown. An Observable of one answer where the
+ * tool has to be asked.
  */
-export function settleDoubt(
-  deps: TurnDeps,
-  pending: PendingToolCall,
-  context: ToolContext,
-): Settled | Promise<Settled> {
+export function settleDoubt(deps: TurnDeps, doubt: Doubt): Settled | Observable<Settled> {
+  const { pending } = doubt;
   const tool = deps.tools.byName.get(pending.call.function.name);
   if (!tool) return unknownOutcome(pending);
-  const { onInDoubt = 'fail', idempotent, readOnly } = tool.definition;
-  if (typeof onInDoubt === 'function') return reconcile(onInDoubt, pending, context);
+  const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
+  if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
   return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
 }
 
-async function reconcile(
-  ask: Extract<OnInDoubt, (...given: never[]) => unknown>,
-  pending: PendingToolCall,
-  context: ToolContext,
-): Promise<Settled> {
-  try {
-    return reconciled(pending, await ask(context.idempotencyKey, context));
-  } catch (error) {
-    return unknownOutcome(pending, `; asking the tool failed: ${messageOf(error)}`);
-  }
+interface Inquiry {
+  readonly ask: Extract<OnInDoubt, (...given: never[]) => unknown>;
+  readonly timeoutMs: number;
+}
+
+function reconcile(deps: TurnDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
+  const { pending, context } = doubt;
+  return new Observable((to) => {
+    const settle = (settled: Settled) => {
+      to.next(settled);
+      to.complete();
+    };
+    const failed = (why: string) => settle(unknownOutcome(pending, `; asking the tool failed: ${why}`));
+    limitTime(deps, { scope: doubt.scope, timeoutMs }, { to, failed });
+    const answer = async () => ask(context.idempotencyKey, context);
+    answer().then(
+      (answered) => settle(reconciled(pending, answered)),
+      (error: unknown) => failed(messageOf(error)),
+    );
+  });
+}
+
+function limitTime(
+  { config }: TurnDeps,
+  { scope, timeoutMs }: { readonly scope: AbortScope; readonly timeoutMs: number },
+  { to, failed }: { readonly to: Subscriber<Settled>; readonly failed: (why: string) => void },
+): void {
+  const { clock, abortGraceMs } = config;
+  const timeout = () => {
+    failed(`it did not answer within ${timeoutMs} ms`);
+    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The question ran into its limit of ${timeoutMs} ms.`));
+  };
+  const abandon = () => failed(`it did not stop within ${abortGraceMs} ms of the cancel`);
+  const onAbort = () => to.add(clock.schedule(abortGraceMs, abandon));
+  if (timeoutMs > 0) to.add(clock.schedule(timeoutMs, timeout));
+  if (scope.aborted) onAbort();
+  else to.add(scope.onAbort(onAbort));
 }
 
 function reconciled(pending: PendingToolCall, answer: Reconciled): Settled {

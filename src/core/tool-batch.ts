@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import type { Observable, Subscriber, Subscription } from 'rxjs';
+import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
@@ -193,17 +193,23 @@ export class ToolBatch {
   #settleDoubt(pending: PendingToolCall): void {
     const { traceContext, out } = this.#options;
     const toolName = pending.call.function.name;
+    const scope = this.#scope.child();
     const context = new CallContext(this.#deps, {
       started: pending,
       iteration: this.#state.iteration,
-      scope: this.#scope,
+      scope,
       traceContext,
       progress: (update) => out.next({ type: 'tool-progress', callId: pending.callId, toolName, update }),
     });
     const act = (settled: Settled) => (settled === 'run' ? this.#free(pending) : this.#settle(settled));
-    const settled = settleDoubt(this.#deps, pending, context);
-    if (settled instanceof Promise) void settled.then(act);
-    else act(settled);
+    const settled = settleDoubt(this.#deps, { pending, context, scope });
+    if (!isObservable(settled)) return act(settled);
+    const run = settled.subscribe(act);
+    this.#runs.add(run);
+    run.add(() => {
+      scope.release();
+      this.#runs.delete(run);
+    });
   }
 }
 

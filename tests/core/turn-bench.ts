@@ -1,0 +1,102 @@
+import { afterEach, beforeEach, expect } from '@jest/globals';
+import { finalize, Observable } from 'rxjs';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
+import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { recordSpans, type SpanRecorder } from '../../src/testing/span-recorder.ts';
+
+/** The memory store, counting who reads its streams. */
+class WatchedStore extends InMemoryStateStore {
+  readers = 0;
+
+  override commands(taskId: string) {
+    return this.#counted(super.commands(taskId));
+  }
+
+  override follow(...args: Parameters<InMemoryStateStore['follow']>) {
+    return this.#counted(super.follow(...args));
+  }
+
+  #counted<T>(source: Observable<T>): Observable<T> {
+    return new Observable<T>((subscriber) => {
+      this.readers++;
+      return source.pipe(finalize(() => this.readers--)).subscribe(subscriber);
+    });
+  }
+}
+
+/** What turns are tried on: made anew for each test. */
+export interface TurnBench {
+  /** Of the turns and of the store. */
+  readonly clock: FakeClock;
+  readonly store: InMemoryStateStore;
+  readonly spans: SpanRecorder;
+  /** A scripted model. The test ends with an error where it was called too often, or too seldom. */
+  model(steps: readonly ScriptedLLMStep[], options?: ScriptedLLMOptions): ScriptedLLM;
+  /** A configuration on the bench's store and clock. */
+  config(llmProvider: AgentLoopConfig['llmProvider'], options?: Partial<AgentLoopConfig>): AgentLoopConfig;
+  /** A loop with a scripted model, on the bench's store and clock. */
+  loop(steps: readonly ScriptedLLMStep[], options?: Partial<AgentLoopConfig>): AgentLoop;
+}
+
+interface Parts {
+  readonly clock: FakeClock;
+  readonly store: WatchedStore;
+  readonly spans: SpanRecorder;
+  readonly resources: ResourceLedger;
+  readonly models: ScriptedLLM[];
+}
+
+/**
+ * Gives each test of a file a bench, and checks after it that nothing is left over: a timer of the clock or the process, an open
+ * model call, a reader of the store, a span that has not ended, a step of a script.
+ */
+export function turnBench(): TurnBench {
+  let parts: Parts;
+  beforeEach(() => {
+    const clock = fakeClock({ startAt: Date.UTC(2030, 0, 1) });
+    const store = new WatchedStore({ clock });
+    parts = { clock, store, spans: recordSpans(), resources: openResources(), models: [] };
+  });
+  afterEach(async () => {
+    await parts.spans.dispose();
+    expect(leftOver(parts)).toEqual({ timers: 0, readers: 0, calls: 0, spans: [] });
+    for (const model of parts.models) model.assertDone();
+    await parts.resources.assertNone();
+  });
+  const model: TurnBench['model'] = (steps, options) => {
+    const made = scriptedLLM(steps, options);
+    parts.models.push(made);
+    return made;
+  };
+  const config: TurnBench['config'] = (llmProvider, options) => ({
+    agentId: 'tester',
+    llmProvider,
+    taskStateStore: parts.store,
+    clock: parts.clock,
+    ...options,
+  });
+  return {
+    get clock() {
+      return parts.clock;
+    },
+    get store() {
+      return parts.store;
+    },
+    get spans() {
+      return parts.spans;
+    },
+    model,
+    config,
+    loop: (steps, options) => new AgentLoop(config(model(steps), options)),
+  };
+}
+
+function leftOver({ clock, store, spans, models }: Parts) {
+  const calls = models.reduce((sum, model) => sum + model.active, 0);
+  return { timers: clock.pending, readers: store.readers, calls, spans: spans.open() };
+}
