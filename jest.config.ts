@@ -7,6 +7,7 @@ const config: Config = {
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
+  maxWorkers: 2,
 };
 
 export default config;

@@ -30,7 +30,11 @@ function writeSpan(name: string): void {
   startChildSpan(turnTracing({}, ids), name, {}, ROOT_CONTEXT).span.end();
 }
 
-const ledger = openResources();
+let ledger = openResources();
+
+beforeEach(() => {
+  ledger = openResources();
+});
 function clearEnvironment(): void {
   for (const name of Object.keys(process.env)) if (name.startsWith('OTEL_')) delete process.env[name];
 }

@@ -4,7 +4,11 @@ import { startTracing, type Tracing } from '../../src/observability/tracing.ts';
 import { openResources } from '../../src/testing/ledger.ts';
 import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
 
-const ledger = openResources();
+let ledger = openResources();
+
+beforeEach(() => {
+  ledger = openResources();
+});
 let receiver: OtlpReceiver;
 let tracing: Tracing;
 

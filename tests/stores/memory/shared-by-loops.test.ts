@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../../src/core/config.ts';
 import type { AgentEvent } from '../../../src/core/events.ts';
@@ -63,7 +63,10 @@ const variants: readonly [string, (store: InMemoryStateStore) => TaskStateStore]
 ];
 
 describe.each(variants)('loops that share a memory store that %s', (_, wrap) => {
-  const ledger = openResources();
+  let ledger = openResources();
+  beforeEach(() => {
+    ledger = openResources();
+  });
   afterEach(() => ledger.assertNone());
 
   it('S1-73 resume in one what was suspended in another, without repeating a call', async () => {
