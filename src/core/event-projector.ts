@@ -33,19 +33,20 @@ export class EventProjector {
       const event = this.projectDelta(signal);
       return event === undefined ? none : [event];
     }
-    const { steps, replayed = false } = signal;
+    const { steps, replayed = false, goesOn = false } = signal;
     const [only] = steps;
     if (only && steps.length === 1) return this.#step(only, true);
     const events: AgentEvent[] = [];
     for (const [index, step] of steps.entries()) {
-      for (const event of this.#step(step, !replayed || index === steps.length - 1)) events.push(event);
+      const last = !goesOn && (!replayed || index === steps.length - 1);
+      for (const event of this.#step(step, last)) events.push(event);
     }
     return events;
   }
 
-  /** The events of records that were shown before, for a reader who comes later. Changes nothing here. */
-  replay(records: readonly JournalRecord[]): readonly AgentEvent[] {
-    return new EventProjector(this.#options).project(replayOf(records));
+  /** The events of records that were shown before, for a reader who comes later; `goesOn` as in a commit. Changes nothing here. */
+  replay(records: readonly JournalRecord[], goesOn: boolean): readonly AgentEvent[] {
+    return new EventProjector(this.#options).project({ ...replayOf(records), goesOn });
   }
 
   /** The event of a signal that is not a record, if it has one. */

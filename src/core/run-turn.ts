@@ -127,7 +127,7 @@ function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Le
     tapAfterTurn(deps, traced.span),
   );
   return new Observable((subscriber) => {
-    subscriber.next(past);
+    subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
     own$.subscribe(subscriber);
   });
 }

@@ -18,6 +18,8 @@ export interface Commit {
   readonly barrier: boolean;
   /** True where the records were read from the journal, not written by this run. */
   readonly replayed?: true;
+  /** True where the turn goes on behind records that were read: a suspension that is the last of them is over. */
+  readonly goesOn?: boolean;
   /** What was thrown where these records say that the turn failed. Known to this process only. */
   readonly cause?: unknown;
   /** Called once, when the records are durable and have been shown. */

@@ -11,7 +11,8 @@ import { operate } from './operate.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
- * that is none of ours becomes `INTERNAL`.
+ * that is none of ours becomes `INTERNAL`. A tool that a resumed turn misses fails nothing: that error passes, and the turn can be
+ * resumed where the tool is.
  */
 export function catchTurnError(deps: RunDeps, initial: LoopState): MonoTypeOperatorFunction<Signal> {
   return operate((to) => {
@@ -23,6 +24,7 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): MonoTypeOpera
       },
       error(thrown) {
         const error = turnError(thrown);
+        if (error.code === 'MISSING_TOOL') return to.error(error);
         const { taskId, agentId } = deps.turn;
         deps.config.logger.error('turn failed', { taskId, agentId, code: error.code });
         const commit = commitOf(deps, state, [failed(error.code, error.message)], true);

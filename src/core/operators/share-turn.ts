@@ -48,6 +48,8 @@ class Share implements SharedTurn {
   readonly #options: ShareOptions;
   /** The records that were shown; those who come later are told of them anew. */
   readonly #records: JournalRecord[] = [];
+  /** Whether the turn goes on behind the last of them, although it is a suspension. */
+  #goesOn = false;
   #queue: Signal[] = [];
   #readers: readonly Subscriber<AgentEvent>[] = [];
   #waiting: Subscriber<AgentEvent>[] = [];
@@ -129,6 +131,7 @@ class Share implements SharedTurn {
       return;
     }
     this.state = signal.after;
+    this.#goesOn = signal.goesOn === true;
     this.cause ??= signal.cause;
     for (const { record } of signal.steps) this.#records.push(record);
     for (const event of projector.project(signal)) for (const reader of this.#readers) reader.next(event);
@@ -165,7 +168,7 @@ class Share implements SharedTurn {
    */
   #admit(reader: Subscriber<AgentEvent>): void {
     if (this.#records.length > 0) {
-      for (const event of this.#options.projector.replay(this.#records)) reader.next(event);
+      for (const event of this.#options.projector.replay(this.#records, this.#goesOn)) reader.next(event);
     }
     const text = this.#end ? undefined : this.#options.projector.openText();
     if (text) reader.next(text);
