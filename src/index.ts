@@ -53,7 +53,7 @@ export {
 } from './core/state.ts';
 export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
-export { fromAsyncIterable } from './providers/from-async-iterable.ts';
+export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
   FinishReason,
   LLMCallParams,

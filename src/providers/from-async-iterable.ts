@@ -1,19 +1,25 @@
 import { Observable } from 'rxjs';
+import { AbortScope } from '../core/abort-scope.ts';
+
+/** What the factory of {@link fromAsyncIterable} is given. */
+export interface IterationScope {
+  /** Aborted when the subscriber leaves before the end. Made when it is first read. */
+  readonly signal: AbortSignal;
+}
 
 /**
  * An AsyncIterable, such as the stream of a vendor's SDK, as an Observable.
  *
- * `factory` is called once for each subscription, at subscribe, and gets a signal of its own to hand to the SDK. Values
- * pass as they are produced, one `next` at a time. The end of the iteration completes, a throw errors. Unsubscribing aborts
- * the signal and calls the iterator's `return` at once, also while it is blocked in `next`; what it still produces or throws
- * is dropped. The signal is not aborted after an end or an error of the source's own. A factory whose `length` is 0 gets
- * none, which saves making it: mind that a rest parameter, or one with a default, does not count. Buffers nothing.
+ * `factory` is called once for each subscription, at subscribe, with a signal of its own to hand to the SDK:
+ * `fromAsyncIterable(({ signal }) => sdk.stream({ signal }))`. Values pass as they are produced, one `next` at a time. The end of
+ * the iteration completes, a throw errors. Unsubscribing aborts the signal and calls the iterator's `return` at once, also while it
+ * is blocked in `next`; what it still produces or throws is dropped. The signal is not aborted after an end or an error of the
+ * source's own. Buffers nothing.
  */
-export function fromAsyncIterable<T>(factory: (signal: AbortSignal) => AsyncIterable<T>): Observable<T> {
+export function fromAsyncIterable<T>(factory: (scope: IterationScope) => AsyncIterable<T>): Observable<T> {
   return new Observable((subscriber) => {
-    const controller = factory.length > 0 ? new AbortController() : undefined;
-    const iterable = controller ? factory(controller.signal) : (factory as () => AsyncIterable<T>)();
-    const iterator = iterable[Symbol.asyncIterator]();
+    const scope = new AbortScope();
+    const iterator = factory(scope)[Symbol.asyncIterator]();
     let ended = false;
 
     const fail = (error: unknown): void => {
@@ -41,7 +47,7 @@ export function fromAsyncIterable<T>(factory: (signal: AbortSignal) => AsyncIter
     pull();
     return () => {
       if (ended) return;
-      controller?.abort();
+      scope.abort(undefined);
       release(iterator);
     };
   });

@@ -77,7 +77,7 @@ export class LiteLLMProvider implements LLMProvider {
   }
 
   stream(params: LLMCallParams): Observable<LLMChunk> {
-    return eachOf(fromAsyncIterable((unsubscribed) => this.#exchange(params, true, unsubscribed)));
+    return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
   /** One request and its answer: the chunks of each piece of the body, then `done`. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { lastValueFrom, take, toArray } from 'rxjs';
-import { fromAsyncIterable } from '../../src/providers/from-async-iterable.ts';
+import { fromAsyncIterable, type IterationScope } from '../../src/providers/from-async-iterable.ts';
 
 interface Step {
   readonly resolve: (result: IteratorResult<string>) => void;
@@ -27,7 +27,7 @@ function blockingSource() {
       return Promise.resolve({ done: true, value: undefined });
     },
   };
-  const factory = (signal: AbortSignal): AsyncIterable<string> => {
+  const factory = ({ signal }: IterationScope): AsyncIterable<string> => {
     seen.subscriptions += 1;
     seen.signals.push(signal);
     return { [Symbol.asyncIterator]: () => iterator };
@@ -92,17 +92,22 @@ describe('fromAsyncIterable', () => {
     expect(source.seen.nexts).toBe(2);
   });
 
-  it('makes no signal for a factory that names no parameter', () => {
-    const given: unknown[][] = [];
-    const source = blockingSource();
-    fromAsyncIterable((...all: unknown[]) => {
-      given.push(all);
-      return source.factory(AbortSignal.abort());
-    })
-      .subscribe()
-      .unsubscribe();
-    expect(given).toEqual([[]]);
-    expect(source.seen.returns).toBe(1);
+  it('gives one signal however often it is read, also after the subscriber has left', () => {
+    const scopes: IterationScope[] = [];
+    const never = { next: () => new Promise<IteratorResult<number>>(() => {}) };
+    const values = fromAsyncIterable((scope) => {
+      scopes.push(scope);
+      return { [Symbol.asyncIterator]: () => never };
+    });
+    const early = values.subscribe();
+    const signal = scopes[0]?.signal;
+    early.unsubscribe();
+    values.subscribe().unsubscribe();
+    expect(scopes[0]?.signal).toBe(signal);
+    for (const scope of scopes) {
+      expect(scope.signal.aborted).toBe(true);
+      expect(scope.signal.reason).toMatchObject({ name: 'AbortError' });
+    }
   });
 
   it('drops an error that comes after unsubscribing', async () => {
