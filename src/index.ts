@@ -94,4 +94,6 @@ export type {
   ToolResult,
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
-export { tool } from './tools/tool.ts';
+export { type Tool, tool } from './tools/tool.ts';
+export { contentParts } from './tools/tool-content.ts';
+export type { ToolOptions } from './tools/tool-options.ts';

@@ -189,7 +189,3 @@ export function isKnownType(type: string): type is TurnRecord['type'] {
 export function isTerminal(record: TurnRecord): record is TerminalRecord {
   return record.type === 'turn.done' || record.type === 'turn.failed' || record.type === 'turn.canceled';
 }
-
-export function isExtensionRecord(record: TurnRecord): record is ExtensionRecord {
-  return record.type.startsWith('x.');
-}

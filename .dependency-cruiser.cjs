@@ -1,0 +1,76 @@
+/** The layers of design: imports point inward. @type {import('dependency-cruiser').IConfiguration} */
+module.exports = {
+  forbidden: [
+    {
+      name: 'no-circular',
+      comment: 'Modules that need each other are one module, or miss a third.',
+      severity: 'error',
+      from: {},
+      to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+    },
+    {
+      name: 'core-imports-no-implementation',
+      comment: 'The core receives stores, providers and tools; it knows their contracts and the spans only.',
+      severity: 'error',
+      from: { path: '^src/core/' },
+      to: {
+        path: '^src/',
+        pathNot: [
+          '^src/core/',
+          '^src/(providers|tools|stores)/interfaces\\.ts$',
+          '^src/observability/(spans/|attributes\\.ts$)',
+        ],
+      },
+    },
+    {
+      name: 'core-packages',
+      comment: 'The core uses RxJS and the OpenTelemetry API, nothing else, and no module of Node.',
+      severity: 'error',
+      from: { path: '^src/core/' },
+      to: { pathNot: ['^src/', '^node_modules/(rxjs|@opentelemetry/api)/'] },
+    },
+    {
+      name: 'spans-use-the-api-only',
+      comment: 'A library that bundles the SDK decides for its user where spans go.',
+      severity: 'error',
+      from: { path: '^src/observability/(spans/|attributes\\.ts$|trace-carrier\\.ts$)' },
+      to: { path: '^node_modules/@opentelemetry/', pathNot: '^node_modules/@opentelemetry/api/' },
+    },
+    {
+      name: 'sdk-in-its-place',
+      comment: 'The OpenTelemetry SDK is used by the subpath that starts it and by the test tools.',
+      severity: 'error',
+      from: {
+        path: '^src/',
+        pathNot: ['^src/observability/(tracing|tracing-sdk)\\.ts$', '^src/testing/span-recorder\\.ts$'],
+      },
+      to: { path: '^node_modules/@opentelemetry/', pathNot: '^node_modules/@opentelemetry/api/' },
+    },
+    {
+      name: 'nothing-imports-the-command',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/cli/' },
+      to: { path: '^src/(a2a|worker|cli)/' },
+    },
+    {
+      name: 'testing-is-for-tests',
+      comment: 'Only the command, which brings the stand-in model, uses what is shipped for tests.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/(testing|cli)/' },
+      to: { path: '^src/testing/' },
+    },
+    {
+      name: 'no-dev-dependencies',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer', 'type-only'] },
+    },
+    { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'node', 'types', 'default'] },
+  },
+};
