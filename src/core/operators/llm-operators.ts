@@ -173,18 +173,32 @@ function logResponse(deps: TurnDeps, response: LLMResponse, durationMs: number):
   });
 }
 
-/** Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. */
+/**
+ * Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. An answer without a
+ * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`.
+ */
 export function catchLLMError(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
-  return operate((to) => ({
-    next: (chunk) => to.next(chunk),
-    error(thrown) {
+  return operate((to) => {
+    let done = false;
+    const fail = (thrown: unknown) => {
       const error = providerError(deps, thrown);
       failSpan(call.span, error);
       const { taskId, agentId } = deps.turn;
       deps.config.logger.error('model call failed', { taskId, agentId, code: error.code });
       to.error(error);
-    },
-  }));
+    };
+    return {
+      next(chunk) {
+        if (chunk.type === 'done') {
+          if (typeof chunk.response?.message !== 'object') return fail(noMessage());
+          done = true;
+        }
+        to.next(chunk);
+      },
+      error: fail,
+      complete: () => (done ? to.complete() : fail(noResponse())),
+    };
+  });
 }
 
 function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
@@ -197,8 +211,7 @@ function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
 
 /**
  * Turns the `done` chunk into the commit of `llm.done` and what follows from it: calls with clean ids and the intents of those
- * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does; a source
- * that completes without `done` is an error, `PROVIDER_PROTOCOL`.
+ * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does.
  */
 export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): FusibleOperator<LLMChunk, Signal> {
   return operate((to) => ({
@@ -207,7 +220,6 @@ export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): Fusible
       to.next(commitOfResponse(deps, state, chunk.response));
       to.complete();
     },
-    complete: () => to.error(providerError(deps, noResponse())),
   }));
 }
 
@@ -227,5 +239,12 @@ function noResponse(): AgentLoopError {
   return new AgentLoopError(
     'PROVIDER_PROTOCOL',
     'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
+  );
+}
+
+function noMessage(): AgentLoopError {
+  return new AgentLoopError(
+    'PROVIDER_PROTOCOL',
+    'The model provider answered without a message; give { message: { role: "assistant", content } }.',
   );
 }
