@@ -25,7 +25,6 @@ export type Command = { readonly id: string } & (
   | { readonly type: 'cancel'; readonly reason?: string }
   | { readonly type: 'pause'; readonly reason?: string }
   | { readonly type: 'steer'; readonly message: Message }
-  | { readonly type: 'answer'; readonly answers: Readonly<Record<string, unknown>> }
 );
 
 export interface AppendOptions {
