@@ -32,12 +32,11 @@ export function calculateTool(): Tool<{ readonly expression: string }> {
     parameters,
     readOnly: true,
     onInDoubt: 'retry',
-    async execute({ expression }) {
+    execute({ expression }) {
       if (expression.includes('%'))
         throw new SyntaxError('"%" is ambiguous; write x / 100 for a percentage, a mod b for a remainder');
       evaluator ??= loadEvaluator();
-      const evaluate = await evaluator;
-      return written(evaluate(expression));
+      return written(evaluator(expression));
     },
   });
 }
