@@ -61,7 +61,7 @@ export function oneLine(value: unknown): string {
 export function resultLine(text: string, given = ''): string {
   const parsed = text.length <= readLimit ? jsonObject(text) : undefined;
   if (parsed !== undefined) return valuesOf(parsed, given);
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  const lines = text.trim().split('\n');
   const first = collapse(lines[0] ?? '');
   return lines.length > 1 ? `${lines.length} lines: ${first}` : first;
 }

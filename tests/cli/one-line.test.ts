@@ -41,7 +41,8 @@ describe('resultLine', () => {
     ['{"zone":"Asia/Tokyo","time":{"h":7}}', 'Asia/Tokyo, {"h":7}'],
     ['[1,2]', '1, 2'],
     ['{not json', '{not json'],
-    ['first\n\n  second  \nthird', '3 lines: first'],
+    ['first\n\n  second  \nthird', '4 lines: first'],
+    ['\nfirst\nsecond\n', '2 lines: first'],
     [' only one \n', 'only one'],
     ['', ''],
   ])('%p reads %p', (text, expected) => {
