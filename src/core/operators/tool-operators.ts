@@ -160,7 +160,7 @@ class RunningTool {
   }
 
   #resultOf(answer: ToolResult): ToolResultRecord {
-    if (typeof answer !== 'object' || answer === null || answer.content === undefined) {
+    if (!isToolResult(answer)) {
       return this.#failed(
         'TOOL_FAILED',
         'the tool provider returned no ToolResult; return { toolCallId, content, success }',
@@ -197,6 +197,11 @@ function codeOf(error: unknown): ErrorCode {
 
 function isCanceled(result: ToolResultRecord): boolean {
   return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
+}
+
+function isToolResult(answer: ToolResult): boolean {
+  const content: unknown = answer?.content;
+  return typeof content === 'string' || Array.isArray(content);
 }
 
 function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
