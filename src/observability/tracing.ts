@@ -6,7 +6,11 @@ import { flushAtExit } from './exit-flush.ts';
 import { registeredTracer } from './spans/tracing-options.ts';
 import { registerSdk, type SdkOptions, unregisterSdk } from './tracing-sdk.ts';
 
+export type { FinishedSpan } from './finished-span.ts';
+export { type SpanNode, spanOutline, spanTree } from './span-tree.ts';
+export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
 export { finishedSpan } from './tracing-sdk.ts';
+export { renderWaterfall, type WaterfallOptions } from './waterfall.ts';
 
 export interface StartTracingOptions extends SdkOptions {
   /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */

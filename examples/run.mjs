@@ -1,0 +1,63 @@
+// Runs the examples as their reader would have them, on every Node that this package supports: types are taken off by
+// esbuild, and `millrace` is what `npm run build` made.
+//
+//   node examples/run.mjs            all of them; fails where one fails or does not print what it shows
+//   node examples/run.mjs smallest   one, on this terminal
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { transformSync } from 'esbuild';
+
+const folder = fileURLToPath(new URL('.', import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+const timeoutMs = 60_000;
+
+/** What each example has to print. */
+const shows = new Map([
+  ['smallest', [/I am a stand-in for a model/]],
+  ['tools', [/start 1:0 current_time/, /done {2}1:1 count_words 3/, /In Tokyo it is/, /2 iterations, 2 tool calls/]],
+  ['cancel', [/tool: looking for millrace/, /tool: told to stop/, /turn: CANCELED/, /role: 'tool'/]],
+  ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
+]);
+
+/** Runs one example in a process of its own, whose imports resolve from the root of the package. */
+function run(name, stdio) {
+  const source = readFileSync(`${folder}${name}.ts`, 'utf8');
+  const { code } = transformSync(source, { loader: 'ts', format: 'esm', target: 'node20', sourcefile: `${name}.ts` });
+  const args = ['--input-type=module', '--eval', code];
+  return spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', stdio, timeout: timeoutMs });
+}
+
+/** Why an example is not as it should be; undefined where it is. */
+function complaintOf(name) {
+  const expected = shows.get(name);
+  if (expected === undefined) return 'examples/run.mjs does not say what it has to print';
+  const { status, signal, stdout, stderr } = run(name, ['ignore', 'pipe', 'pipe']);
+  const said = `${stdout}${stderr}`.trim();
+  if (status !== 0) return `ended with ${status ?? signal}:\n${said}`;
+  const missing = expected.find((pattern) => !pattern.test(stdout));
+  return missing === undefined ? undefined : `did not print ${missing}:\n${said}`;
+}
+
+const names = readdirSync(folder)
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => file.slice(0, -3));
+const [chosen] = process.argv.slice(2);
+
+if (chosen === undefined) {
+  for (const name of names) {
+    const complaint = complaintOf(name);
+    console.log(complaint === undefined ? `ok      ${name}` : `not ok  ${name} ${complaint}`);
+    if (complaint !== undefined) process.exitCode = 1;
+  }
+  for (const name of shows.keys()) {
+    if (names.includes(name)) continue;
+    console.log(`not ok  ${name} is not there`);
+    process.exitCode = 1;
+  }
+} else if (names.includes(chosen)) {
+  process.exitCode = run(chosen, 'inherit').status ?? 1;
+} else {
+  console.error(`There is no example "${chosen}"; there are: ${names.join(', ')}.`);
+  process.exitCode = 2;
+}
