@@ -1,3 +1,4 @@
+import type { Command } from '../stores/interfaces.ts';
 import type { Message } from './messages.ts';
 
 /** A message that enters the history before the next model call. */
@@ -18,6 +19,7 @@ export interface PauseRequest {
 export class Inbox {
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
+  #post: ((command: Command) => void) | undefined;
 
   /** Set where the turn shall suspend as soon as nothing runs. */
   get pause(): PauseRequest | undefined {
@@ -29,11 +31,20 @@ export class Inbox {
   }
 
   requestPause(reason: string, command?: string): void {
-    this.#pause ??= { reason, command };
+    if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'pause', reason });
+    else this.#pause ??= { reason, command };
   }
 
   steer(message: Message, command?: string): void {
-    this.#steering.push({ message, command });
+    if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'steer', message });
+    else this.#steering.push({ message, command });
+  }
+
+  /** The turn runs elsewhere: what was asked so far, and is asked from now on, goes there as commands. */
+  forwardTo(post: (command: Command) => void): void {
+    this.#post = post;
+    if (this.#pause) this.requestPause(this.#pause.reason);
+    for (const { message } of this.takeSteering()) this.steer(message);
   }
 
   takeSteering(): readonly Steering[] {

@@ -17,9 +17,10 @@ export type NextStep =
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.outcome) return { do: 'end' };
   if (deps.scope.aborted) return write({ type: 'turn.canceled', reason: messageOf(deps.scope.reason) });
+  const mayTell = deps.inbox.hasSteering && !state.summary && state.phase !== 'tools';
+  if (mayTell) return { do: 'write', records: steeringRecords(deps) };
   if (deps.inbox.pause !== undefined) return write(suspension(deps.inbox.pause));
   if (state.phase === 'tools') return { do: 'tools' };
-  if (deps.inbox.hasSteering && !state.summary) return { do: 'write', records: steeringRecords(deps) };
   if (state.phase === 'answered' && state.lastResponse) return write(endWithResponse(deps, state, state.lastResponse));
   if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
   if (state.iteration >= deps.maxIterations) return atLimit(deps, state);

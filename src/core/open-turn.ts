@@ -1,6 +1,6 @@
-import { catchError, map, type Observable, of, switchMap } from 'rxjs';
+import { catchError, type MonoTypeOperatorFunction, map, type Observable, of, switchMap } from 'rxjs';
 import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
-import { AgentLoopError } from './errors.ts';
+import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { replayOf } from './observe-turn.ts';
 import { type Deadline, whenReady } from './operators/when-ready.ts';
 import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
@@ -31,13 +31,9 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
     switchMap((answer) => {
       if (answer.created) return takeOver(options, [answer.started], false);
       checkSameTurn(started, answer.started);
-      return openOldTurn(options, started.taskId).pipe(
-        catchError((error: unknown) => {
-          if (isBusy(error)) return of({ own: false } as const);
-          throw error;
-        }),
-      );
+      return openOldTurn(options, started.taskId);
     }),
+    watchWhere('BUSY'),
   );
 }
 
@@ -53,7 +49,17 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       return past.after.isComplete ? of({ own: false } as const) : takeOver(options, records, true);
     }),
+    // The turn may have ended since it was read.
+    watchWhere('TERMINAL'),
   );
+}
+
+/** A turn whose lease is refused for this reason is somebody else's, or over. */
+function watchWhere(code: ErrorCode): MonoTypeOperatorFunction<Opening> {
+  return catchError((error: unknown) => {
+    if (AgentLoopError.isInstance(error) && error.code === code) return of({ own: false } as const);
+    throw error;
+  });
 }
 
 function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed: boolean): Observable<Opening> {
@@ -97,8 +103,4 @@ function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
 function otherContext(taskId: string): AgentLoopError {
   const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
   return new AgentLoopError('CONFLICT', message, { taskId });
-}
-
-function isBusy(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && error.code === 'BUSY';
 }

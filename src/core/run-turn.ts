@@ -2,11 +2,11 @@ import { type Context, type Link, type Span, trace } from '@opentelemetry/api';
 import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of, switchMap } from 'rxjs';
 import { startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
-import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { cancelTask } from './cancel-task.ts';
-import { messageOf } from './errors.ts';
+import { AgentLoopError, messageOf } from './errors.ts';
 import { checkToolsOfOpenCalls } from './in-doubt.ts';
 import type { Inbox } from './inbox.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
@@ -89,9 +89,15 @@ function goOn(
   return runOwned({ request, tracing, traced, resumed: true }, opening);
 }
 
-/** Follows a turn that somebody else runs, or that is over. To cancel it is to ask its owner. */
-function watch({ config, scope }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
+/** Follows a turn that somebody else runs, or that is over. What it is asked, its owner is asked. */
+function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
   return new Observable((subscriber) => {
+    const post = async (command: Command) => store.post(taskId, command);
+    inbox.forwardTo((command) =>
+      post(command).catch((error: unknown) => {
+        if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') subscriber.error(error);
+      }),
+    );
     const ask = () =>
       cancelTask(taskId, { store, reason: messageOf(scope.reason), clock: config.clock }).catch((error: unknown) =>
         subscriber.error(error),

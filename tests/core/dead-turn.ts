@@ -10,8 +10,7 @@ import {
 } from '../../src/core/records.ts';
 import { commitOf } from '../../src/core/signals.ts';
 import { taskState } from '../../src/core/state.ts';
-import type { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { FakeClock } from '../../src/testing/fake-clock.ts';
+import type { TurnBench } from './turn-bench.ts';
 
 export const question = [{ role: 'user', content: 'How many?' }] as const;
 
@@ -32,14 +31,12 @@ export function startedRecord(clock: Clock, changes: Partial<TurnStarted> = {}):
   };
 }
 
-export interface DeadTurnOptions {
-  readonly store: InMemoryStateStore;
-  readonly clock: FakeClock;
-  readonly started?: Partial<TurnStarted>;
-}
-
 /** Writes the journal of task `t` as a process left it that died behind these records. Its lease has run out. */
-export function deadTurn({ store, clock, started }: DeadTurnOptions, records: readonly TurnRecord[]): void {
+export function deadTurn(
+  { store, clock, leases }: Pick<TurnBench, 'store' | 'clock' | 'leases'>,
+  records: readonly TurnRecord[],
+  started: Partial<TurnStarted> = {},
+): void {
   const first = startedRecord(clock, started);
   store.create('t', first);
   const lease = store.acquire('t', 'the dead', 1_000);
@@ -49,7 +46,7 @@ export function deadTurn({ store, clock, started }: DeadTurnOptions, records: re
     steps.map(({ record }) => record),
     { status: taskState(after), barrier: true },
   );
-  clock.advance(1_001);
+  leases.advance(1_000);
 }
 
 /** A call of the first iteration without arguments. */

@@ -12,7 +12,7 @@ const bench = turnBench();
 
 /** A turn whose process died while the tool `pay` ran, resumed with a tool of this policy. */
 function resumeInDoubt(policy: ToolPolicy, options: Partial<AgentLoopConfig> = {}) {
-  deadTurn({ store: bench.store, clock: bench.clock }, [firstCall, answerOf(['pay']), intentOf(0)]);
+  deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
   const runs: ToolContext[] = [];
   const execute = (context: ToolContext) => {
     runs.push(context);
@@ -93,7 +93,7 @@ describe('a call whose process died while it ran', () => {
 
   it('lets a cancel end the turn after abortGraceMs, where its tool does not answer what became of it', async () => {
     const silent = (): Promise<never> => new Promise(() => {});
-    deadTurn({ store: bench.store, clock: bench.clock }, [firstCall, answerOf(['pay']), intentOf(0)]);
+    deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
     const toolProviders = [plainTools({ pay: { onInDoubt: silent, execute: () => 'paid' } })];
     const options = { toolProviders, abortGraceMs: 200, toolTimeoutMs: 0 };
     const turn = AgentLoop.resume('t', bench.config(bench.model([]), options));
@@ -105,7 +105,7 @@ describe('a call whose process died while it ran', () => {
   });
 
   it('has an unknown outcome where its tool does not answer within the tool’s timeout', async () => {
-    deadTurn({ store: bench.store, clock: bench.clock }, [firstCall, answerOf(['pay']), intentOf(0)]);
+    deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
     let signal: AbortSignal | undefined;
     const silent = (_key: string, context: ToolContext): Promise<never> => {
       signal = context.signal;

@@ -3,16 +3,7 @@ import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import {
-  answerOf,
-  callOf,
-  type DeadTurnOptions,
-  deadTurn,
-  firstCall,
-  intentOf,
-  question,
-  resultOf,
-} from './dead-turn.ts';
+import { answerOf, callOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { outlineOf, watch } from './watch-events.ts';
@@ -33,9 +24,9 @@ function pairOfTools() {
 async function resumeBehind(
   records: readonly TurnRecord[],
   steps: readonly ScriptedLLMStep[],
-  { started, ...options }: Partial<AgentLoopConfig> & Pick<DeadTurnOptions, 'started'> = {},
+  options: Partial<AgentLoopConfig> = {},
 ) {
-  deadTurn({ store: bench.store, clock: bench.clock, ...(started ? { started } : {}) }, records);
+  deadTurn(bench, records);
   const { runs, toolProviders } = pairOfTools();
   const model = bench.model(steps);
   const turn = AgentLoop.resume('t', bench.config(model, { toolProviders, ...options }));

@@ -42,8 +42,7 @@ async function pausedTurn(options: Partial<AgentLoopConfig> = {}) {
   return { turn, watcher, tools, runs };
 }
 
-const dead = (records: readonly TurnRecord[], started = {}) =>
-  deadTurn({ store: bench.store, clock: bench.clock, started }, records);
+const dead = (records: readonly TurnRecord[], started = {}) => deadTurn(bench, records, started);
 
 function resume(
   steps: Parameters<typeof bench.model>[0],
@@ -201,7 +200,7 @@ describe('AgentLoop.resume does not go on', () => {
     bench.store.acquire('t', 'somebody', 1_000);
     const { loss } = await lossOf([]);
     expect(loss).toMatchObject({ reason: { code: 'BUSY', retryable: true, retryAfterMs: 1_000 } });
-    bench.clock.advance(1_000);
+    bench.leases.advance(1_000);
     expect(await resume([{ text: 'Two.' }]).turn.result()).toMatchObject({ text: 'Two.' });
   });
 
@@ -239,8 +238,9 @@ describe('AgentLoop.resume does not go on', () => {
   });
 
   it('with a journal that lost its tail: REWOUND, and nothing is called', async () => {
-    const cut = new ForgetfulStore({ clock: bench.clock });
-    deadTurn({ store: cut, clock: bench.clock }, [firstCall, answerOf(['pay']), intentOf(0)]);
+    const { clock, leases } = bench;
+    const cut = new ForgetfulStore({ clock: leases });
+    deadTurn({ store: cut, clock, leases }, [firstCall, answerOf(['pay']), intentOf(0)]);
     expect((await lossOf([], { taskStateStore: cut })).loss).toMatchObject({ reason: { code: 'REWOUND' } });
   });
 

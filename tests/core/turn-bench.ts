@@ -31,8 +31,10 @@ class WatchedStore extends InMemoryStateStore {
 
 /** What turns are tried on: made anew for each test. */
 export interface TurnBench {
-  /** Of the turns and of the store. */
+  /** Of the turns. */
   readonly clock: FakeClock;
+  /** Of the store: leases run out on it, whatever their owners believe. */
+  readonly leases: FakeClock;
   readonly store: InMemoryStateStore;
   readonly spans: SpanRecorder;
   /** A scripted model. The test ends with an error where it was called too often, or too seldom. */
@@ -45,6 +47,7 @@ export interface TurnBench {
 
 interface Parts {
   readonly clock: FakeClock;
+  readonly leases: FakeClock;
   readonly store: WatchedStore;
   readonly spans: SpanRecorder;
   readonly resources: ResourceLedger;
@@ -59,8 +62,9 @@ export function turnBench(): TurnBench {
   let parts: Parts;
   beforeEach(() => {
     const clock = fakeClock({ startAt: Date.UTC(2030, 0, 1) });
-    const store = new WatchedStore({ clock });
-    parts = { clock, store, spans: recordSpans(), resources: openResources(), models: [] };
+    const leases = fakeClock();
+    const store = new WatchedStore({ clock: leases });
+    parts = { clock, leases, store, spans: recordSpans(), resources: openResources(), models: [] };
   });
   afterEach(async () => {
     await parts.spans.dispose();
@@ -83,6 +87,9 @@ export function turnBench(): TurnBench {
   return {
     get clock() {
       return parts.clock;
+    },
+    get leases() {
+      return parts.leases;
     },
     get store() {
       return parts.store;

@@ -1,0 +1,100 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { question } from './dead-turn.ts';
+import { plainTools } from './plain-tools.ts';
+import { turnBench } from './turn-bench.ts';
+import { outlineOf, watch } from './watch-events.ts';
+
+const bench = turnBench();
+
+describe('a turn that is asked to pause', () => {
+  it('S0-27 lets the model call finish, starts no tool, and suspends', async () => {
+    const answer = gate();
+    const runs: string[] = [];
+    const toolProviders = [plainTools({ count: () => runs.push('count') })];
+    const loop = bench.loop([{ gate: answer.pass(), toolCalls: [{ name: 'count' }] }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    turn.pause('lunch');
+    answer.open();
+    expect(await turn.result()).toMatchObject({ status: 'input-required', reason: 'lunch', questions: [] });
+    await turn.settled;
+    expect(outlineOf(watcher.events).slice(-4)).toEqual([
+      'llm-response 1 tool_calls',
+      'checkpoint after-llm 1',
+      'paused (lunch)',
+      'status input-required final (lunch)',
+    ]);
+    expect([runs, watcher.end]).toEqual([[], 'complete']);
+    expect(bench.store.list()).toMatchObject([{ state: 'input-required', held: false }]);
+  });
+
+  it('S0-27 lets the running tool finish and starts no other; the rest runs after the resume', async () => {
+    const finish = gate();
+    const runs: string[] = [];
+    const toolProviders = [
+      plainTools({
+        slow: async () => {
+          await finish.pass();
+          runs.push('slow');
+        },
+        next: () => runs.push('next'),
+      }),
+    ];
+    const options = { toolProviders, toolConcurrency: 1 };
+    const loop = bench.loop([{ toolCalls: [{ name: 'slow' }, { name: 'next' }] }], options);
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const result = turn.result();
+    await finish.reached;
+    turn.pause();
+    finish.open();
+    expect(await result).toMatchObject({ status: 'input-required', reason: 'paused', toolCalls: 1 });
+    expect(runs).toEqual(['slow']);
+    const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]), options));
+    expect(await again.result()).toMatchObject({ status: 'completed', toolCalls: 2 });
+    expect(runs).toEqual(['slow', 'next']);
+  });
+
+  it('suspends before it has called anything, where it was asked before it started', async () => {
+    const turn = bench.loop([]).startTurn(question, { taskId: 't' });
+    turn.pause('early');
+    expect(await turn.result()).toMatchObject({ status: 'input-required', reason: 'early', iterations: 0 });
+    const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }])));
+    expect(await again.result()).toMatchObject({ text: 'Two.' });
+  });
+
+  it('completes where its model call turns out to be the last one', async () => {
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    turn.pause();
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+
+  it('is refused once it is over', async () => {
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question);
+    await turn.result();
+    expect(() => turn.pause()).toThrow(expect.objectContaining({ code: 'TERMINAL' }));
+  });
+
+  it('takes what it was told in the meantime along', async () => {
+    const toolProviders = [
+      plainTools({
+        count: () => {
+          turn.pause();
+          turn.steer({ role: 'user', content: 'And pears?' });
+          return 'two';
+        },
+      }),
+    ];
+    const turn = bench
+      .loop([{ toolCalls: [{ name: 'count' }] }], { toolProviders })
+      .startTurn(question, { taskId: 't' });
+    await turn.result();
+    const model = bench.model([{ text: 'None.' }]);
+    await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
+    expect(model.calls[0]?.messages.at(-1)).toEqual({ role: 'user', content: 'And pears?' });
+  });
+});
