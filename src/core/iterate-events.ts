@@ -1,51 +1,105 @@
-import type { Observable } from 'rxjs';
-import type { AgentEvent } from './events.ts';
+import type { Observable, Subscription } from 'rxjs';
+import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 
 /**
- * The events of a turn for `for await`. Subscribes with the first `next`; leaving the loop unsubscribes. Events that the loop has not
- * asked for yet wait, with adjacent pieces of one text merged, so that a slow reader holds the text and the records, not every delta.
- * A lost turn throws.
+ * The events of a turn for `for await`. Subscribes with the first `next`; leaving the loop unsubscribes, and so does `return()` while
+ * a `next` waits. Events that nobody has asked for yet wait, with adjacent pieces of one text merged, so that a slow reader holds
+ * the text and the records, not every delta. A lost turn throws.
  */
-export async function* iterateEvents(events$: Observable<AgentEvent>): AsyncGenerator<AgentEvent, void, undefined> {
-  const waiting: AgentEvent[] = [];
-  let wake = () => {};
-  let end: { readonly error?: unknown } | undefined;
-  const finish = (how: NonNullable<typeof end>) => {
-    end = how;
-    wake();
-  };
-  const subscription = events$.subscribe({
-    next(event) {
-      const last = waiting.at(-1);
-      const merged = last && mergeText(last, event);
-      if (merged) waiting[waiting.length - 1] = merged;
-      else waiting.push(event);
-      wake();
-    },
-    error: (error: unknown) => finish({ error }),
-    complete: () => finish({}),
-  });
-  try {
-    for (;;) {
-      const event = waiting.shift();
-      if (event) {
-        yield event;
-      } else if (end) {
-        if ('error' in end) throw end.error;
-        return;
-      } else {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
+export function iterateEvents(events$: Observable<AgentEvent>): AsyncIterableIterator<AgentEvent, undefined> {
+  return new EventIterator(events$);
+}
+
+type Answer = IteratorResult<AgentEvent, undefined>;
+
+/** A call of `next` that waits for its event. */
+interface Waiter {
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface End {
+  readonly failure?: { readonly error: unknown };
+}
+
+const over: End = {};
+const done: Answer = { done: true, value: undefined };
+
+/** Not a generator: the `return()` of one waits for the `next()` before it, and a silent turn could not be left. */
+class EventIterator implements AsyncIterableIterator<AgentEvent, undefined> {
+  readonly #events$: Observable<AgentEvent>;
+  readonly #events: AgentEvent[] = [];
+  readonly #waiters: Waiter[] = [];
+  #subscription: Subscription | undefined;
+  #end: End | undefined;
+
+  constructor(events$: Observable<AgentEvent>) {
+    this.#events$ = events$;
+  }
+
+  next(): Promise<Answer> {
+    if (!this.#end) this.#subscription ??= this.#subscribe();
+    const value = this.#events.shift();
+    if (value) return Promise.resolve({ done: false, value });
+    const waits = new Promise<Answer>((resolve, reject) => this.#waiters.push({ resolve, reject }));
+    if (this.#end) this.#dismiss(this.#end);
+    return waits;
+  }
+
+  return(): Promise<Answer> {
+    this.#events.length = 0;
+    this.#dismiss(over);
+    this.#subscription?.unsubscribe();
+    return Promise.resolve(done);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  #subscribe(): Subscription {
+    return this.#events$.subscribe({
+      next: (event) => this.#take(event),
+      error: (error: unknown) => this.#dismiss({ failure: { error } }),
+      complete: () => this.#dismiss(over),
+    });
+  }
+
+  #take(value: AgentEvent): void {
+    const waiter = this.#waiters.shift();
+    if (waiter) return waiter.resolve({ done: false, value });
+    const last = this.#events.at(-1);
+    const merged = last && merge(last, value);
+    if (merged) this.#events[this.#events.length - 1] = merged;
+    else this.#events.push(value);
+  }
+
+  /** There will be no more events: who waits, and who asks later, is told so; the first of them gets the error, if there is one. */
+  #dismiss(end: End): void {
+    this.#end = end;
+    for (const waiter of this.#waiters.splice(0)) {
+      const { failure } = this.#end;
+      this.#end = over;
+      if (failure) waiter.reject(failure.error);
+      else waiter.resolve(done);
     }
-  } finally {
-    subscription.unsubscribe();
   }
 }
 
-function mergeText(first: AgentEvent, second: AgentEvent): AgentEvent | undefined {
-  if (first.kind !== 'artifact-update' || second.kind !== 'artifact-update') return undefined;
+/** Both events as one, where they are pieces of the same thing. */
+function merge(first: AgentEvent, second: AgentEvent): AgentEvent | undefined {
+  if (first.kind === 'artifact-update' && second.kind === 'artifact-update') return mergeText(first, second);
+  if (first.kind === 'internal:reasoning-delta' && second.kind === 'internal:reasoning-delta') {
+    return first.iteration === second.iteration ? { ...first, text: first.text + second.text } : undefined;
+  }
+  if (first.kind === 'internal:tool-call-delta' && second.kind === 'internal:tool-call-delta') {
+    const same = first.iteration === second.iteration && first.index === second.index;
+    return same ? { ...first, arguments: first.arguments + second.arguments } : undefined;
+  }
+  return undefined;
+}
+
+function mergeText(first: ArtifactUpdateEvent, second: ArtifactUpdateEvent): AgentEvent | undefined {
   if (!second.append || second.lastChunk || first.lastChunk) return undefined;
   if (first.artifact.artifactId !== second.artifact.artifactId) return undefined;
   const [a, b] = [first.artifact.parts[0], second.artifact.parts[0]];
