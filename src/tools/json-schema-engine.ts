@@ -38,7 +38,8 @@ export function compileJsonSchema(schema: JSONSchema, owner: string): ValidateFu
  */
 export async function verifyJsonSchema(schema: JSONSchema, owner: string): Promise<void> {
   const draft = draftOf(schema, owner);
-  const ajv = schemaChecks.get(draft) ?? new (await load(draft))(options);
+  const ajvClass = await load(draft);
+  const ajv = schemaChecks.get(draft) ?? new ajvClass(options);
   schemaChecks.set(draft, ajv);
   if (ajv.validateSchema(bodyOf(schema)) === true) return;
   throw invalid(owner, ajv.errorsText(ajv.errors, { dataVar: 'schema' }).slice(0, 500));

@@ -16,6 +16,8 @@ export class LocalToolProvider implements ToolProvider {
   readonly name: string;
   readonly #tools = new Map<string, Tool>();
   #unprepared: (() => Promise<void>)[] = [];
+  /** One preparation for all turns that start at the same time: each would load and build the checks anew. */
+  #preparing: Promise<readonly ToolDefinition[]> | undefined;
 
   /** `name` is what errors call this provider. */
   constructor(tools: readonly Tool[] = [], { name = 'LocalToolProvider' }: { readonly name?: string } = {}) {
@@ -36,12 +38,17 @@ export class LocalToolProvider implements ToolProvider {
       );
     }
     this.#tools.set(name, one);
-    if (one.prepare !== undefined) this.#unprepared.push(one.prepare);
+    if (one.prepare !== undefined) {
+      this.#unprepared.push(one.prepare);
+      this.#preparing = undefined;
+    }
     return this;
   }
 
   getTools(): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]> {
-    return this.#unprepared.length === 0 ? this.#definitions() : this.#prepared();
+    if (this.#unprepared.length === 0) return this.#definitions();
+    this.#preparing ??= this.#prepared();
+    return this.#preparing;
   }
 
   executeTool(call: ToolCall, context: ToolContext): ToolResult | Promise<ToolResult> {
@@ -53,7 +60,11 @@ export class LocalToolProvider implements ToolProvider {
 
   async #prepared(): Promise<readonly ToolDefinition[]> {
     const waiting = this.#unprepared;
-    await Promise.all(waiting.map((prepare) => prepare()));
+    try {
+      await Promise.all(waiting.map((prepare) => prepare()));
+    } finally {
+      this.#preparing = undefined;
+    }
     this.#unprepared = this.#unprepared.filter((prepare) => !waiting.includes(prepare));
     return this.#definitions();
   }

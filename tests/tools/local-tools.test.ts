@@ -192,6 +192,19 @@ describe('the first listing', () => {
     }
   });
 
+  it('is shared by turns that start at the same time, and made again for a tool that comes meanwhile', async () => {
+    let prepared = 0;
+    const counted = (name: string) => ({ ...returning(name, () => ''), prepare: async () => void prepared++ });
+    const local = new LocalToolProvider([counted('first')]);
+    const listings = [local.getTools(), local.getTools()];
+    expect(prepared).toBe(1);
+    local.register(counted('second'));
+    expect(await local.getTools()).toHaveLength(2);
+    await Promise.all(listings);
+    expect(prepared).toBe(3);
+    expect(local.getTools()).toHaveLength(2);
+  });
+
   it('is the only one that takes a promise', async () => {
     const local = new LocalToolProvider([add]);
     expect(local.getTools()).toBeInstanceOf(Promise);
