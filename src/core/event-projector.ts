@@ -92,6 +92,7 @@ export class EventProjector {
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
       this.#contextId = record.contextId;
+      this.#shown = '';
     } else if (record.type === 'llm.start') {
       this.#iteration = record.iteration;
       this.#attempt = record.attempt;

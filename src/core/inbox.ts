@@ -30,6 +30,11 @@ export class Inbox {
     return this.#steering.length > 0;
   }
 
+  /** Whether the turn runs elsewhere, so that this is only a way to its owner. */
+  get forwards(): boolean {
+    return this.#post !== undefined;
+  }
+
   requestPause(reason: string, command?: string): void {
     if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'pause', reason });
     else this.#pause ??= { reason, command };

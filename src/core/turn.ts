@@ -28,7 +28,7 @@ type End = { readonly lost: false } | { readonly lost: true; readonly cause: unk
 /**
  * A turn: an Observable of its events, also async-iterable. Nothing happens before the first subscription or `result()`; it never
  * executes twice. Later subscribers get the events of the records so far and the text so far, then the live events. When the last
- * subscriber leaves, the turn is cancelled, unless it is detached.
+ * subscriber leaves, the turn is cancelled, unless it is detached, or attached to a turn that runs elsewhere.
  *
  * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
  * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
@@ -56,7 +56,7 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
     this.#shared = shareTurn(options.execution$, {
       projector: new EventProjector(options.projection),
       onIdle: () => {
-        if (!options.detached) this.#abort('every subscriber left');
+        if (!options.detached) this.#leave();
       },
       onEnd: (error) => this.#settle(error),
     });
@@ -121,6 +121,12 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
   #start(): void {
     this.#started = true;
     this.#shared.connect();
+  }
+
+  /** Nobody reads any more. A turn that runs elsewhere is its owner's: leaving it is only to stop watching. */
+  #leave(): void {
+    if (!this.#inbox.forwards) this.#abort('every subscriber left');
+    else if (this.#whenOver.length === 0) this.#shared.disconnect();
   }
 
   #abort(reason: string): void {

@@ -22,6 +22,8 @@ export interface SharedTurn {
   readonly cause: unknown;
   /** Starts the execution, where it has not started. */
   connect(): void;
+  /** Leaves the execution; the next subscriber starts another. For one that only watches. */
+  disconnect(): void;
 }
 
 /**
@@ -47,7 +49,7 @@ class Share implements SharedTurn {
   readonly #execution$: Observable<Signal>;
   readonly #options: ShareOptions;
   /** The records that were shown; those who come later are told of them anew. */
-  readonly #records: JournalRecord[] = [];
+  #records: JournalRecord[] = [];
   /** Whether the turn goes on behind the last of them, although it is a suspension. */
   #goesOn = false;
   #queue: Signal[] = [];
@@ -79,6 +81,12 @@ class Share implements SharedTurn {
       error: (cause: unknown) => this.#finish({ error: { cause } }),
       complete: () => this.#finish({}),
     });
+  }
+
+  disconnect(): void {
+    this.#execution?.unsubscribe();
+    this.#connected = false;
+    this.#records = [];
   }
 
   /** Shows a signal, behind those that are being shown further up the stack. */
