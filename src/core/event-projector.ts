@@ -1,7 +1,7 @@
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 import { artifactId, eventsOf, isoTime } from './events-of.ts';
 import { replayOf } from './observe-turn.ts';
-import type { JournalRecord } from './records.ts';
+import { isTerminal, type JournalRecord } from './records.ts';
 import type { Signal, Step, StreamChunk, ToolProgress } from './signals.ts';
 
 export interface EventProjectorOptions {
@@ -100,7 +100,7 @@ export class EventProjector {
       this.#shown = '';
     }
     const shown = this.#shown;
-    if (record.type === 'llm.done') this.#shown = '';
+    if (record.type === 'llm.done' || isTerminal(record)) this.#shown = '';
     return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
   }
 
