@@ -24,3 +24,9 @@ export function plainTools(tools: Readonly<Record<string, PlainTool>>): ToolProv
     },
   };
 }
+
+/** A tool that stops when its signal says so, and not before. */
+export async function obedient({ signal }: ToolContext): Promise<never> {
+  await new Promise((resolve) => signal.addEventListener('abort', resolve));
+  throw signal.reason;
+}

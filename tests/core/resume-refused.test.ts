@@ -1,0 +1,150 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import { journalSchema, type TurnRecord } from '../../src/core/records.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { faultyStore } from '../../src/testing/fault-injection.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
+import { plainTools } from './plain-tools.ts';
+import { turnBench } from './turn-bench.ts';
+import { watch } from './watch-events.ts';
+
+const bench = turnBench();
+
+/** Has lost all but the first three records of a task, and its head does not know. */
+class ForgetfulStore extends InMemoryStateStore {
+  override read(...given: Parameters<InMemoryStateStore['read']>) {
+    return super.read(...given).filter(({ seq }) => seq <= 3);
+  }
+}
+
+const dead = (records: readonly TurnRecord[], started = {}) => deadTurn(bench, records, started);
+
+function resume(
+  steps: Parameters<typeof bench.model>[0],
+  options: Partial<AgentLoopConfig> = {},
+  resumeOptions: Parameters<typeof AgentLoop.resume>[2] = {},
+) {
+  const model = bench.model(steps);
+  return { model, turn: AgentLoop.resume('t', bench.config(model, options), resumeOptions) };
+}
+
+describe('AgentLoop.resume does not go on', () => {
+  /** How a resume was lost, and that it called neither model nor store beyond reading. */
+  async function lossOf(...given: Parameters<typeof resume>) {
+    const { turn } = resume(...given);
+    const watcher = watch(turn);
+    const [loss] = await Promise.allSettled([turn.result()]);
+    await expect(turn.settled).rejects.toBeInstanceOf(AgentLoopError);
+    return { loss, watcher };
+  }
+
+  it('S1-107 with another contextId: CONFLICT, and the turn can still be resumed', async () => {
+    dead([]);
+    const { loss, watcher } = await lossOf([], {}, { contextId: 'other' });
+    expect(loss).toMatchObject({ status: 'rejected', reason: { code: 'CONFLICT', taskId: 't' } });
+    expect(watcher.end).toMatchObject({ error: { code: 'CONFLICT' } });
+    expect(bench.store.read('t')).toHaveLength(1);
+    expect(await resume([{ text: 'Two.' }], {}, { contextId: 'c' }).turn.result()).toMatchObject({ text: 'Two.' });
+  });
+
+  it('S1-77 with a turn that nobody started: NOT_FOUND, and no journal is made', async () => {
+    const { loss } = await lossOf([]);
+    expect(loss).toMatchObject({ reason: { code: 'NOT_FOUND' } });
+    expect(bench.store.list()).toEqual([]);
+  });
+
+  it('S1-80 with a turn that another owner holds: BUSY, until its lease has run out', async () => {
+    dead([]);
+    bench.store.acquire('t', 'somebody', 1_000);
+    const { loss } = await lossOf([]);
+    expect(loss).toMatchObject({ reason: { code: 'BUSY', retryable: true, retryAfterMs: 1_000 } });
+    bench.leases.advance(1_000);
+    expect(await resume([{ text: 'Two.' }]).turn.result()).toMatchObject({ text: 'Two.' });
+  });
+
+  it('S1-80 twice at the same time: one proceeds, the other is BUSY, the model is called once', async () => {
+    dead([]);
+    const model = bench.model([{ text: 'Two.' }]);
+    const turns = [1, 2].map(() => AgentLoop.resume('t', bench.config(model)));
+    const outcomes = await Promise.allSettled(turns.map((turn) => turn.result()));
+    expect(outcomes).toMatchObject([{ value: { text: 'Two.' } }, { reason: { code: 'BUSY' } }]);
+  });
+
+  it('without a tool that an open call names: MISSING_TOOL; with it, it goes on', async () => {
+    const functionOf = { name: 'pay', description: 'Pays.', parameters: { type: 'object' } };
+    dead([{ type: 'llm.start', iteration: 1, attempt: 1, tools: [functionOf] }, answerOf(['pay'])]);
+    const { loss, watcher } = await lossOf([]);
+    expect(loss).toMatchObject({ reason: { code: 'MISSING_TOOL', message: expect.stringContaining('"pay"') } });
+    expect(watcher.end).toMatchObject({ error: { code: 'MISSING_TOOL' } });
+    expect(watcher.of('status-update').filter(({ final }) => final)).toEqual([]);
+    expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
+    const { turn } = resume([{ text: 'Paid.' }], { toolProviders: [plainTools({ pay: () => 'paid' })] });
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Paid.' });
+  });
+
+  it('with a journal of a newer version: SCHEMA, and the lease is not taken', async () => {
+    const started = {
+      schema: journalSchema + 1,
+      type: 'turn.started',
+      taskId: 't',
+      contextId: 'c',
+      agentId: 'a',
+    } as const;
+    bench.store.create('t', { ...started, messages: question, settings: {}, seq: 1, epoch: 0, at: 0 });
+    expect((await lossOf([])).loss).toMatchObject({ reason: { code: 'SCHEMA' } });
+    expect(bench.store.list()).toMatchObject([{ held: false }]);
+  });
+
+  it('with a journal that lost its tail: REWOUND, and nothing is called', async () => {
+    const { clock, leases } = bench;
+    const cut = new ForgetfulStore({ clock: leases });
+    deadTurn({ store: cut, clock, leases }, [firstCall, answerOf(['pay']), intentOf(0)]);
+    expect((await lossOf([], { taskStateStore: cut })).loss).toMatchObject({ reason: { code: 'REWOUND' } });
+  });
+
+  it('with a store that is down: UNAVAILABLE', async () => {
+    dead([]);
+    const down = faultyStore(bench.store, [{ method: 'read', call: 1, fault: 'fail-before' }]);
+    expect((await lossOf([], { taskStateStore: down })).loss).toMatchObject({ reason: { code: 'UNAVAILABLE' } });
+  });
+
+  it('without a store, or with an impossible id: the call itself throws', () => {
+    const config = bench.config(bench.model([]));
+    const withoutStore = { agentId: config.agentId, llmProvider: config.llmProvider };
+    expect(() => AgentLoop.resume('t', withoutStore)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG' }));
+    expect(() => AgentLoop.resume('', config)).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+  });
+});
+
+describe('AgentLoop.resume of a turn that has ended', () => {
+  it('S1-78 replays a completed turn, without a model call', async () => {
+    dead([firstCall, answerOf('Two.'), { type: 'turn.done', text: 'Two.', reason: 'stop' }]);
+    const { turn } = resume([]);
+    const watcher = watch(turn);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'completed' }, final: true });
+    expect(watcher.end).toBe('complete');
+    expect(bench.store.read('t')).toHaveLength(4);
+  });
+
+  it('S1-78 replays a failed turn: the stream completes, result() rejects with its code', async () => {
+    dead([firstCall, { type: 'turn.failed', code: 'LENGTH', message: 'too long', reason: 'length' }]);
+    const { turn } = resume([]);
+    const watcher = watch(turn);
+    await expect(turn.result()).rejects.toMatchObject({ code: 'LENGTH', reason: 'length', message: 'too long' });
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'failed' }, error: { code: 'LENGTH' } });
+    expect(watcher.end).toBe('complete');
+  });
+
+  it('S1-78 replays a canceled turn', async () => {
+    dead([firstCall, { type: 'turn.canceled', reason: 'enough' }]);
+    const { turn } = resume([]);
+    const watcher = watch(turn);
+    await expect(turn.result()).rejects.toMatchObject({ code: 'CANCELED', reason: 'enough' });
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, final: true, reason: 'enough' });
+    await turn.cancel('again');
+    expect(bench.store.read('t')).toHaveLength(3);
+  });
+});
