@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
+import { isObservable, type Observable, Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
@@ -44,6 +44,8 @@ export class ToolBatch {
   /** Calls whose intent is durable and that have not started yet. */
   #ready: StartedCall[] = [];
   readonly #runs = new Set<Subscription>();
+  /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
+  readonly #checking = new Set<string>();
   #state: LoopState;
   /** Whether the call that holds a place runs alone. */
   #alone = false;
@@ -58,6 +60,7 @@ export class ToolBatch {
     this.#options = options;
     this.#state = options.state;
     this.#scope = deps.scope.child();
+    this.#scope.onAbort(() => this.#stopChecking());
   }
 
   start(): void {
@@ -69,7 +72,7 @@ export class ToolBatch {
     const doubtful = doubtfulCalls(this.#deps.epoch, this.#state);
     for (const { callId } of doubtful) this.#busy.add(callId);
     for (const pending of doubtful) this.#settleDoubt(pending);
-    if (this.#ready.length === 0) this.#write();
+    if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -77,9 +80,10 @@ export class ToolBatch {
   /** Leaves the batch: aborts what runs and drops its results. */
   stop(): void {
     if (this.#ended) return;
-    this.#close(true);
+    this.#ended = true;
     this.#scope.abort(new AgentLoopError('CANCELED', 'The turn was left before its tools ended.'));
     for (const run of this.#runs) run.unsubscribe();
+    this.#close(true);
   }
 
   get #stopping(): boolean {
@@ -119,12 +123,21 @@ export class ToolBatch {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
     if (this.#stopping || !tool) return this.#settle(neverStarted(started));
     const scope = this.#scope.child();
-    const run = this.#options
-      .run({ started, tool, scope, iteration: this.#state.iteration })
-      .subscribe((signal) => (signal.type === 'tool.result' ? this.#settle(signal) : this.#options.out.next(signal)));
-    if (run.closed) return;
-    this.#runs.add(run);
-    run.add(() => this.#runs.delete(run));
+    const running = Subscriber.create<ToolResultRecord | ToolProgress>((signal) => signal && this.#take(signal));
+    this.#runs.add(running);
+    running.add(() => this.#runs.delete(running));
+    this.#options.run({ started, tool, scope, iteration: this.#state.iteration }).subscribe(running);
+  }
+
+  #take(signal: ToolResultRecord | ToolProgress): void {
+    if (signal.type === 'tool.result') this.#settle(signal);
+    else this.#options.out.next(signal);
+  }
+
+  #stopChecking(): void {
+    for (const callId of this.#checking) this.#busy.delete(callId);
+    this.#checking.clear();
+    if (!this.#failure) this.#pump();
   }
 
   /** A call has its result: it gives its place to the next. */
@@ -164,16 +177,17 @@ export class ToolBatch {
   #plan(draft: CommitDraft): readonly StartedCall[] {
     const places = { busy: this.#busy, alone: this.#alone, from: this.#from };
     const plan = planStarts(this.#deps, draft.after, places);
+    for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
+    const failed = this.#failure !== undefined;
+    for (const record of plan.records) if (!failed || record.type === 'tool.result') draft.add(record);
+    if (failed) return noStarts;
     this.#from = plan.next;
     if (plan.alone) this.#alone = true;
     for (const { callId } of plan.starts) this.#busy.add(callId);
     for (const { pending, done } of plan.checks) {
       this.#busy.add(pending.callId);
+      this.#checking.add(pending.callId);
       void done.then(() => this.#free(pending));
-    }
-    for (const record of plan.records) {
-      draft.add(record);
-      if (record.type === 'tool.result') this.#noteFailure(record);
     }
     return plan.starts;
   }
@@ -182,6 +196,7 @@ export class ToolBatch {
   #free(pending: PendingToolCall): void {
     if (this.#ended) return;
     this.#busy.delete(pending.callId);
+    this.#checking.delete(pending.callId);
     this.#from = Math.min(
       this.#from,
       this.#state.pendingToolCalls.findIndex((each) => each.callId === pending.callId),

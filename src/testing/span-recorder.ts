@@ -16,6 +16,8 @@ export interface SpanRecorder {
   readonly ended: number;
   /** The spans that have ended, in the order in which they were started. */
   spans(): readonly ReadableSpan[];
+  /** The spans that have ended, in the order in which they ended. */
+  inOrderOfEnd(): readonly ReadableSpan[];
   /** The names of the spans that were started and have not ended, in that order. */
   open(): readonly string[];
   /**
@@ -50,10 +52,12 @@ export function recordSpans(): SpanRecorder {
       return processor.spans.filter((span) => span.ended).length;
     },
     spans: () => processor.spans.filter((span) => span.ended),
+    inOrderOfEnd: () => [...processor.ended],
     open: () => processor.spans.filter((span) => !span.ended).map((span) => span.name),
     tree: () => treeOf(processor.spans),
     clear: () => {
       processor.spans = [];
+      processor.ended = [];
     },
     dispose: () => {
       if (disposed === undefined) {
@@ -67,12 +71,15 @@ export function recordSpans(): SpanRecorder {
 
 class RecordingProcessor implements SpanProcessor {
   spans: ReadableSpan[] = [];
+  ended: ReadableSpan[] = [];
 
   onStart(span: Span): void {
     this.spans.push(span);
   }
 
-  onEnd(): void {}
+  onEnd(span: ReadableSpan): void {
+    this.ended.push(span);
+  }
 
   forceFlush(): Promise<void> {
     return Promise.resolve();

@@ -228,11 +228,18 @@ function commitOfResponse(deps: TurnDeps, state: LoopState, response: LLMRespons
   const draft = new CommitDraft(deps, state);
   draft.add(record);
   if (record.calls.length > 0) {
-    for (const planned of planStarts(deps, draft.after).records) draft.add(planned);
+    addFirstWave(deps, draft);
   } else if (!deps.inbox.hasSteering || state.summary) {
     draft.add(endWithResponse(deps, state, record));
   }
   return draft.finish(true);
+}
+
+/** Adds what starts first. Where a call that may not run fails the turn, the batch is left to say so. */
+function addFirstWave(deps: TurnDeps, draft: CommitDraft): void {
+  const { records } = planStarts(deps, draft.after);
+  if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
+  for (const record of records) draft.add(record);
 }
 
 function noResponse(): AgentLoopError {

@@ -1,5 +1,5 @@
 import { context as activeContext, type Context } from '@opentelemetry/api';
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable, Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
@@ -30,12 +30,14 @@ export function runToolCalls(deps: TurnDeps, traceContext: Context): FusibleOper
         open++;
         const { steps, after, barrier } = signal;
         const durable = () => {
-          const batch = execute(after).subscribe({
-            next: (each) => to.next(each),
-            error: (error) => to.error(error),
-            complete: close,
-          });
+          if (to.closed) return;
+          const batch = Subscriber.create<Signal>(
+            (each) => each && to.next(each),
+            (error: unknown) => to.error(error),
+            close,
+          );
           to.add(() => batch.unsubscribe());
+          execute(after).subscribe(batch);
         };
         to.next({ type: 'commit', steps, after, barrier, durable });
       },
@@ -98,16 +100,15 @@ class RunningTool {
     let ended = false;
     const end = (result?: ToolResultRecord) => {
       ended = true;
+      scope.release();
       if (result === undefined || isCanceled(result)) cancelSpan(span);
       else finishToolSpan(this.#deps.tracing, span, result);
       span.end();
     };
     this.#out.add(() => {
-      if (!ended) {
-        scope.abort(new AgentLoopError('CANCELED', 'The call was left before its end.'));
-        end();
-      }
-      scope.release();
+      if (ended) return;
+      scope.abort(new AgentLoopError('CANCELED', 'The call was left before its end.'));
+      end();
     });
     const settle = (record: ToolResultRecord) => {
       if (ended) return;

@@ -1,5 +1,5 @@
 import { expect } from '@jest/globals';
-import type { Observable } from 'rxjs';
+import { catchError, map, type Observable, of, ReplaySubject } from 'rxjs';
 import { type RunHelpers, TestScheduler } from 'rxjs/testing';
 import type { Clock } from '../../../src/core/clock.ts';
 
@@ -34,11 +34,22 @@ export function marbles<T>(test: (helpers: MarbleHelpers) => T): T {
   return scheduler.run((helpers) => test({ ...helpers, clock }));
 }
 
+type Then<T> = (
+  resolve?: ((value: T) => unknown) | null,
+  reject?: ((error: unknown) => unknown) | null,
+) => Promise<unknown>;
+
 /** A promise that settles when and as an Observable does, in virtual time, where real promises never settle. */
 export function answerWhen<T>(source$: Observable<T>): Promise<T> {
-  const then = (resolve: (value: T) => unknown, reject: (error: unknown) => unknown) => {
-    source$.subscribe({ next: resolve, error: reject });
-    return new Promise<never>(() => {});
+  const then: Then<T> = (resolve, reject) => {
+    const next$ = new ReplaySubject<unknown>(1);
+    source$
+      .pipe(
+        map((value) => (resolve ? resolve(value) : value)),
+        reject ? catchError((error: unknown) => of(reject(error))) : (same$) => same$,
+      )
+      .subscribe(next$);
+    return answerWhen(next$);
   };
   return Object.assign(new Promise<T>(() => {}), { then });
 }

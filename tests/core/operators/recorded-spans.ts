@@ -3,7 +3,7 @@ import { SpanStatusCode } from '@opentelemetry/api';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
 
-/** Records the spans of each test of a file, and checks after it that every one has ended. */
+/** Records the spans of each test of a file, and checks after it that every one has ended, none of them after its parent. */
 export function recordedSpans(): SpanRecorder {
   let recorder: SpanRecorder;
   beforeEach(() => {
@@ -13,6 +13,7 @@ export function recordedSpans(): SpanRecorder {
     await recorder.dispose();
     expect(recorder.open()).toEqual([]);
     expect(recorder.ended).toBe(recorder.started);
+    expect(outlivingTheirParents(recorder.inOrderOfEnd())).toEqual([]);
   });
   return {
     get provider() {
@@ -25,11 +26,23 @@ export function recordedSpans(): SpanRecorder {
       return recorder.ended;
     },
     spans: () => recorder.spans(),
+    inOrderOfEnd: () => recorder.inOrderOfEnd(),
     open: () => recorder.open(),
     tree: () => recorder.tree(),
     clear: () => recorder.clear(),
     dispose: () => recorder.dispose(),
   };
+}
+
+/** The names of the spans that ended behind the span above them; `spans` in the order in which they ended. */
+export function outlivingTheirParents(spans: readonly ReadableSpan[]): readonly string[] {
+  const over = new Set<string>();
+  const outliving: string[] = [];
+  for (const span of spans) {
+    if (over.has(span.parentSpanContext?.spanId ?? '')) outliving.push(span.name);
+    over.add(span.spanContext().spanId);
+  }
+  return outliving;
 }
 
 /** How a span says that things went. */
