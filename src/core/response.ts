@@ -26,13 +26,18 @@ function isCutShort(reason: FinishReason): boolean {
   return reason === 'length' || reason === 'content_filter';
 }
 
+/** The message as the model gave it, with the calls as they are recorded. */
 function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall[]): AssistantMessage {
   const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
+  const { id, createdAt, metadata } = message;
   return {
     role: 'assistant',
     content: message.content ?? null,
     ...(calls.length > 0 ? { toolCalls: calls.map(({ call }) => call) } : {}),
     ...(reasoning === undefined ? {} : { reasoning }),
+    ...(id === undefined ? {} : { id }),
+    ...(createdAt === undefined ? {} : { createdAt }),
+    ...(metadata === undefined ? {} : { metadata }),
   };
 }
 
