@@ -29,6 +29,11 @@ class WatchedStore extends InMemoryStateStore {
   }
 }
 
+export interface BenchOptions extends Partial<AgentLoopConfig> {
+  /** False: the turns have no store. Default true. */
+  readonly store?: boolean;
+}
+
 /** What turns are tried on: made anew for each test. */
 export interface TurnBench {
   /** Of the turns. */
@@ -40,9 +45,9 @@ export interface TurnBench {
   /** A scripted model. The test ends with an error where it was called too often, or too seldom. */
   model(steps: readonly ScriptedLLMStep[], options?: ScriptedLLMOptions): ScriptedLLM;
   /** A configuration on the bench's store and clock. */
-  config(llmProvider: AgentLoopConfig['llmProvider'], options?: Partial<AgentLoopConfig>): AgentLoopConfig;
+  config(llmProvider: AgentLoopConfig['llmProvider'], options?: BenchOptions): AgentLoopConfig;
   /** A loop with a scripted model, on the bench's store and clock. */
-  loop(steps: readonly ScriptedLLMStep[], options?: Partial<AgentLoopConfig>): AgentLoop;
+  loop(steps: readonly ScriptedLLMStep[], options?: BenchOptions): AgentLoop;
 }
 
 interface Parts {
@@ -77,10 +82,10 @@ export function turnBench(): TurnBench {
     parts.models.push(made);
     return made;
   };
-  const config: TurnBench['config'] = (llmProvider, options) => ({
+  const config: TurnBench['config'] = (llmProvider, { store = true, ...options } = {}) => ({
     agentId: 'tester',
     llmProvider,
-    taskStateStore: parts.store,
+    ...(store ? { taskStateStore: parts.store } : {}),
     clock: parts.clock,
     ...options,
   });
