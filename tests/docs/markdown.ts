@@ -1,0 +1,82 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The root of the package, without a separator at its end. */
+export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\\/]$/, '');
+
+/** Every page that readers are sent to, relative to the root. */
+export const pages: readonly string[] = [
+  'README.md',
+  'A2A_ALIGNMENT.md',
+  'examples/README.md',
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => join('docs', file)),
+];
+
+export function textOf(page: string): string {
+  return readFileSync(join(root, page), 'utf8');
+}
+
+export interface CodeBlock {
+  /** The word behind the fence; '' where there is none. */
+  readonly language: string;
+  readonly code: string;
+  /** The line of its first line of code, from 1. */
+  readonly line: number;
+}
+
+export function codeBlocksIn(markdown: string): readonly CodeBlock[] {
+  const blocks: CodeBlock[] = [];
+  let open: { readonly language: string; readonly line: number; readonly lines: string[] } | undefined;
+  for (const [index, text] of markdown.split('\n').entries()) {
+    const fence = /^```(\w*)/.exec(text);
+    if (fence === null) open?.lines.push(text);
+    else if (open === undefined) open = { language: fence[1] ?? '', line: index + 2, lines: [] };
+    else {
+      blocks.push({ language: open.language, line: open.line, code: `${open.lines.join('\n')}\n` });
+      open = undefined;
+    }
+  }
+  return blocks;
+}
+
+/** The text without what stands in fences. */
+function prose(markdown: string): string {
+  return markdown.replace(/^```[\s\S]*?^```/gm, '');
+}
+
+export interface Link {
+  /** Relative to the root; '' for the root itself. */
+  readonly path: string;
+  /** Behind `#`; '' where there is none. */
+  readonly anchor: string;
+}
+
+/** The links of a page that lead to files of this package. */
+export function linksIn(page: string): readonly Link[] {
+  return [...prose(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)]
+    .map((match) => match[1] ?? '')
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .map((target) => {
+      const [path = '', anchor = ''] = target.split('#');
+      return { path: path === '' ? page : normalize(join(dirname(page), path)), anchor };
+    });
+}
+
+/** The anchors of a page's headings, as GitHub makes them. */
+export function anchorsOf(page: string): ReadonlySet<string> {
+  const anchors = new Set<string>();
+  for (const match of prose(textOf(page)).matchAll(/^#{1,6} +(.+?) *$/gm)) {
+    const slug = (match[1] ?? '')
+      .toLowerCase()
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .replace(/\s/g, '-');
+    let anchor = slug;
+    for (let copy = 1; anchors.has(anchor); copy++) anchor = `${slug}-${copy}`;
+    anchors.add(anchor);
+  }
+  return anchors;
+}

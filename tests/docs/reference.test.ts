@@ -1,0 +1,75 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
+import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { runInProcess } from '../cli/run-in-process.ts';
+import { textOf } from './markdown.ts';
+
+/** What stands as code in the first column of the page's tables, under the headings that match. */
+function firstColumn(page: string, heading = /./): readonly string[] {
+  const sections = textOf(page)
+    .split(/^## /m)
+    .slice(1)
+    .filter((section) => heading.test(section.split('\n', 1)[0] ?? ''));
+  const cells = sections.flatMap((section) => [...section.matchAll(/^\| (`[^|]*`) +\|/gm)].map((match) => match[1]));
+  return cells.flatMap((cell) => [...(cell ?? '').matchAll(/`([^`]+)`/g)].map((match) => match[1] ?? ''));
+}
+
+/** The options that something names when it is given one that it does not know. */
+function knownOptions(give: () => unknown): readonly string[] {
+  try {
+    give();
+  } catch (error) {
+    if (!AgentLoopError.isInstance(error)) throw error;
+    const list = /(?:the options are:?|those are) ([\w, ]+)\.$/.exec(messageOf(error))?.[1];
+    if (list !== undefined) return list.split(', ').sort();
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('docs/errors.md', () => {
+  it('lists every code once, and no other', () => {
+    expect([...firstColumn('docs/errors.md')].sort()).toEqual([...errorCodes].sort());
+  });
+});
+
+describe('the guides', () => {
+  it('list every option of AgentLoop', () => {
+    const stray = { agentId: 'a', llmProvider: scriptedLLM([]), stray: 1 };
+    expect([...firstColumn('docs/agent-lifecycle.md', /Configuration/)].sort()).toEqual(
+      knownOptions(() => new AgentLoop(stray)),
+    );
+  });
+
+  it('list every option of LiteLLMProvider', () => {
+    const stray = { baseUrl: 'http://localhost/v1', model: 'm', stray: 1 };
+    const listed = firstColumn('docs/models.md', /Options/).filter((name) => !name.startsWith('PROVIDER_'));
+    expect([...listed].sort()).toEqual(knownOptions(() => new LiteLLMProvider(stray)));
+  });
+
+  it('list every policy of a tool', () => {
+    const stray = { name: 't', description: 'd', parameters: { type: 'object' }, execute: () => '', stray: 1 };
+    const policies = knownOptions(() => tool(stray)).filter(
+      (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute'].includes(option),
+    );
+    expect([...firstColumn('docs/tool-integration.md', /Policies/)].sort()).toEqual(policies);
+  });
+});
+
+describe('docs/command-line.md', () => {
+  it.each(['run', 'demo', 'model'])('lists every flag of millrace %s, as --help says them', async (command) => {
+    const { stdout } = await runInProcess([command, '--help']);
+    const flags = [...stdout.matchAll(/^ {2}(?:-h, )?(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
+    const listed = firstColumn('docs/command-line.md', new RegExp(`millrace ${command}`));
+    expect([...listed, '--help'].sort()).toEqual(flags.sort());
+  });
+
+  it('names every flag of millrace chat', async () => {
+    const { stdout } = await runInProcess(['chat', '--help']);
+    const chat = /^## millrace chat$[\s\S]*?^## /m.exec(textOf('docs/command-line.md'))?.[0] ?? '';
+    const flags = [...stdout.matchAll(/^ {2}(--[\w-]+)/gm)].map((match) => match[1]);
+    expect([...chat.matchAll(/`(--[\w-]+)`/g)].map((match) => match[1]).sort()).toEqual(flags.sort());
+  });
+});
