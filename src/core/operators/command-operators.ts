@@ -24,7 +24,7 @@ export function followCommands(
       },
     });
     to.add(() => commands.unsubscribe());
-    return { next: (signal) => to.next(signal) };
+    return {};
   });
 }
 

@@ -19,7 +19,6 @@ export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iter
 /** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
 export function catchIterationError(_deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
   return operate((to) => ({
-    next: (signal) => to.next(signal),
     error(error) {
       failSpan(span, error);
       to.error(error);
@@ -36,7 +35,6 @@ export function completeIteration(deps: TurnDeps, span: Span): FusibleOperator<S
       span.end();
     });
     return {
-      next: (signal) => to.next(signal),
       error(error) {
         failed = true;
         to.error(error);

@@ -36,7 +36,7 @@ export function keepLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorF
     };
     arm();
     to.add(() => cancel());
-    return { next: (signal) => to.next(signal) };
+    return {};
   });
 }
 
@@ -55,7 +55,6 @@ export function releaseLease({ store, lease, clock }: LeaseDeps): MonoTypeOperat
     const ignore = () => {};
     to.add(() => release().catch(ignore));
     return {
-      next: (signal) => to.next(signal),
       complete() {
         const complete = () => to.complete();
         to.add(clock.schedule(lease.leaseMs, complete));

@@ -1,4 +1,5 @@
-import { Observable, type OperatorFunction, Subscriber } from 'rxjs';
+import { Observable, type OperatorFunction, type Subscriber } from 'rxjs';
+import { DirectSubscriber } from './direct-subscriber.ts';
 
 /** Where an operator puts what it makes. */
 export interface Sink<T> {
@@ -11,7 +12,8 @@ export interface Sink<T> {
 }
 
 export interface Handlers<T> {
-  next(value: T): void;
+  /** Default: passes the value on, which only an operator that makes what it takes may leave to it. */
+  next?(value: T): void;
   /** Default: passes the error on. */
   error?(error: unknown): void;
   /** Default: completes. */
@@ -20,11 +22,9 @@ export interface Handlers<T> {
 
 type HandlersOf<T, R> = (to: Sink<R>) => Handlers<T>;
 
-const handlersOf = Symbol('handlersOf');
-
 /** An operator whose handlers are known, so that `fuse` can put several into one subscription. */
 export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
-  readonly [handlersOf]: HandlersOf<T, R>;
+  readonly handlersOf: HandlersOf<T, R>;
 }
 
 /**
@@ -33,8 +33,9 @@ export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
  * to the source is linked before the source starts, so that a synchronous source can be stopped in the middle.
  */
 export function operate<T, R>(make: HandlersOf<T, R>): FusibleOperator<T, R> {
-  const operator = (source: Observable<T>) => new Observable<R>((to) => run(source, [make], to));
-  return Object.assign(operator, { [handlersOf]: make });
+  const operator = (source: Observable<T>) => new Observable<R>((to) => run(source, [operator], to));
+  operator.handlersOf = make;
+  return operator;
 }
 
 /**
@@ -54,26 +55,25 @@ export function fuse<A, B, C, D, E, F, G>(
 export function fuse<A, B, C>(
   ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>]
 ): OperatorFunction<A, C>;
-export function fuse(...operators: readonly { readonly [handlersOf]: HandlersOf<never, never> }[]) {
-  const makes = operators.map((operator) => operator[handlersOf]).reverse();
-  return (source: Observable<unknown>) => new Observable<never>((to) => run(source, makes, to));
+export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): OperatorFunction<T, T>;
+export function fuse(...operators: readonly Fused[]) {
+  return (source: Observable<unknown>) => new Observable<never>((to) => run(source, operators, to));
 }
+
+type Fused = Pick<FusibleOperator<never, never>, 'handlersOf'>;
 
 /**
  * Subscribes a chain of operators: the sink of the last is the subscriber, the sink of each other is the operator behind it, and the
- * source feeds the sink before the first. `makes` is in reverse: the last operator comes first.
+ * source feeds the sink before the first.
  */
-function run(source: Observable<unknown>, makes: readonly HandlersOf<never, never>[], to: Subscriber<never>): void {
+function run(source: Observable<unknown>, operators: readonly Fused[], to: Subscriber<never>): void {
   const last = new Stage(to);
   let first = last;
-  for (const make of makes) first = new Stage(make(first), first);
-  const head: Sink<never> = first;
-  const from = Subscriber.create<unknown>(
-    (value) => head.next(value as never),
-    (error: unknown) => head.error(error),
-    () => head.complete(),
-  );
-  head.add(() => from.unsubscribe());
+  for (let index = operators.length - 1; index >= 0; index--) {
+    first = new Stage((operators[index] as Fused).handlersOf(first), first);
+  }
+  const from = new DirectSubscriber<unknown>(first);
+  first.add(() => from.unsubscribe());
   to.add(() => last.close());
   source.subscribe(from);
 }
@@ -82,28 +82,26 @@ function run(source: Observable<unknown>, makes: readonly HandlersOf<never, neve
  * The sink of one operator, or of the source: what it is given goes to `behind`. Ending closes it and all before it, then what is
  * behind it hears of the end.
  */
-class Stage implements Sink<never> {
+class Stage implements Sink<unknown> {
   closed = false;
   readonly #behind: Handlers<never>;
   /** The sink of the operator behind: it is told what that operator throws. */
   readonly #next: Stage | undefined;
+  /** The sink of the first operator from here on that does something to values. */
+  readonly #target: Stage;
   #before: Stage | undefined;
-  #teardown: (() => void)[] = [];
+  #teardown: (() => void)[] | undefined;
 
   constructor(behind: Handlers<never>, next?: Stage) {
     this.#behind = behind;
     this.#next = next;
+    this.#target = behind.next === undefined && next !== undefined ? next.#target : this;
     if (next?.closed) this.closed = true;
     else if (next) next.#before = this;
   }
 
-  next(value: never): void {
-    if (this.closed) return;
-    try {
-      this.#behind.next(value);
-    } catch (thrown) {
-      this.#threw(thrown);
-    }
+  next(value: unknown): void {
+    if (!this.closed) this.#target.#pass(value);
   }
 
   error(error: unknown): void {
@@ -130,6 +128,7 @@ class Stage implements Sink<never> {
 
   add(teardown: () => void): void {
     if (this.closed) teardown();
+    else if (this.#teardown === undefined) this.#teardown = [teardown];
     else this.#teardown.push(teardown);
   }
 
@@ -137,7 +136,15 @@ class Stage implements Sink<never> {
     if (this.closed) return;
     this.closed = true;
     this.#before?.close();
-    for (const teardown of this.#teardown) teardown();
+    if (this.#teardown) for (const teardown of this.#teardown) teardown();
+  }
+
+  #pass(value: unknown): void {
+    try {
+      this.#behind.next?.(value as never);
+    } catch (thrown) {
+      this.#threw(thrown);
+    }
   }
 
   /** Only operators get here: what a subscriber throws, RxJS reports. */

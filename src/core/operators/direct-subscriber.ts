@@ -1,0 +1,34 @@
+import { type Observer, Subscriber } from 'rxjs';
+
+/**
+ * A subscriber that hands over to its observer without the guard that RxJS puts between: what the observer throws in `next` goes up
+ * to whoever emitted, so an observer has to catch what is not the emitter's. Costs a third of a subscriber made of functions.
+ */
+export class DirectSubscriber<T> extends Subscriber<T> {
+  readonly #observer: Observer<T>;
+
+  constructor(observer: Observer<T>) {
+    super();
+    this.#observer = observer;
+  }
+
+  protected override _next(value: T): void {
+    this.#observer.next(value);
+  }
+
+  protected override _error(error: unknown): void {
+    try {
+      this.#observer.error(error);
+    } finally {
+      this.unsubscribe();
+    }
+  }
+
+  protected override _complete(): void {
+    try {
+      this.#observer.complete();
+    } finally {
+      this.unsubscribe();
+    }
+  }
+}
