@@ -1,5 +1,5 @@
 import { type Context, type Link, type Span, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of, switchMap } from 'rxjs';
+import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
@@ -13,9 +13,11 @@ import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import { catchTurnError, tapAfterTurn } from './operators/execute-operators.ts';
+import { handOver } from './operators/hand-over.ts';
 import { loopIterations } from './operators/iteration-operators.ts';
 import { journal, publishDeltas } from './operators/journal-operators.ts';
 import { keepLease, releaseLease } from './operators/lease-operators.ts';
+import { type FusibleOperator, fuse } from './operators/operate.ts';
 import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from './records.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
@@ -55,7 +57,7 @@ export function startRun(
       return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]), lease: undefined });
     return openNewTurn(openOptions(config, store, contextId), started).pipe(
       endingOnError(traced.span),
-      switchMap((opening) => {
+      handOver((opening) => {
         if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced, resumed: false }, opening);
         traced.span.end();
         return goOn(request, store, { opening, taskId: start.taskId });
@@ -71,7 +73,7 @@ export function resumeRun(
   { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
 ): Observable<Signal> {
   return openOldTurn(openOptions(request.config, store, contextId), taskId).pipe(
-    switchMap((opening) => goOn(request, store, { opening, taskId })),
+    handOver((opening) => goOn(request, store, { opening, taskId })),
   );
 }
 
@@ -126,12 +128,13 @@ function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Le
   const loop$ = loop(deps, first?.after ?? past.after, traced.traceContext);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
-  const own$ = (first ? concat(of(first), loop$) : loop$).pipe(
+  const operators = fuse(
     catchTurnError(deps, first?.after ?? past.after),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
-    target ? storeOperators(deps, target, past.after) : same,
+    ...(target ? storeOperators(deps, target, past.after) : []),
     tapAfterTurn(deps, traced.span),
   );
+  const own$ = operators(first ? concat(of(first), loop$) : loop$);
   return new Observable((subscriber) => {
     subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
     own$.subscribe(subscriber);
@@ -142,25 +145,20 @@ function storeOperators(
   deps: RunDeps,
   target: { readonly store: TaskStateStore; readonly lease: Lease },
   state: LoopState,
-): MonoTypeOperatorFunction<Signal> {
+): readonly FusibleOperator<Signal, Signal>[] {
   const leased = { ...target, clock: deps.config.clock };
-  return (source) =>
-    source.pipe(
-      publishDeltas(deps, target.store),
-      followCommands(deps, target.store, state.commands),
-      keepLease(leased),
-      releaseLease(leased),
-    );
-}
-
-function same<T>(source: T): T {
-  return source;
+  return [
+    publishDeltas(deps, target.store),
+    followCommands(deps, target.store, state.commands),
+    keepLease(leased),
+    releaseLease(leased),
+  ];
 }
 
 /** The loop, as soon as the tools are known. A cancel does not wait for tool providers that do not answer. */
 function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observable<Signal> {
   return toolsOf(deps).pipe(
-    switchMap((tools) => {
+    handOver((tools) => {
       if (!deps.scope.aborted) checkToolsOfOpenCalls({ tools }, state);
       return loopIterations({ ...deps, tools }, traceContext)(state);
     }),

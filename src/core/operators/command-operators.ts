@@ -1,9 +1,8 @@
-import type { MonoTypeOperatorFunction } from 'rxjs';
 import type { Command, TaskStateStore } from '../../stores/interfaces.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Signal } from '../signals.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { operate } from './operate.ts';
+import { type FusibleOperator, operate } from './operate.ts';
 
 /**
  * Listens, while the turn runs, to what others ask of it: cancel aborts its scope, pause and steering go to its inbox. A command
@@ -14,7 +13,7 @@ export function followCommands(
   deps: RunDeps,
   store: TaskStateStore,
   followed: readonly string[],
-): MonoTypeOperatorFunction<Signal> {
+): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     const commands = store.commands(deps.turn.taskId).subscribe({
       next: (command) => !followed.includes(command.id) && obey(deps, command),

@@ -1,5 +1,4 @@
 import type { Span } from '@opentelemetry/api';
-import { type MonoTypeOperatorFunction, tap } from 'rxjs';
 import { finishExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
@@ -7,14 +6,14 @@ import { failed } from '../response.ts';
 import { commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { operate } from './operate.ts';
+import { type FusibleOperator, operate } from './operate.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
  * that is none of ours becomes `INTERNAL`. A tool that a resumed turn misses fails nothing: that error passes, and the turn can be
  * resumed where the tool is.
  */
-export function catchTurnError(deps: RunDeps, initial: LoopState): MonoTypeOperatorFunction<Signal> {
+export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
     return {
@@ -46,22 +45,25 @@ function turnError(thrown: unknown): AgentLoopError {
  * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything behind this operator hears
  * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn.
  */
-export function tapAfterTurn(deps: RunDeps, span: Span): MonoTypeOperatorFunction<Signal> {
-  let state: LoopState | undefined;
-  const end = () => {
-    if (state?.outcome) finish(deps, span, state, state.outcome);
-    span.end();
-  };
-  return tap<Signal>({
-    next(signal) {
-      if (signal.type === 'commit') state = signal.after;
-    },
-    complete: end,
-    unsubscribe: end,
-    error(error) {
-      failSpan(span, error);
+export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state: LoopState | undefined;
+    let lost = false;
+    to.add(() => {
+      if (state?.outcome && !lost) finish(deps, span, state, state.outcome);
       span.end();
-    },
+    });
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      error(error) {
+        lost = true;
+        failSpan(span, error);
+        to.error(error);
+      },
+    };
   });
 }
 

@@ -1,11 +1,10 @@
-import { type MonoTypeOperatorFunction, type OperatorFunction, tap } from 'rxjs';
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { operate, type Sink } from './operate.ts';
+import { type FusibleOperator, operate, type Sink } from './operate.ts';
 
 export interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
@@ -25,7 +24,7 @@ export interface JournalDeps {
  * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the source and the retries. Holds the signals behind the oldest
  * unacknowledged commit.
  */
-export function journal(deps: JournalDeps): OperatorFunction<Signal, Signal> {
+export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     const line = new JournalLine(deps, to);
     to.add(() => line.stop());
@@ -34,20 +33,25 @@ export function journal(deps: JournalDeps): OperatorFunction<Signal, Signal> {
 }
 
 /** Shows the deltas that pass to the store's followers, for readers of other processes. */
-export function publishDeltas(deps: RunDeps, store: TaskStateStore): MonoTypeOperatorFunction<Signal> {
+export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
   const { taskId } = deps.turn;
   const { epoch } = deps;
-  let iteration = 0;
-  let attempt = 0;
-  return tap((signal) => {
-    if (signal.type === 'commit') {
-      iteration = signal.after.iteration;
-      attempt = signal.after.attempt;
-    } else if (signal.type === 'tool-progress') {
-      store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
-    } else {
-      store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
-    }
+  return operate((to) => {
+    let iteration = 0;
+    let attempt = 0;
+    return {
+      next(signal) {
+        if (signal.type === 'commit') {
+          iteration = signal.after.iteration;
+          attempt = signal.after.attempt;
+        } else if (signal.type === 'tool-progress') {
+          store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
+        } else {
+          store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
+        }
+        to.next(signal);
+      },
+    };
   });
 }
 

@@ -1,9 +1,8 @@
-import type { MonoTypeOperatorFunction } from 'rxjs';
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Signal } from '../signals.ts';
-import { operate } from './operate.ts';
+import { type FusibleOperator, operate } from './operate.ts';
 
 export interface LeaseDeps {
   readonly store: TaskStateStore;
@@ -15,7 +14,7 @@ export interface LeaseDeps {
  * Renews the lease every third of its length while the turn runs. A renewal that fails because the store does not answer ends
  * nothing; one that fails for good (`FENCED`, `NOT_FOUND`) errors the stream: somebody else owns the turn, or it is gone.
  */
-export function keepLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorFunction<Signal> {
+export function keepLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let cancel: () => void;
     const fail = (error: unknown) => {
@@ -44,7 +43,7 @@ export function keepLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorF
  * Gives the lease back when the turn is over, and completes behind that. A store that cannot take it back delays that by the length
  * of the lease at most: by then it has run out by itself. Where the stream errors or is left, the lease is given back without waiting.
  */
-export function releaseLease({ store, lease, clock }: LeaseDeps): MonoTypeOperatorFunction<Signal> {
+export function releaseLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let released = false;
     const release = async () => {

@@ -1,0 +1,28 @@
+import { Observable, type OperatorFunction } from 'rxjs';
+
+/**
+ * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
+ * a turn passes through what only opened it. Completes where the source does without a value.
+ */
+export function handOver<T, R>(follow: (value: T) => Observable<R>): OperatorFunction<T, R> {
+  return (source) =>
+    new Observable((to) => {
+      let over = false;
+      const opening = source.subscribe({
+        next(value) {
+          if (over) return;
+          over = true;
+          try {
+            follow(value).subscribe(to);
+          } catch (error) {
+            to.error(error);
+          }
+        },
+        error: (error: unknown) => to.error(error),
+        complete() {
+          if (!over) to.complete();
+        },
+      });
+      to.add(opening);
+    });
+}
