@@ -10,8 +10,6 @@ export type OnInDoubt =
   | 'retry'
   /** Tell the model that the outcome is unknown. The default. */
   | 'fail'
-  /** Ask the user. */
-  | 'ask'
   /** Ask the tool: what became of the call with this idempotency key? */
   | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
 

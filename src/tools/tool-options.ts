@@ -117,9 +117,9 @@ function checkPolicy(value: Fields, fail: Fail): void {
   for (const flag of flags) {
     if (value[flag] !== undefined && typeof value[flag] !== 'boolean') fail(flag, value[flag], 'give true or false');
   }
-  const choices: readonly unknown[] = [undefined, 'retry', 'fail', 'ask'];
+  const choices: readonly unknown[] = [undefined, 'retry', 'fail'];
   if (typeof onInDoubt !== 'function' && !choices.includes(onInDoubt)) {
-    fail('onInDoubt', onInDoubt, 'give "retry", "fail", "ask" or a function');
+    fail('onInDoubt', onInDoubt, 'give "retry", "fail" or a function');
   }
   if (onInDoubt === 'retry' && idempotent !== true && readOnly !== true) {
     fail('onInDoubt', onInDoubt, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail"');
