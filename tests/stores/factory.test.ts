@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import { StoreFactory } from '../../src/stores/factory.ts';
+import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
+import { TemporaryStores } from './lmdb/temporary-stores.ts';
 
 /** A configuration as it comes from a file: its type is not known. */
 function configured(json: string): Parameters<typeof StoreFactory.createStateStore>[0] {
@@ -13,6 +15,21 @@ function configured(json: string): Parameters<typeof StoreFactory.createStateSto
 describe('StoreFactory.createStateStore', () => {
   it('makes a store of the type asked for, synchronously', () => {
     expect(StoreFactory.createStateStore({ type: 'memory' })).toBeInstanceOf(InMemoryStateStore);
+  });
+
+  it('makes a store in a file of the path asked for, synchronously', async () => {
+    const files = new TemporaryStores();
+    const path = files.path();
+    const store = StoreFactory.createStateStore({ type: 'lmdb', path });
+    try {
+      expect(store).toBeInstanceOf(LmdbStateStore);
+      expect(await store.create('t', startRecord('t'))).toMatchObject({ created: true });
+      expect(files.open({ path }).read('t')).toHaveLength(1);
+    } finally {
+      if (store instanceof LmdbStateStore) await store.close();
+      await files.clear();
+    }
+    expect(() => StoreFactory.createStateStore({ type: 'lmdb', path: '' })).toThrow('needs a path');
   });
 
   it('hands the options on to the store', async () => {
@@ -35,7 +52,7 @@ describe('StoreFactory.createStateStore', () => {
       expect(create).toThrow(
         expect.objectContaining({
           code: 'INVALID_CONFIG',
-          message: `The store type "${type}" is not known; known types: memory.`,
+          message: `The store type "${type}" is not known; known types: memory, lmdb.`,
         }),
       );
     },

@@ -1,8 +1,9 @@
 import type { Subscriber } from 'rxjs';
 import type { TaskState } from '../../core/events.ts';
-import { isKnownType, isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import { checkAppend } from '../check-append.ts';
 import type { AppendOptions, Command, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
-import { ended, fenced, notFound, rewound, unknownRecord } from '../store-errors.ts';
+import { fenced, notFound } from '../store-errors.ts';
 import { Broadcast } from './broadcast.ts';
 import { OpenAttempt } from './open-attempt.ts';
 
@@ -43,9 +44,7 @@ export class MemoryTask {
   /** The order of the checks is the contract's. */
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions, now: number): void {
     if (!this.isOwnedBy(lease)) throw fenced(lease);
-    if (this.#appliedBefore(lease, records)) return;
-    if (this.hasEnded) throw ended(lease.taskId);
-    this.#check(lease.taskId, records);
+    if (!checkAppend({ seq: this.records.length, hasEnded: this.hasEnded }, lease, records)) return;
     for (const record of records) {
       this.records.push(record);
       this.#attempt.apply(record);
@@ -99,25 +98,6 @@ export class MemoryTask {
       updatedAt: new Date(this.records.at(-1)?.at ?? at).toISOString(),
       held: this.isHeld(now),
     };
-  }
-
-  /** Whether this owner wrote all of these records before. */
-  #appliedBefore(lease: Lease, records: readonly JournalRecord[]): boolean {
-    const first = records[0];
-    if (first === undefined || first.seq > this.records.length) return false;
-    return first.seq > lease.seq && first.seq + records.length - 1 <= this.records.length;
-  }
-
-  #check(taskId: string, records: readonly JournalRecord[]): void {
-    let seq = this.records.length;
-    let closed = false;
-    for (const record of records) {
-      if (record.seq !== seq + 1) throw rewound(taskId, seq, record.seq);
-      if (closed) throw ended(taskId);
-      if (!isKnownType(record.type)) throw unknownRecord(taskId, record.seq, record.type);
-      closed = isTerminal(record);
-      seq++;
-    }
   }
 
   #show(records: readonly JournalRecord[]): void {

@@ -1,0 +1,35 @@
+import { isKnownType, isTerminal, type JournalRecord } from '../core/records.ts';
+import type { Lease } from './interfaces.ts';
+import { ended, rewound, unknownRecord } from './store-errors.ts';
+
+/** Where a journal ends. */
+export interface JournalEnd {
+  readonly seq: number;
+  /** Whether its last record is a terminal one. */
+  readonly hasEnded: boolean;
+}
+
+/**
+ * Whether records of the journal's owner are to be written: true where they go on from its end, false where this owner wrote
+ * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. That the lease is the journal's is checked before.
+ */
+export function checkAppend(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
+  if (wasApplied(end, lease, records)) return false;
+  if (end.hasEnded) throw ended(lease.taskId);
+  let { seq } = end;
+  let closed = false;
+  for (const record of records) {
+    if (record.seq !== seq + 1) throw rewound(lease.taskId, seq, record.seq);
+    if (closed) throw ended(lease.taskId);
+    if (!isKnownType(record.type)) throw unknownRecord(lease.taskId, record.seq, record.type);
+    closed = isTerminal(record);
+    seq++;
+  }
+  return true;
+}
+
+function wasApplied(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
+  const first = records[0];
+  if (first === undefined || first.seq > end.seq) return false;
+  return first.seq > lease.seq && first.seq + records.length - 1 <= end.seq;
+}

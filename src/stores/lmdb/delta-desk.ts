@@ -1,0 +1,173 @@
+import type { Clock } from '../../core/clock.ts';
+import type { Delta } from '../interfaces.ts';
+import type { ReadableDeltas } from './delta-cursor.ts';
+import { DeltaLog } from './delta-log.ts';
+import type { LmdbDatabase } from './lmdb-database.ts';
+import { type Saved, StoredDeltas } from './stored-deltas.ts';
+import type { TaskHead } from './task-head.ts';
+import type { TaskTable } from './task-table.ts';
+
+export interface DeltaDeskOptions {
+  readonly database: LmdbDatabase;
+  readonly tasks: TaskTable;
+  /** Names this store among those that have the file open. */
+  readonly source: string;
+  readonly clock: Clock;
+  readonly pollMs: number;
+}
+
+interface OpenLog {
+  log: DeltaLog;
+  saved: Saved;
+  /** The version of the log in the file. */
+  savedView: DeltaLog['view'] | undefined;
+  isSaving: boolean;
+}
+
+interface Readers {
+  count: number;
+  renewAt: number;
+}
+
+const nothingSaved: Saved = { generation: -1, length: 0 };
+/** Milliseconds that a reader counts without a sign of life. */
+const readerMs = 10_000;
+
+/**
+ * Takes in the deltas published through this store, shows them to its readers at once, and writes them to the file, every `pollMs`
+ * at most, only while another store reads that task.
+ */
+export class DeltaDesk {
+  readonly #options: DeltaDeskOptions;
+  readonly #stored: StoredDeltas;
+  readonly #logs = new Map<string, OpenLog>();
+  readonly #readers = new Map<string, Readers>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: DeltaDeskOptions) {
+    this.#options = options;
+    this.#stored = new StoredDeltas(options.database);
+  }
+
+  /** False where readers must not see it. */
+  publish(taskId: string, delta: Delta): boolean {
+    const { database, tasks, source } = this.#options;
+    const head = database.read(() => tasks.findHead(taskId));
+    if (head === undefined || head.hasEnded || delta.epoch !== head.epoch) return false;
+    let open = this.#logs.get(taskId);
+    if (!open?.log.belongsTo(head)) {
+      open = { log: new DeltaLog(source, head), saved: nothingSaved, savedView: undefined, isSaving: false };
+      this.#logs.set(taskId, open);
+      this.#start();
+    }
+    return open.log.accept(delta, head);
+  }
+
+  /** The deltas of the task's lease. Stands inside a `read`. */
+  find(head: TaskHead): ReadableDeltas | undefined {
+    const own = this.#logs.get(head.taskId)?.log;
+    if (own?.belongsTo(head)) return { view: own.view, text: (from, to) => own.text.slice(from, to) };
+    const stored = this.#stored.find(head.taskId);
+    return stored?.view.epoch === head.epoch && stored.view.born === head.born ? stored : undefined;
+  }
+
+  /** Makes other stores write their deltas of a task, until the returned function is called. */
+  watch(taskId: string): () => void {
+    const readers = this.#readers.get(taskId) ?? { count: 0, renewAt: 0 };
+    this.#readers.set(taskId, readers);
+    readers.count++;
+    this.#renewReader(taskId, readers);
+    this.#start();
+    return () => {
+      if (--readers.count > 0) return;
+      this.#readers.delete(taskId);
+      this.#write(() => this.#stored.removeReader(taskId, this.#options.source));
+      this.#stopIfIdle();
+    };
+  }
+
+  /** Follows what this store appended. */
+  settle(head: TaskHead): void {
+    if (head.hasEnded) this.forget(head.taskId);
+    else this.#logs.get(head.taskId)?.log.settle(head);
+  }
+
+  /** The task is not this store's any more. */
+  forget(taskId: string): void {
+    this.#logs.delete(taskId);
+    this.#stopIfIdle();
+  }
+
+  /** Stands inside a `write`. */
+  remove(taskId: string): void {
+    this.#stored.remove(taskId);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#logs.clear();
+  }
+
+  #start(): void {
+    this.#timer ??= setInterval(() => this.#look(), this.#options.pollMs).unref();
+  }
+
+  #stopIfIdle(): void {
+    if (this.#logs.size > 0 || this.#readers.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #look(): void {
+    for (const [taskId, readers] of this.#readers) this.#renewReader(taskId, readers);
+    for (const [taskId, open] of this.#logs) {
+      if (open.isSaving || open.savedView === open.log.view) continue;
+      if (this.#isRead(taskId)) this.#save(taskId, open);
+    }
+  }
+
+  #isRead(taskId: string): boolean {
+    const { database, source, clock } = this.#options;
+    try {
+      return database.read(() => this.#stored.hasReaders(taskId, source, clock.now()));
+    } catch {
+      return false;
+    }
+  }
+
+  #save(taskId: string, open: OpenLog): void {
+    open.isSaving = true;
+    const save = () => {
+      const { view } = open.log;
+      const head = this.#options.tasks.findHead(taskId);
+      if (!head || head.hasEnded || !open.log.belongsTo(head)) return undefined;
+      return { view, saved: this.#stored.save(taskId, open.log, open.saved) };
+    };
+    const finish = (done: ReturnType<typeof save>) => {
+      open.isSaving = false;
+      if (done) Object.assign(open, { saved: done.saved, savedView: done.view });
+      else if (this.#logs.get(taskId) === open) this.forget(taskId);
+    };
+    const retry = () => {
+      open.isSaving = false;
+    };
+    this.#options.database.write(save).then(finish, retry);
+  }
+
+  #renewReader(taskId: string, readers: Readers): void {
+    const { tasks, source, clock } = this.#options;
+    const now = clock.now();
+    if (now < readers.renewAt) return;
+    readers.renewAt = now + readerMs / 2;
+    this.#write(() => {
+      const head = tasks.findHead(taskId);
+      if (head && !head.hasEnded) this.#stored.putReader(taskId, source, now + readerMs);
+    });
+  }
+
+  /** Who reads may get lost: then the reader has the text a little later, or with the record. */
+  #write(action: () => void): void {
+    this.#options.database.write(action).catch(() => {});
+  }
+}

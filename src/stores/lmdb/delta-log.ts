@@ -1,0 +1,98 @@
+import type { Delta } from '../interfaces.ts';
+import type { TaskHead } from './task-head.ts';
+
+type LlmDelta = Extract<Delta, { type: 'llm' }>;
+
+/** A delta that is not text, and where it belongs. */
+export interface LoggedDelta {
+  /** From 1, counting those that are not text. */
+  readonly n: number;
+  /** The journal's last seq when it was published. */
+  readonly seq: number;
+  /** How much of the text came before it. */
+  readonly offset: number;
+  readonly generation: number;
+  readonly delta: Delta;
+}
+
+/** The deltas of one lease, as a reader sees them. */
+export interface DeltaView {
+  /** The store that they were published through. */
+  readonly source: string;
+  readonly born: number;
+  readonly epoch: number;
+  /** The seq of the `llm.start` that the text belongs to; 0 before the first. */
+  readonly opened: number;
+  readonly iteration: number;
+  readonly attempt: number;
+  /** Counts the texts: a text that was declared void, or a new call, begins the next one. */
+  readonly generation: number;
+  /** Characters of the text. */
+  readonly length: number;
+  /** How many deltas that are not text there were. */
+  readonly n: number;
+  /** The last of them. */
+  readonly recent: readonly LoggedDelta[];
+}
+
+const maxRecent = 64;
+
+/** The deltas that were published under one lease: the text of the open model call whole, and the last 64 others. */
+export class DeltaLog {
+  #view: DeltaView;
+  #text = '';
+
+  constructor(source: string, { born, epoch }: TaskHead) {
+    const empty = { opened: 0, iteration: 0, attempt: 0, generation: 0, length: 0, n: 0, recent: [] };
+    this.#view = { source, born, epoch, ...empty };
+  }
+
+  get view(): DeltaView {
+    return this.#view;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  belongsTo({ born, epoch }: TaskHead): boolean {
+    return this.#view.born === born && this.#view.epoch === epoch;
+  }
+
+  /** False where the delta belongs to no open attempt and readers must not see it. */
+  accept(delta: Delta, head: TaskHead): boolean {
+    if (delta.type === 'llm') return this.#acceptChunk(delta, head);
+    this.#note(delta, head.seq);
+    return true;
+  }
+
+  /** Lets go of the text of a call that is over. */
+  settle(head: TaskHead): void {
+    if (head.call === undefined && this.#text !== '') this.#begin({ opened: 0 });
+  }
+
+  #acceptChunk(delta: LlmDelta, { call, seq }: TaskHead): boolean {
+    if (call === undefined || delta.iteration !== call.iteration || delta.attempt < call.attempt) return false;
+    if (this.#view.opened !== call.seq) this.#begin({ opened: call.seq, iteration: call.iteration });
+    const { attempt, chunk } = delta;
+    if (chunk.type === 'text') {
+      this.#text += chunk.text;
+      this.#view = { ...this.#view, attempt, length: this.#text.length };
+      return true;
+    }
+    this.#note(delta, seq);
+    if (chunk.type === 'attempt') this.#begin({ attempt });
+    return true;
+  }
+
+  #begin(changes: Partial<Pick<DeltaView, 'opened' | 'iteration' | 'attempt'>>): void {
+    this.#text = '';
+    this.#view = { ...this.#view, ...changes, generation: this.#view.generation + 1, length: 0 };
+  }
+
+  #note(delta: Delta, seq: number): void {
+    const { n, length, generation, recent } = this.#view;
+    const logged = { n: n + 1, seq, offset: length, generation, delta };
+    this.#view = { ...this.#view, n: n + 1, recent: [...recent, logged].slice(-maxRecent) };
+  }
+}

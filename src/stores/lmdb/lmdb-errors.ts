@@ -1,0 +1,77 @@
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+
+/** `errno` of a full disk, a quota and a file size limit. */
+const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 'ENOSPC', 'EDQUOT', 'EFBIG']);
+
+const mdb = { pageNotFound: -30797, corrupted: -30796, versionMismatch: -30794, invalid: -30793, mapFull: -30792 };
+
+/** What LMDB threw, in the words of the store contract. An `AgentLoopError` stays as it is. */
+export function storeError(thrown: unknown, path: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const code = codeOf(thrown);
+  if (code === mdb.mapFull || fullErrnos.has(code)) return full(path, thrown);
+  if (code === mdb.versionMismatch) return newerFormat(path, thrown);
+  if (code === mdb.invalid || code === mdb.corrupted || code === mdb.pageNotFound) return unreadable(path, thrown);
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The LMDB store at "${path}" did not answer: ${messageOf(thrown)}; check that the folder exists and that this process may write to it.`,
+    { retryable: true, cause: thrown },
+  );
+}
+
+export function closedStore(path: string): AgentLoopError {
+  return new AgentLoopError('UNAVAILABLE', `The LMDB store at "${path}" was closed; make a new one to go on.`);
+}
+
+/** `layout`: the version of the keys and heads in the file. */
+export function newerLayout(path: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The LMDB store at "${path}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
+}
+
+/** An entry that is not what this store writes; `what` names it. */
+export function damaged(taskId: string, what: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The journal of task "${taskId}" cannot be read: ${what}; restore the store from a backup, or delete the task.`,
+    { taskId },
+  );
+}
+
+export function missingLmdb(cause: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'MISSING_PACKAGE',
+    `The package "lmdb" cannot be loaded (${messageOf(cause)}); run \`npm install lmdb\`, with optional packages, on this platform.`,
+    { cause },
+  );
+}
+
+function codeOf(thrown: unknown): unknown {
+  return typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined;
+}
+
+function full(path: string, cause: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'FULL',
+    `The disk of the LMDB store at "${path}" is full; nothing of this was written. Free space and try again.`,
+    { retryable: true, cause },
+  );
+}
+
+function newerFormat(path: string, cause: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The LMDB store at "${path}" was written by another version of LMDB; update millrace, or give another path.`,
+    { cause },
+  );
+}
+
+function unreadable(path: string, cause: unknown): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The file at "${path}" is damaged or no LMDB store; restore it from a backup, or give another path.`,
+    { cause },
+  );
+}

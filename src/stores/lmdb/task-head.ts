@@ -1,0 +1,111 @@
+import type { TaskState } from '../../core/events.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import type { AppendOptions, Lease, TaskSummary } from '../interfaces.ts';
+
+/** The model call that a journal is in the middle of. */
+export interface OpenCall {
+  /** The seq of its `llm.start`. */
+  readonly seq: number;
+  readonly iteration: number;
+  readonly attempt: number;
+}
+
+/** What is known of a task without its journal. Times are in milliseconds since 1970. */
+export interface TaskHead {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  /** The schema of the journal. */
+  readonly schema: number;
+  /** Counts the tasks that were ever created: tells a task from one that was deleted and had the same id. */
+  readonly born: number;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly status: TaskState;
+  readonly seq: number;
+  readonly hasEnded: boolean;
+  /** Absent: nobody has the lease. */
+  readonly owner?: string;
+  readonly epoch: number;
+  readonly expiresAt: number;
+  readonly call?: OpenCall;
+}
+
+export function headOf(taskId: string, started: Stamped<TurnStarted>, born: number): TaskHead {
+  const { contextId, agentId, schema, at, seq, epoch } = started;
+  return {
+    taskId,
+    contextId,
+    agentId,
+    schema,
+    born,
+    createdAt: at,
+    updatedAt: at,
+    status: 'submitted',
+    seq,
+    hasEnded: false,
+    epoch,
+    expiresAt: 0,
+  };
+}
+
+export function isHeld(head: TaskHead, now: number): boolean {
+  return head.owner !== undefined && now < head.expiresAt;
+}
+
+export function isOwnedBy(head: TaskHead, lease: Lease): boolean {
+  return head.owner === lease.owner && head.epoch === lease.epoch;
+}
+
+/** A new owner begins its own model call. */
+export function granted({ call: _, ...head }: TaskHead, lease: Lease, now: number): TaskHead {
+  return { ...head, owner: lease.owner, epoch: lease.epoch, expiresAt: now + lease.leaseMs };
+}
+
+export function renewed(head: TaskHead, lease: Lease, now: number): TaskHead {
+  return { ...head, expiresAt: now + lease.leaseMs };
+}
+
+export function released({ owner: _, ...head }: TaskHead): TaskHead {
+  return head;
+}
+
+/** The head behind records that were checked. */
+export function appended(
+  head: TaskHead,
+  records: readonly JournalRecord[],
+  { status, now, lease }: Pick<AppendOptions, 'status'> & { readonly now: number; readonly lease: Lease },
+): TaskHead {
+  const last = records.at(-1);
+  const { call: before, ...rest } = renewed(head, lease, now);
+  const call = records.reduce(callAfter, before);
+  return {
+    ...rest,
+    status,
+    seq: last?.seq ?? head.seq,
+    updatedAt: last?.at ?? head.updatedAt,
+    hasEnded: last === undefined ? head.hasEnded : isTerminal(last),
+    ...(call && { call }),
+  };
+}
+
+export function summaryOf(head: TaskHead, now: number): TaskSummary {
+  const { taskId, contextId, agentId, status, seq, createdAt, updatedAt } = head;
+  return {
+    taskId,
+    contextId,
+    agentId,
+    state: status,
+    seq,
+    createdAt: new Date(createdAt).toISOString(),
+    updatedAt: new Date(updatedAt).toISOString(),
+    held: isHeld(head, now),
+  };
+}
+
+function callAfter(call: OpenCall | undefined, record: JournalRecord): OpenCall | undefined {
+  if (record.type === 'llm.start') {
+    return { seq: record.seq, iteration: record.iteration, attempt: record.attempt };
+  }
+  return record.type === 'llm.done' || record.type.startsWith('turn.') ? undefined : call;
+}

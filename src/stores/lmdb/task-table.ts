@@ -1,0 +1,188 @@
+import { createHash } from 'node:crypto';
+import type { Key } from 'lmdb';
+import { isKnownType, type JournalRecord, journalSchema } from '../../core/records.ts';
+import type { Command, TaskQuery } from '../interfaces.ts';
+import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
+import type { LmdbDatabase } from './lmdb-database.ts';
+import { damaged, newerLayout } from './lmdb-errors.ts';
+import type { TaskHead } from './task-head.ts';
+
+/** The version of the keys and heads below. */
+const layout = 1;
+const metaKey = ['meta'];
+/** Sorts behind every number and every hash. */
+const last = '~';
+
+interface Meta {
+  readonly layout: number;
+  /** Leases ever granted, and tasks ever created, in this file. */
+  readonly epoch: number;
+  readonly born: number;
+}
+
+/**
+ * The journals, heads, commands and indexes in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
+ *
+ * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
+ * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, which name the task. Values are JSON.
+ */
+export class TaskTable {
+  readonly #db: LmdbDatabase;
+
+  constructor(db: LmdbDatabase) {
+    this.#db = db;
+  }
+
+  /** Errors with `SCHEMA` where a newer version wrote the file. */
+  assertLayout(): void {
+    const { layout: found } = this.#meta();
+    if (found > layout) throw newerLayout(this.#db.path, found);
+  }
+
+  /** A number above every epoch that this file has granted, also for tasks that are gone. */
+  nextEpoch(): number {
+    const meta = this.#meta();
+    this.#db.put(metaKey, JSON.stringify({ ...meta, epoch: meta.epoch + 1 }));
+    return meta.epoch + 1;
+  }
+
+  nextBorn(): number {
+    const meta = this.#meta();
+    this.#db.put(metaKey, JSON.stringify({ ...meta, born: meta.born + 1 }));
+    return meta.born + 1;
+  }
+
+  findHead(taskId: string): TaskHead | undefined {
+    const text = this.#db.get(['head', taskId]);
+    return text === undefined ? undefined : parsed(text, taskId, 'its head is damaged');
+  }
+
+  /** Errors: `INVALID_INPUT`, `NOT_FOUND`. */
+  head(taskId: string): TaskHead {
+    assertTaskId(taskId);
+    const head = this.findHead(taskId);
+    if (head === undefined) throw notFound(taskId);
+    return head;
+  }
+
+  /** As `head`; `SCHEMA` for a journal that this version cannot read. */
+  readableHead(taskId: string): TaskHead {
+    const head = this.head(taskId);
+    if (head.schema > journalSchema) throw newerSchema(taskId, head.schema);
+    return head;
+  }
+
+  putHead(head: TaskHead, before: TaskHead | undefined): void {
+    const { taskId, born, status, contextId } = head;
+    this.#db.put(['head', taskId], JSON.stringify(head));
+    if (before === undefined) {
+      this.#db.put(['all', born], taskId);
+      this.#db.put(['context', hashOf(contextId), born], taskId);
+    }
+    if (before?.status === status) return;
+    if (before) this.#db.remove(['state', before.status, born]);
+    this.#db.put(['state', status, born], taskId);
+  }
+
+  /** `text`: the record as JSON. */
+  putRecord(taskId: string, seq: number, text: string): void {
+    this.#db.put(['record', taskId, seq], text);
+  }
+
+  /** The records from a seq on, up to the head's, at most `limit`. Errors with `POISON` where they are not what was written. */
+  records(head: TaskHead, from: number, limit = Number.POSITIVE_INFINITY): readonly JournalRecord[] {
+    const { taskId, seq } = head;
+    const count = Math.min(limit, seq - from + 1);
+    if (!(count > 0)) return [];
+    const entries = this.#db.range({ start: ['record', taskId, from], end: ['record', taskId, from + count] });
+    if (entries.length !== count)
+      throw damaged(taskId, `it has ${entries.length} records where its head says ${count}`);
+    return entries.map(({ value }, index) => recordOf(value, taskId, from + index));
+  }
+
+  /** The commands behind the `n`th, with their numbers. */
+  commands(taskId: string, n: number): readonly { readonly n: number; readonly command: Command }[] {
+    const entries = this.#db.range({ start: ['command', taskId, n + 1], end: ['command', taskId, last] });
+    return entries.map(({ value }, index) => ({
+      n: n + 1 + index,
+      command: parsed(value, taskId, `its command ${n + 1 + index} is damaged`),
+    }));
+  }
+
+  /** False where one of that id stands already. */
+  putCommand(taskId: string, command: Command): boolean {
+    const idKey = ['command-id', taskId, hashOf(command.id)];
+    if (this.#db.get(idKey) !== undefined) return false;
+    const [newest] = this.#db.range({
+      start: ['command', taskId, last],
+      end: ['command', taskId, 0],
+      reverse: true,
+      limit: 1,
+    });
+    const n = newest === undefined ? 1 : numberIn(newest.key) + 1;
+    this.#db.put(['command', taskId, n], JSON.stringify(command));
+    this.#db.put(idKey, String(n));
+    return true;
+  }
+
+  remove(head: TaskHead): void {
+    const { taskId, born, status, contextId } = head;
+    for (const kind of ['record', 'command', 'command-id']) {
+      this.#db.removeRange([kind, taskId], [kind, taskId, last]);
+    }
+    this.#db.remove(['head', taskId]);
+    this.#db.remove(['all', born]);
+    this.#db.remove(['context', hashOf(contextId), born]);
+    this.#db.remove(['state', status, born]);
+  }
+
+  /** The newest first. */
+  list({ state, contextId, limit = 50 }: TaskQuery): readonly TaskHead[] {
+    if (contextId === undefined) return this.#indexed(state === undefined ? ['all'] : ['state', state], limit);
+    const index = ['context', hashOf(contextId)];
+    if (state === undefined) return this.#indexed(index, limit);
+    return this.#indexed(index)
+      .filter(({ status }) => status === state)
+      .slice(0, limit);
+  }
+
+  #indexed(index: readonly string[], limit?: number): readonly TaskHead[] {
+    if (limit !== undefined && !(limit > 0)) return [];
+    const range = { start: [...index, last], end: [...index, 0], reverse: true };
+    const bounded = limit === undefined || limit === Number.POSITIVE_INFINITY ? range : { ...range, limit };
+    return this.#db.range(bounded).flatMap(({ value }) => this.findHead(value) ?? []);
+  }
+
+  #meta(): Meta {
+    const text = this.#db.get(metaKey);
+    return text === undefined ? { layout, epoch: 0, born: 0 } : JSON.parse(text);
+  }
+}
+
+/** A text of any length and with any characters, as a part of a key. */
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64url');
+}
+
+function numberIn(key: Key): number {
+  const number = Array.isArray(key) ? key.at(-1) : undefined;
+  return typeof number === 'number' ? number : 0;
+}
+
+function parsed<T>(text: string, taskId: string, what: string): T {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw damaged(taskId, what);
+  }
+}
+
+function recordOf(text: string, taskId: string, seq: number): JournalRecord {
+  const record: JournalRecord = parsed(text, taskId, `record ${seq} is damaged`);
+  if (record.seq !== seq) throw damaged(taskId, `record ${record.seq} stands at ${seq}`);
+  if (!isKnownType(record.type)) throw unknownRecord(taskId, seq, record.type);
+  if (record.type === 'turn.started' && record.taskId !== taskId) {
+    throw damaged(taskId, `it is the journal of task "${record.taskId}"`);
+  }
+  return record;
+}
