@@ -1,9 +1,10 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { defer, type Observable } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
-import { taskIdPattern } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
+import { checkMessages } from './check-messages.ts';
+import { checkResumeOptions, checkStartOptions, checkTaskId } from './check-start-options.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, StartOptions } from './config.ts';
 import { AgentLoopError } from './errors.ts';
@@ -12,7 +13,7 @@ import { Inbox } from './inbox.ts';
 import type { Message } from './messages.ts';
 import { observeTurn } from './observe-turn.ts';
 import { eventsBehind, projectEvents } from './operators/event-operators.ts';
-import { checkMaxIterations, checkMessages, type ResolvedConfig, resolveConfig } from './resolve-config.ts';
+import { type ResolvedConfig, resolveConfig } from './resolve-config.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import type { Signal } from './signals.ts';
 import { Turn } from './turn.ts';
@@ -65,6 +66,7 @@ export class AgentLoop {
       );
     }
     checkTaskId(taskId);
+    checkResumeOptions(options);
     const { contextId } = options;
     const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
     return newTurn(resolved, options, { taskId, contextId: contextId ?? '', execution });
@@ -115,9 +117,8 @@ function newTurn(config: ResolvedConfig, options: StartOptions, turn: NewTurn): 
 
 function turnStart(config: ResolvedConfig, messages: readonly Message[], options: StartOptions): TurnStart {
   checkMessages(messages);
+  checkStartOptions(options);
   const { systemPrompt, maxIterations, metadata } = options;
-  if (maxIterations !== undefined) checkMaxIterations(maxIterations);
-  if (options.taskId !== undefined) checkTaskId(options.taskId);
   return {
     taskId: options.taskId ?? config.generateId(),
     contextId: options.contextId ?? config.generateId(),
@@ -129,12 +130,4 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
     },
     ...(metadata === undefined ? {} : { metadata }),
   };
-}
-
-function checkTaskId(taskId: string): void {
-  if (taskIdPattern.test(taskId)) return;
-  throw new AgentLoopError(
-    'INVALID_INPUT',
-    'A taskId has 1 to 128 characters out of A-Z a-z 0-9 _ . : -; leave it out for a new one.',
-  );
 }

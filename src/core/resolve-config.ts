@@ -1,7 +1,8 @@
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
 import { AgentLoopError } from './errors.ts';
-import type { Message } from './messages.ts';
+import { guardedLogger } from './guarded-logger.ts';
+import { shownValue } from './shown-value.ts';
 
 /** A configuration that was checked, with every default filled in. */
 export interface ResolvedConfig extends AgentLoopConfig {
@@ -75,7 +76,8 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
   checkParts(resolved);
   checkNumbers(resolved);
   checkChoices(resolved);
-  return resolved;
+  checkSeams(resolved);
+  return given.logger === undefined ? resolved : { ...resolved, logger: guardedLogger(resolved.logger) };
 }
 
 function checkParts(config: ResolvedConfig): void {
@@ -88,6 +90,10 @@ function checkParts(config: ResolvedConfig): void {
       'give an object with a call(params) method, e.g. new LiteLLMProvider({ … })',
     );
   }
+  const { stream } = config.llmProvider;
+  if (stream !== undefined && typeof stream !== 'function') {
+    throw invalid('llmProvider.stream must be a method', 'leave it out for a provider that only has call');
+  }
   if (!Array.isArray(config.toolProviders)) {
     throw invalid('toolProviders must be an array', 'write toolProviders: [new LocalToolProvider([…])]');
   }
@@ -99,7 +105,7 @@ function checkParts(config: ResolvedConfig): void {
       );
     }
   }
-  if (config.taskStateStore !== undefined && typeof config.taskStateStore.append !== 'function') {
+  if (config.taskStateStore !== undefined && typeof config.taskStateStore?.append !== 'function') {
     throw invalid('taskStateStore must be a TaskStateStore', 'give new InMemoryStateStore(), or leave it out');
   }
 }
@@ -114,7 +120,7 @@ function checkNumbers(config: ResolvedConfig): void {
   if (config.maxTokens !== undefined) wholeNumber('maxTokens', config.maxTokens, 1);
   if (config.temperature !== undefined && !(Number.isFinite(config.temperature) && config.temperature >= 0)) {
     throw invalid(
-      `temperature must be a number of at least 0, not ${show(config.temperature)}`,
+      `temperature must be a number of at least 0, not ${shownValue(config.temperature)}`,
       'most models take 0 to 2',
     );
   }
@@ -124,45 +130,46 @@ function checkChoices(config: ResolvedConfig): void {
   oneOf('onLimit', config.onLimit, ['fail', 'summarize', 'stop']);
   oneOf('toolFailureMode', config.toolFailureMode, ['continue', 'fail']);
   if (config.spanNames !== undefined) oneOf('spanNames', config.spanNames, ['millrace', 'semconv']);
+  checkToolChoice(config.toolChoice);
   if (config.systemPrompt !== undefined && typeof config.systemPrompt !== 'string') {
-    throw invalid(`systemPrompt must be a string, not ${show(config.systemPrompt)}`, 'leave it out for none');
+    throw invalid(`systemPrompt must be a string, not ${shownValue(config.systemPrompt)}`, 'leave it out for none');
   }
 }
 
-/** Checks a limit that the caller gives for one turn. */
-export function checkMaxIterations(value: number): void {
-  wholeNumber('maxIterations', value, 1);
+function checkToolChoice(choice: unknown): void {
+  if (choice === undefined || choice === 'auto' || choice === 'none' || choice === 'required') return;
+  if (hasAll(choice, ['name']) && typeof Reflect.get(choice, 'name') === 'string') return;
+  throw invalid(
+    `toolChoice must be "auto", "none", "required" or { name }, not ${shownValue(choice)}`,
+    'leave it out to let the model decide',
+  );
 }
 
-const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'developer', 'user', 'assistant', 'tool']);
-
-/** Checks the messages of a turn. Errors: `INVALID_INPUT`, naming the message. */
-export function checkMessages(messages: readonly Message[]): void {
-  if (!Array.isArray(messages)) {
-    throw new AgentLoopError('INVALID_INPUT', 'messages must be an array, e.g. [{ role: "user", content: "Hello" }].');
+/** What tests and services put in place of the system's. */
+function checkSeams(config: ResolvedConfig): void {
+  for (const name of ['enableTracing', 'captureContent'] as const) {
+    const flag = config[name];
+    if (flag !== undefined && typeof flag !== 'boolean') {
+      throw invalid(`${name} must be true or false, not ${shownValue(flag)}`, leaveOut(name));
+    }
   }
-  for (const [index, message] of messages.entries()) checkMessage(message, index);
+  for (const name of ['redact', 'generateId'] as const) {
+    const given = config[name];
+    if (given !== undefined && typeof given !== 'function') {
+      throw invalid(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');
+    }
+  }
+  methods('logger', config.logger, ['debug', 'info', 'warn', 'error']);
+  methods('clock', config.clock, ['now', 'schedule']);
 }
 
-function checkMessage(message: Message, index: number): void {
-  const at = `messages[${index}]`;
-  if (typeof message !== 'object' || message === null || !roles.has(message.role)) {
-    throw new AgentLoopError('INVALID_INPUT', `${at} needs a role out of: ${[...roles].join(', ')}.`);
-  }
-  const { content } = message;
-  const empty = content === null && message.role === 'assistant';
-  if (typeof content !== 'string' && !Array.isArray(content) && !empty) {
-    throw new AgentLoopError(
-      'INVALID_INPUT',
-      `${at}.content must be a text or an array of parts, not ${show(content)}.`,
-    );
-  }
-  if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
-    throw new AgentLoopError(
-      'INVALID_INPUT',
-      `${at} is a tool message and needs the toolCallId of the call it answers.`,
-    );
-  }
+function methods(name: 'logger' | 'clock', value: unknown, needed: readonly string[]): void {
+  if (hasAll(value, needed) && needed.every((method) => typeof Reflect.get(value, method) === 'function')) return;
+  throw invalid(`${name} must have the methods ${needed.join(', ')}`, 'or leave it out');
+}
+
+function hasAll(value: unknown, names: readonly string[]): value is object {
+  return typeof value === 'object' && value !== null && names.every((name) => name in value);
 }
 
 function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
@@ -176,30 +183,25 @@ function withoutUndefined(config: AgentLoopConfig): AgentLoopConfig {
 
 function wholeNumber(name: keyof AgentLoopConfig, value: number, least: number): void {
   if (Number.isSafeInteger(value) && value >= least) return;
-  throw invalid(`${name} must be a whole number of at least ${least}, not ${show(value)}`, leaveOut(name));
+  throw invalid(`${name} must be a whole number of at least ${least}, not ${shownValue(value)}`, leaveOut(name));
 }
 
 function milliseconds(name: keyof AgentLoopConfig, value: number, least: number): void {
   if (Number.isFinite(value) && value >= least && value <= 2 ** 31 - 1) return;
-  throw invalid(`${name} must be milliseconds from ${least} to ${2 ** 31 - 1}, not ${show(value)}`, leaveOut(name));
+  throw invalid(
+    `${name} must be milliseconds from ${least} to ${2 ** 31 - 1}, not ${shownValue(value)}`,
+    leaveOut(name),
+  );
 }
 
 function oneOf(name: keyof AgentLoopConfig, value: unknown, choices: readonly string[]): void {
   if (choices.some((choice) => choice === value)) return;
-  throw invalid(`${name} must be one of ${choices.join(', ')}, not ${show(value)}`, leaveOut(name));
+  throw invalid(`${name} must be one of ${choices.join(', ')}, not ${shownValue(value)}`, leaveOut(name));
 }
 
 function leaveOut(name: keyof AgentLoopConfig): string {
   const standard = new Map<string, unknown>(Object.entries(defaults)).get(name);
   return standard === undefined ? 'or leave it out' : `leave it out for the default of ${String(standard)}`;
-}
-
-function show(value: unknown): string {
-  return typeof value === 'string'
-    ? JSON.stringify(value.slice(0, 40))
-    : typeof value === 'object' && value
-      ? 'an object'
-      : String(value);
 }
 
 function invalid(what: string, cure: string): AgentLoopError {

@@ -1,5 +1,6 @@
 import { Observable } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
+import { checkMessages } from './check-messages.ts';
 import { AgentLoopError } from './errors.ts';
 import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
 import type { AgentEvent } from './events.ts';
@@ -7,7 +8,6 @@ import type { Inbox } from './inbox.ts';
 import { iterateEvents } from './iterate-events.ts';
 import type { Message } from './messages.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
-import { checkMessages } from './resolve-config.ts';
 import type { Signal } from './signals.ts';
 import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
 

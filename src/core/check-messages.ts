@@ -1,0 +1,59 @@
+import { AgentLoopError } from './errors.ts';
+import type { ContentPart, Message } from './messages.ts';
+import { shownValue } from './shown-value.ts';
+
+const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'developer', 'user', 'assistant', 'tool']);
+const partTypes: ReadonlySet<unknown> = new Set<ContentPart['type']>(['text', 'image_url', 'file']);
+
+/** Checks messages that a caller gives. Errors: `INVALID_INPUT`, naming the message, the member and the cure. */
+export function checkMessages(messages: readonly Message[]): void {
+  if (!Array.isArray(messages)) {
+    throw invalid('messages must be an array, e.g. [{ role: "user", content: "Hello" }]');
+  }
+  for (const [index, message] of messages.entries()) checkMessage(message, `messages[${index}]`);
+}
+
+function checkMessage(message: Message, at: string): void {
+  if (typeof message !== 'object' || message === null || !roles.has(message.role)) {
+    throw invalid(`${at} needs a role out of: ${[...roles].join(', ')}`);
+  }
+  checkContent(message, at);
+  if (message.role === 'assistant' && message.toolCalls !== undefined) checkToolCalls(message.toolCalls, at);
+  if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
+    throw invalid(`${at} is a tool message and needs the toolCallId of the call it answers`);
+  }
+}
+
+function checkContent({ role, content }: Message, at: string): void {
+  if (typeof content === 'string' || (content === null && role === 'assistant')) return;
+  if (!Array.isArray(content)) {
+    throw invalid(`${at}.content must be a text or an array of parts, not ${shownValue(content)}`);
+  }
+  for (const [index, part] of content.entries()) checkPart(part, `${at}.content[${index}]`);
+}
+
+function checkPart(part: ContentPart, at: string): void {
+  const type: unknown = part?.type;
+  if (!partTypes.has(type)) {
+    throw invalid(`${at} needs a type out of: ${[...partTypes].join(', ')}; it is ${shownValue(type)}`);
+  }
+  if (part.type === 'text' && typeof part.text !== 'string') throw invalid(`${at}.text must be a text`);
+  if (part.type === 'image_url' && typeof part.image_url?.url !== 'string') {
+    throw invalid(`${at}.image_url.url must be an address, https: or data:`);
+  }
+  if (part.type === 'file' && (typeof part.file !== 'object' || part.file === null)) {
+    throw invalid(`${at}.file must be an object with file_data or file_id`);
+  }
+}
+
+function checkToolCalls(calls: unknown, at: string): void {
+  if (!Array.isArray(calls)) throw invalid(`${at}.toolCalls must be an array, not ${shownValue(calls)}`);
+  for (const [index, call] of calls.entries()) {
+    if (typeof call?.id === 'string' && typeof call.function?.name === 'string') continue;
+    throw invalid(`${at}.toolCalls[${index}] must be a call: { id, type: "function", function: { name, arguments } }`);
+  }
+}
+
+function invalid(what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${what}.`);
+}

@@ -1,0 +1,70 @@
+import { taskIdPattern } from '../stores/interfaces.ts';
+import type { StartOptions } from './config.ts';
+import { AgentLoopError } from './errors.ts';
+import { shownValue } from './shown-value.ts';
+
+type Rule = readonly [fits: (value: unknown) => boolean, what: string];
+
+const anyName: Rule = [(value) => typeof value === 'string' && value !== '', 'must be a non-empty string'];
+const anyObject: Rule = [
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'must be an object',
+];
+
+const rules: { readonly [Name in keyof StartOptions]-?: Rule } = {
+  taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
+  agentId: anyName,
+  contextId: anyName,
+  parentContext: [(value) => hasMethod(value, 'getValue'), 'must be a Context of @opentelemetry/api'],
+  authContext: anyObject,
+  systemPrompt: [(value) => typeof value === 'string', 'must be a string'],
+  maxIterations: [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'must be a whole number of at least 1'],
+  metadata: anyObject,
+  signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
+  detached: [(value) => typeof value === 'boolean', 'must be true or false'],
+};
+
+const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached'] as const;
+
+/** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
+export function checkStartOptions(options: StartOptions): void {
+  check(options, Object.keys(rules));
+}
+
+/** Checks what is given anew for a turn that goes on. Errors as `checkStartOptions`. */
+export function checkResumeOptions(options: Pick<StartOptions, (typeof ofResume)[number]>): void {
+  check(options, ofResume);
+}
+
+function check(options: StartOptions, known: readonly string[]): void {
+  if (typeof options !== 'object' || options === null) {
+    throw invalid(`the options of a turn must be an object, not ${shownValue(options)}`, 'or leave them out');
+  }
+  const ruleOf = new Map<string, Rule>(Object.entries(rules));
+  for (const [name, value] of Object.entries(options)) {
+    const rule = known.includes(name) ? ruleOf.get(name) : undefined;
+    if (!rule) throw invalid(`${name} is not an option here`, `the options are: ${known.join(', ')}`);
+    const [fits, what] = rule;
+    if (value !== undefined && !fits(value)) {
+      throw invalid(`${name} ${what}, not ${shownValue(value)}`, 'or leave it out');
+    }
+  }
+}
+
+/** Errors: `INVALID_INPUT` for what cannot be the id of a task. */
+export function checkTaskId(taskId: string): void {
+  if (!isTaskId(taskId))
+    throw invalid(`taskId ${rules.taskId[1]}, not ${shownValue(taskId)}`, 'give the id that the turn was started with');
+}
+
+function isTaskId(value: unknown): boolean {
+  return typeof value === 'string' && taskIdPattern.test(value);
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}
+
+function invalid(what: string, cure: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${what}; ${cure}.`);
+}
