@@ -1,55 +1,51 @@
 /**
  * A node of the cancellation tree: turn → model call, turn → each tool. Aborting one aborts all below it, synchronously.
- * An `AbortSignal` costs microseconds, so it is made only when somebody reads it; the engine itself listens with `onAbort`.
+ * An `AbortSignal` costs microseconds, so it is made only when somebody reads it; the engine itself listens with `onAbort`. For the
+ * same reason a child listens to its parent only once somebody listens to the child; until then it asks the parent.
  */
 export class AbortScope {
   #aborted = false;
   #reason: unknown;
   #controller: AbortController | undefined;
-  #listeners: Set<() => void> | undefined;
+  #listeners: (() => void)[] | undefined;
+  #parent: AbortScope | undefined;
   #unlink: (() => void) | undefined;
 
   get aborted(): boolean {
-    return this.#aborted;
+    return this.#aborted || this.#parent?.aborted === true;
   }
 
   get reason(): unknown {
-    return this.#reason;
+    return this.#aborted ? this.#reason : this.#parent?.reason;
   }
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
-      if (this.#aborted) this.#controller.abort(this.#reason);
+      if (this.aborted) this.#controller.abort(this.reason);
+      else this.#link();
     }
     return this.#controller.signal;
   }
 
   /** Aborts this scope and all below it. Only the first call counts. */
   abort(reason: unknown): void {
-    if (this.#aborted) return;
-    this.#aborted = true;
-    this.#reason = reason;
-    this.release();
-    this.#controller?.abort(reason);
-    const listeners = this.#listeners;
-    this.#listeners = undefined;
-    if (listeners) for (const listener of listeners) listener();
+    this.#end(this.#parent?.aborted ? this.#parent.reason : reason);
   }
 
   /** Calls `listener` once on abort, never where the scope is aborted already. Returns how to stop listening. */
   onAbort(listener: () => void): () => void {
-    if (this.#aborted) return noop;
-    this.#listeners ??= new Set();
-    this.#listeners.add(listener);
-    return () => this.#listeners?.delete(listener);
+    if (this.aborted) return noop;
+    this.#link();
+    if (this.#listeners === undefined) this.#listeners = [listener];
+    else this.#listeners.push(listener);
+    return () => this.#forget(listener);
   }
 
   /** A scope that is aborted with this one. `release` it when its work is over. */
   child(): AbortScope {
     const child = new AbortScope();
-    if (this.#aborted) child.abort(this.#reason);
-    else child.#unlink = this.onAbort(() => child.abort(this.#reason));
+    child.#parent = this;
     return child;
   }
 
@@ -63,8 +59,32 @@ export class AbortScope {
 
   /** Lets go of what this scope listens to. It can still be aborted by hand. */
   release(): void {
+    const parent = this.#parent;
+    this.#parent = undefined;
     this.#unlink?.();
     this.#unlink = undefined;
+    if (parent?.aborted) this.#end(parent.reason);
+  }
+
+  #link(): void {
+    const parent = this.#parent;
+    if (parent && !this.#unlink) this.#unlink = parent.onAbort(() => this.#end(parent.reason));
+  }
+
+  #end(reason: unknown): void {
+    if (this.#aborted) return;
+    this.#aborted = true;
+    this.#reason = reason;
+    this.release();
+    this.#controller?.abort(reason);
+    const listeners = this.#listeners;
+    this.#listeners = undefined;
+    if (listeners) for (const listener of listeners) listener();
+  }
+
+  #forget(listener: () => void): void {
+    const index = this.#listeners?.indexOf(listener) ?? -1;
+    if (index >= 0) this.#listeners?.splice(index, 1);
   }
 }
 

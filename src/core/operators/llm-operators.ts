@@ -4,6 +4,7 @@ import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.
 import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
+import { CallParams } from '../call-params.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { LlmStart } from '../records.ts';
 import { endWithResponse, recordOfResponse } from '../response.ts';
@@ -73,24 +74,17 @@ export function prepareLLMCall(deps: TurnDeps, traceContext: Context): (state: L
   };
 }
 
-type Draft = { -readonly [Name in keyof LLMCallParams]: LLMCallParams[Name] };
-
-function callParams(deps: TurnDeps, state: LoopState, scope: AbortScope): Draft {
+function callParams(deps: TurnDeps, state: LoopState, scope: AbortScope): CallParams {
   const { toolChoice, temperature, maxTokens } = deps.config;
-  const draft: Draft = {
-    messages: viewOf(state.history, { systemPrompt: deps.systemPrompt, summary: state.summary }),
-    metadata: deps.turn.metadata,
-    get signal() {
-      return scope.signal;
-    },
-  };
+  const view = viewOf(state.history, { systemPrompt: deps.systemPrompt, summary: state.summary });
+  const params = new CallParams(view, deps.turn.metadata, scope);
   if (offersTools(deps, state)) {
-    draft.tools = deps.tools.offered;
-    if (toolChoice !== undefined) draft.toolChoice = toolChoice;
+    params.tools = deps.tools.offered;
+    if (toolChoice !== undefined) params.toolChoice = toolChoice;
   }
-  if (temperature !== undefined) draft.temperature = temperature;
-  if (maxTokens !== undefined) draft.maxTokens = maxTokens;
-  return draft;
+  if (temperature !== undefined) params.temperature = temperature;
+  if (maxTokens !== undefined) params.maxTokens = maxTokens;
+  return params;
 }
 
 function offersTools(deps: TurnDeps, state: LoopState): boolean {

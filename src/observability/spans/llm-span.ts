@@ -2,7 +2,7 @@ import { type Attributes, type Context, type Span, SpanKind } from '@opentelemet
 import type { LLMCallParams, LLMProviderInfo, LLMResponse, Usage } from '../../providers/interfaces.ts';
 import { attribute } from '../attributes.ts';
 import { finishReasonOf, inputContent, outputContent } from './content.ts';
-import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { isSilent, silentSpanBelow, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 
 export interface LlmSpanCall {
   readonly iteration: number;
@@ -18,6 +18,7 @@ export interface LlmSpanResult {
 
 /** Starts `llm.call`: one request to the model. Retries and hedges are siblings. */
 export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Context): TracedSpan {
+  if (isSilent(tracing)) return silentSpanBelow(parent);
   const model = call.info?.model;
   const chat = model === undefined ? 'chat' : `chat ${model}`;
   const name = tracing.spanNames === 'semconv' ? chat : 'llm.call';

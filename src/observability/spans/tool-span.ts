@@ -2,7 +2,7 @@ import { type Context, type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { Content, ToolCall } from '../../core/messages.ts';
 import { attribute } from '../attributes.ts';
 import { contentJson, contentText } from './content.ts';
-import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { isSilent, silentSpanBelow, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 
 export interface ToolSpanCall {
   /** Our id of the call, `<iteration>:<index>`. */
@@ -21,6 +21,7 @@ export interface ToolSpanResult {
 
 /** Starts `tool[name]`: one tool call. */
 export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: Context): TracedSpan {
+  if (isSilent(tracing)) return silentSpanBelow(parent);
   const { name } = call.call.function;
   const attributes = {
     [attribute.spanKind]: 'TOOL',

@@ -84,11 +84,20 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
  * setting a span copies the context's map.
  */
 export function startChildSpan(tracing: TurnTracing, name: string, options: SpanOptions, parent: Context): TracedSpan {
-  if (tracing.tracer === silentTracer) return { span: silentSpan, traceContext: parent };
+  if (isSilent(tracing)) return silentSpanBelow(parent);
   const attributes = { ...tracing.base, ...options.attributes };
   const span = tracing.tracer.startSpan(name, { ...options, attributes }, parent);
   const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
   return { span, traceContext };
+}
+
+/** Whether no span of the turn records anything. Asked before a span is described, which costs more than all else without an SDK. */
+export function isSilent(tracing: TurnTracing): boolean {
+  return tracing.tracer === silentTracer;
+}
+
+export function silentSpanBelow(parent: Context): TracedSpan {
+  return { span: silentSpan, traceContext: parent };
 }
 
 /** This engine's tracer, where an SDK is registered. */

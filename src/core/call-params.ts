@@ -1,0 +1,37 @@
+import type { Context } from '@opentelemetry/api';
+import type { LLMCallParams, ToolChoice } from '../providers/interfaces.ts';
+import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { AbortScope } from './abort-scope.ts';
+import type { Message } from './messages.ts';
+
+/** What the model is asked. Its signal is made when it is read. */
+export class CallParams implements LLMCallParams {
+  readonly messages: readonly Message[];
+  readonly metadata: Readonly<Record<string, unknown>>;
+  declare tools?: readonly ToolDefinition[];
+  declare toolChoice?: ToolChoice;
+  declare temperature?: number;
+  declare maxTokens?: number;
+  declare traceContext?: Context;
+  declare readonly signal: AbortSignal;
+  readonly #scope: AbortScope;
+
+  constructor(messages: readonly Message[], metadata: Readonly<Record<string, unknown>>, scope: AbortScope) {
+    this.messages = messages;
+    this.metadata = metadata;
+    this.#scope = scope;
+    Object.defineProperty(this, 'signal', CallParams.#signal);
+  }
+
+  /**
+   * An own member, so that a copy by spread has the signal too; and one getter for all: with an accessor in a literal each object has
+   * a shape of its own, which slows down whoever reads it.
+   */
+  static readonly #signal: PropertyDescriptor & ThisType<CallParams> = {
+    get() {
+      return this.#scope.signal;
+    },
+    enumerable: true,
+    configurable: true,
+  };
+}

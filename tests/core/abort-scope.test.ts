@@ -1,0 +1,89 @@
+import { describe, expect, it } from '@jest/globals';
+import { AbortScope } from '../../src/core/abort-scope.ts';
+
+/** A scope, a child and a grandchild. */
+function tree() {
+  const top = new AbortScope();
+  const child = top.child();
+  return { top, child, grandchild: child.child() };
+}
+
+describe('AbortScope', () => {
+  it('aborts all below it with its reason, whether or not anybody listened or read a signal', () => {
+    const { top, child, grandchild } = tree();
+    const unread = top.child();
+    const heard: string[] = [];
+    const { signal } = grandchild;
+    child.onAbort(() => heard.push('child'));
+    grandchild.onAbort(() => heard.push('grandchild'));
+    top.abort('enough');
+    expect(heard.sort()).toEqual(['child', 'grandchild']);
+    for (const scope of [top, child, grandchild, unread]) {
+      expect([scope.aborted, scope.reason]).toEqual([true, 'enough']);
+      expect([scope.signal.aborted, scope.signal.reason]).toEqual([true, 'enough']);
+    }
+    expect(grandchild.signal).toBe(signal);
+  });
+
+  it('does not abort what is above or beside it', () => {
+    const { top, child, grandchild } = tree();
+    grandchild.abort('alone');
+    expect([top.aborted, child.aborted]).toEqual([false, false]);
+    top.abort('later');
+    expect([child.reason, grandchild.reason]).toEqual(['later', 'alone']);
+  });
+
+  it('counts the first abort only, also where that was the parent’s', () => {
+    const { top, child } = tree();
+    const { signal } = child;
+    top.abort('first');
+    child.abort('second');
+    expect([child.reason, signal.reason]).toEqual(['first', 'first']);
+  });
+
+  it('aborts the signal of a child that is released or aborted by a listener that comes before it', () => {
+    for (const leave of [(scope: AbortScope) => scope.release(), (scope: AbortScope) => scope.abort('left')]) {
+      const top = new AbortScope();
+      const child = top.child();
+      top.onAbort(() => leave(child));
+      const { signal } = child;
+      top.abort('enough');
+      expect([signal.aborted, signal.reason]).toEqual([true, 'enough']);
+    }
+  });
+
+  it('lets go of its parent when released, and can be aborted by hand then', () => {
+    const { top, child } = tree();
+    const heard: string[] = [];
+    child.onAbort(() => heard.push('child'));
+    const { signal } = child;
+    child.release();
+    top.abort('enough');
+    expect([child.aborted, signal.aborted, heard]).toEqual([false, false, []]);
+    child.abort('by hand');
+    expect([signal.reason, heard]).toEqual(['by hand', ['child']]);
+  });
+
+  it('calls no listener that was taken back, and none of a scope that is aborted already', () => {
+    const scope = new AbortScope();
+    const heard: string[] = [];
+    scope.onAbort(() => heard.push('kept'));
+    const stop = scope.onAbort(() => heard.push('taken back'));
+    stop();
+    stop();
+    scope.abort('enough');
+    scope.onAbort(() => heard.push('late'));
+    expect(heard).toEqual(['kept']);
+  });
+
+  it('follows a signal until it is released, and one that is aborted at once', () => {
+    const controller = new AbortController();
+    const [followed, released, late] = [new AbortScope(), new AbortScope(), new AbortScope()];
+    followed.follow(controller.signal);
+    released.follow(controller.signal);
+    released.release();
+    controller.abort('outside');
+    late.follow(controller.signal);
+    expect([followed.reason, released.aborted, late.reason]).toEqual(['outside', false, 'outside']);
+  });
+});
