@@ -62,9 +62,11 @@ describe('a Turn starts', () => {
   function countedTurn(steps: readonly ScriptedLLMStep[] = [{ text: 'Two.' }]) {
     const lists: ToolListContext[] = [];
     const tools = plainTools({ count: () => 2 });
-    const toolProviders = [
-      { ...tools, getTools: (context: ToolListContext) => [lists.push(context)] && tools.getTools(context) },
-    ];
+    const getTools = (context: ToolListContext) => {
+      lists.push(context);
+      return tools.getTools(context);
+    };
+    const toolProviders = [{ ...tools, getTools }];
     const model = bench.model(steps);
     const turn = new AgentLoop(bench.config(model, { toolProviders })).startTurn(question, { taskId: 't' });
     const calls = () => ({ model: model.calls.length, tools: lists.length, journals: bench.store.list().length });
