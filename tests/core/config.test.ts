@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig, Logger, StartOptions } from '../../src/core/config.ts';
@@ -10,7 +10,10 @@ import { openResources } from '../../src/testing/ledger.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 
-const ledger = openResources();
+let ledger = openResources();
+beforeEach(() => {
+  ledger = openResources();
+});
 afterEach(() => ledger.assertNone());
 
 const agent = { agentId: 'tester', llmProvider: scriptedLLM([]) };
