@@ -9,31 +9,42 @@ export interface Clock {
 /** A callback that waits for its time. */
 class Appointment {
   #timer: NodeJS.Timeout | undefined;
-  #canceled = false;
   readonly #ms: number;
-  readonly #callback: () => void;
+  #callback: (() => void) | undefined;
 
   constructor(ms: number, callback: () => void) {
     this.#ms = ms;
     this.#callback = callback;
   }
 
+  get canceled(): boolean {
+    return this.#callback === undefined;
+  }
+
   arm(): void {
-    if (!this.#canceled) this.#timer = setTimeout(this.#callback, this.#ms);
+    if (this.#callback) this.#timer = setTimeout(this.#callback, this.#ms);
   }
 
   cancel(): void {
-    this.#canceled = true;
+    this.#callback = undefined;
     clearTimeout(this.#timer);
+    forgetCanceled();
   }
 }
 
 let unarmed: Appointment[] = [];
+let arming = false;
 
 function armAll(): void {
   const appointments = unarmed;
   unarmed = [];
+  arming = false;
   for (const appointment of appointments) appointment.arm();
+}
+
+/** What is called off is let go of at once: where all work is done in microtasks, the event loop may not come round for long. */
+function forgetCanceled(): void {
+  while (unarmed.at(-1)?.canceled) unarmed.pop();
 }
 
 /**
@@ -44,8 +55,9 @@ export const systemClock: Clock = {
   now: () => Date.now(),
   schedule(ms, callback) {
     const appointment = new Appointment(ms, callback);
-    if (unarmed.length === 0) setImmediate(armAll);
     unarmed.push(appointment);
+    if (!arming) setImmediate(armAll);
+    arming = true;
     return () => appointment.cancel();
   },
 };
