@@ -82,5 +82,10 @@ function modelOf({ steps, synchronous }: RandomScript): ScriptedLLM {
 export function configOf(script: RandomScript, bench: TurnBench): AgentLoopConfig {
   const { toolConcurrency, store } = script;
   const taskStateStore = store === 'at once' ? bench.store : asyncStore(bench.store, { task: store });
-  return bench.config(modelOf(script), { toolConcurrency, taskStateStore, toolProviders: [plainTools(repeatable)] });
+  return bench.config(modelOf(script), {
+    toolConcurrency,
+    taskStateStore,
+    toolProviders: [plainTools(repeatable)],
+    enableTracing: false,
+  });
 }
