@@ -31,6 +31,7 @@ const turn = `
   loop.startTurn([{ role: 'user', content: '2 + 3?' }]).result().then(({ text, messages }) => {
     if (text !== 'five' || messages[1].content !== '5') throw new Error('unexpected: ' + JSON.stringify(messages));
     if (typeof LiteLLMProvider !== 'function' || typeof startTracing !== 'function') throw new Error('a subpath is empty');
+    new RedisStateStore({ redis: 'redis://127.0.0.1:1' });
     console.log('ok');
   });
 `;
@@ -38,6 +39,7 @@ const parts = [
   ['millrace', '{ AgentLoop, LocalToolProvider, tool }'],
   ['millrace/litellm', '{ LiteLLMProvider }'],
   ['millrace/otel', '{ startTracing }'],
+  ['millrace/redis', '{ RedisStateStore }'],
   ['millrace/testing', '{ scriptedLLM }'],
 ];
 const programs = {

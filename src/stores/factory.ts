@@ -2,13 +2,15 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from './interfaces.ts';
 import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
+import { RedisStateStore, type RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
 /** `type` says which store; the rest are the options of that store. */
 export type StateStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryStateStoreOptions)
-  | ({ readonly type: 'lmdb' } & LmdbStateStoreOptions);
+  | ({ readonly type: 'lmdb' } & LmdbStateStoreOptions)
+  | ({ readonly type: 'redis' } & RedisStateStoreOptions);
 
-const stateStoreTypes: readonly StateStoreOptions['type'][] = ['memory', 'lmdb'];
+const stateStoreTypes: readonly StateStoreOptions['type'][] = ['memory', 'lmdb', 'redis'];
 
 /** Makes stores from plain configuration. */
 export const StoreFactory = {
@@ -20,6 +22,8 @@ export const StoreFactory = {
         return new InMemoryStateStore(options);
       case 'lmdb':
         return new LmdbStateStore(options);
+      case 'redis':
+        return new RedisStateStore(options);
       default:
         throw unknownType(type);
     }

@@ -3,6 +3,7 @@ import { AgentLoopError } from '../../src/core/errors.ts';
 import { StoreFactory } from '../../src/stores/factory.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
 import { TemporaryStores } from './lmdb/temporary-stores.ts';
@@ -32,6 +33,15 @@ describe('StoreFactory.createStateStore', () => {
     expect(() => StoreFactory.createStateStore({ type: 'lmdb', path: '' })).toThrow('needs a path');
   });
 
+  it('S1-74 S1-109 makes a Redis store of a URL, synchronously and without a connection', async () => {
+    const store = StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1', ttl: 86_400 });
+    expect(store).toBeInstanceOf(RedisStateStore);
+    if (store instanceof RedisStateStore) await store.close();
+    expect(() => StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1', ttl: 0 })).toThrow(
+      'ttl is 0',
+    );
+  });
+
   it('hands the options on to the store', async () => {
     const clock = fakeClock();
     const store = StoreFactory.createStateStore({ type: 'memory', clock });
@@ -52,7 +62,7 @@ describe('StoreFactory.createStateStore', () => {
       expect(create).toThrow(
         expect.objectContaining({
           code: 'INVALID_CONFIG',
-          message: `The store type "${type}" is not known; known types: memory, lmdb.`,
+          message: `The store type "${type}" is not known; known types: memory, lmdb, redis.`,
         }),
       );
     },

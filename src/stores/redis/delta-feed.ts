@@ -1,0 +1,129 @@
+import type { Delta } from '../interfaces.ts';
+import type { ScriptRunner } from './script-runner.ts';
+import { taskKeys } from './task-keys.ts';
+
+export interface DeltaFeedDeps {
+  readonly scripts: ScriptRunner;
+  readonly prefix: string;
+}
+
+/** The deltas of one task that wait to be sent. */
+interface Waiting {
+  deltas: Delta[];
+  /** Batches on their way. */
+  underWay: number;
+}
+
+const collectMs = 20;
+/** Batches that the side stream keeps of what is not an open model call. */
+const maxBatches = 1_000;
+/** Deltas that wait at most; beyond it the progress of tools is dropped. */
+const maxWaiting = 1_000;
+
+/**
+ * Collects deltas for 20 ms and sends them as one batch a task, adjacent text merged. While Redis does not answer, a task has one batch on its
+ * way and collects the rest. A batch that fails is dropped: the records say it all in the end.
+ */
+export class DeltaFeed {
+  readonly #deps: DeltaFeedDeps;
+  readonly #tasks = new Map<string, Waiting>();
+  #timer: NodeJS.Timeout | undefined;
+  #batches = 0;
+
+  constructor(deps: DeltaFeedDeps) {
+    this.#deps = deps;
+  }
+
+  add(taskId: string, delta: Delta): void {
+    const waiting = this.#tasks.get(taskId) ?? { deltas: [], underWay: 0 };
+    this.#tasks.set(taskId, waiting);
+    addMerged(waiting.deltas, delta);
+    if (waiting.deltas.length > maxWaiting) waiting.deltas = waiting.deltas.filter(({ type }) => type === 'llm');
+    this.#timer ??= setTimeout(() => this.#sendAll(), collectMs).unref();
+  }
+
+  /** Sends what waits, so that it stands before what is sent next. */
+  flush(taskId: string): void {
+    const waiting = this.#tasks.get(taskId);
+    if (waiting === undefined || waiting.deltas.length === 0) return;
+    const { deltas } = waiting;
+    waiting.deltas = [];
+    for (const batch of batchesOf(deltas)) this.#send(taskId, waiting, batch);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    for (const taskId of this.#tasks.keys()) this.flush(taskId);
+  }
+
+  #sendAll(): void {
+    this.#timer = undefined;
+    for (const [taskId, waiting] of this.#tasks) if (waiting.underWay === 0) this.flush(taskId);
+  }
+
+  #send(taskId: string, waiting: Waiting, deltas: readonly Delta[]): void {
+    const { head, deltas: stream } = taskKeys(this.#deps.prefix, taskId);
+    const epoch = deltas[0]?.epoch ?? 0;
+    const json = jsonOf(deltas);
+    if (json === undefined) return;
+    const args = [epoch, ++this.#batches, maxBatches, json];
+    waiting.underWay++;
+    this.#deps.scripts
+      .run({ script: 'publish', keys: [head, stream], args, subject: { taskId } })
+      .catch(() => {})
+      .finally(() => this.#settle(taskId, waiting));
+  }
+
+  #settle(taskId: string, waiting: Waiting): void {
+    waiting.underWay--;
+    if (waiting.underWay > 0) return;
+    if (waiting.deltas.length === 0) this.#tasks.delete(taskId);
+    else this.#timer ??= setTimeout(() => this.#sendAll(), collectMs).unref();
+  }
+}
+
+/** Text and reasoning that go on from the delta before become one with it. */
+function addMerged(deltas: Delta[], delta: Delta): void {
+  const last = deltas.at(-1);
+  const merged =
+    last?.type === 'llm' && delta.type === 'llm' && sameCall(last, delta) ? joined(last, delta) : undefined;
+  if (merged === undefined) deltas.push(delta);
+  else deltas[deltas.length - 1] = merged;
+}
+
+type LlmDelta = Extract<Delta, { type: 'llm' }>;
+
+function sameCall(one: LlmDelta, other: LlmDelta): boolean {
+  return one.epoch === other.epoch && one.iteration === other.iteration && one.attempt === other.attempt;
+}
+
+function joined(one: LlmDelta, other: LlmDelta): LlmDelta | undefined {
+  const [before, after] = [one.chunk, other.chunk];
+  if (before.type === 'text' && after.type === 'text') {
+    return { ...one, chunk: { type: 'text', text: before.text + after.text } };
+  }
+  if (before.type === 'reasoning' && after.type === 'reasoning') {
+    return { ...one, chunk: { type: 'reasoning', text: before.text + after.text } };
+  }
+  return undefined;
+}
+
+/** A batch has one epoch, which the script compares with the head's. */
+function batchesOf(deltas: readonly Delta[]): readonly (readonly Delta[])[] {
+  const batches: Delta[][] = [];
+  for (const delta of deltas) {
+    const last = batches.at(-1);
+    if (last?.[0]?.epoch === delta.epoch) last.push(delta);
+    else batches.push([delta]);
+  }
+  return batches;
+}
+
+/** A tool may report what is no JSON; publishing never fails. */
+function jsonOf(deltas: readonly Delta[]): string | undefined {
+  try {
+    return JSON.stringify(deltas);
+  } catch {
+    return undefined;
+  }
+}

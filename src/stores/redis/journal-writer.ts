@@ -1,0 +1,100 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import { isKnownType, isTerminal, type JournalRecord } from '../../core/records.ts';
+import type { AppendOptions, Lease } from '../interfaces.ts';
+import { ended, rewound, unknownRecord } from '../store-errors.ts';
+import { encodeRecord } from './record-codec.ts';
+import { overtaken } from './redis-errors.ts';
+import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';
+import { taskKeys } from './task-keys.ts';
+import { secondsToLive, type TimeToLive } from './time-to-live.ts';
+
+export interface JournalWriterDeps {
+  readonly scripts: ScriptRunner;
+  readonly prefix: string;
+  readonly timeToLive: TimeToLive;
+  /** What a barrier waits for besides the server's answer; absent where that is enough. */
+  readonly confirmation: Confirmation | undefined;
+}
+
+/** Sends appends. Those of one task may be pipelined; they reach the journal in the order they are sent. */
+export class JournalWriter {
+  readonly #deps: JournalWriterDeps;
+  /** By task: the appends on their way, the oldest first. */
+  readonly #underWay = new Map<string, symbol[]>();
+
+  constructor(deps: JournalWriterDeps) {
+    this.#deps = deps;
+  }
+
+  async append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
+    const { scripts, confirmation } = this.#deps;
+    const { taskId } = lease;
+    const fault = faultOf(taskId, records);
+    // A batch that must not be written still learns first that its lease is gone, or that the turn has ended.
+    const call = this.#call(lease, fault === undefined ? records : [], options);
+    const place = Symbol(taskId);
+    const line = this.#enter(taskId, place);
+    try {
+      await scripts.runInOrder(call, options.barrier ? confirmation : undefined);
+    } catch (error) {
+      // In a cluster, a redirected append can be passed by one that was sent behind it.
+      const passed = AgentLoopError.isInstance(error) && error.code === 'REWOUND' && line[0] !== place;
+      throw passed ? overtaken(taskId) : error;
+    } finally {
+      this.#leave(taskId, place);
+    }
+    if (fault !== undefined) throw fault;
+  }
+
+  #call(lease: Lease, records: readonly JournalRecord[], { status }: AppendOptions): ScriptCall {
+    const { taskId, owner, epoch, leaseMs } = lease;
+    const { head, journal } = taskKeys(this.#deps.prefix, taskId);
+    const first = records[0]?.seq ?? 0;
+    const last = records.at(-1);
+    const terminal = last !== undefined && isTerminal(last);
+    const seconds = secondsToLive(this.#deps.timeToLive, status, terminal);
+    const numbers = [epoch, leaseMs, seconds, first, records.length, openCallAfter(records), +terminal, last?.at ?? 0];
+    return {
+      script: terminal ? 'finish' : 'append',
+      keys: [head, journal],
+      args: [owner, status, numbers.join(' '), ...records.flatMap(encodeRecord)],
+      subject: { taskId, lease, seq: first },
+    };
+  }
+
+  #enter(taskId: string, place: symbol): readonly symbol[] {
+    const line = this.#underWay.get(taskId) ?? [];
+    line.push(place);
+    this.#underWay.set(taskId, line);
+    return line;
+  }
+
+  #leave(taskId: string, place: symbol): void {
+    const line = this.#underWay.get(taskId);
+    if (line === undefined) return;
+    line.splice(line.indexOf(place), 1);
+    if (line.length === 0) this.#underWay.delete(taskId);
+  }
+}
+
+/** Why a batch must not be written, whatever the journal says. */
+function faultOf(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
+  let previous: JournalRecord | undefined;
+  for (const record of records) {
+    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
+    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
+    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
+    previous = record;
+  }
+  return undefined;
+}
+
+/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, -1 for as before. */
+function openCallAfter(records: readonly JournalRecord[]): number {
+  let open = -1;
+  for (const { type, seq } of records) {
+    if (type === 'llm.start') open = seq;
+    else if (type === 'llm.done' || type.startsWith('turn.')) open = 0;
+  }
+  return open;
+}

@@ -1,0 +1,63 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+
+/** By name: the file in `lua/`, whose last number says how many keys it takes, and the flags that Redis runs it with. */
+const files = {
+  create: { file: 'create-2', flags: '' },
+  acquire: { file: 'acquire-2', flags: '' },
+  append: { file: 'append-2', flags: '' },
+  /** The same for a terminal record: a turn can end where memory is full. */
+  finish: { file: 'append-2', flags: ' flags=allow-oom' },
+  renew: { file: 'renew-1', flags: ' flags=allow-oom' },
+  release: { file: 'release-1', flags: ' flags=allow-oom' },
+  post: { file: 'post-3', flags: '' },
+  read: { file: 'read-3', flags: ' flags=no-writes' },
+  look: { file: 'look-2', flags: ' flags=no-writes' },
+  publish: { file: 'publish-2', flags: '' },
+  delete: { file: 'delete-3', flags: ' flags=allow-oom' },
+  describe: { file: 'describe-1', flags: ' flags=no-writes' },
+} as const;
+
+export type ScriptName = keyof typeof files;
+
+export interface LuaScript {
+  readonly source: string;
+  readonly sha1: string;
+}
+
+export type LuaScripts = Readonly<Record<ScriptName, LuaScript>>;
+
+let loaded: LuaScripts | undefined;
+
+/** The scripts as Redis gets them; read from disk once, at the first store. */
+export function luaScripts(): LuaScripts {
+  loaded ??= readScripts();
+  return loaded;
+}
+
+function readScripts(): LuaScripts {
+  const prelude = readLua('prelude');
+  const script = (name: ScriptName): LuaScript => {
+    const { file, flags } = files[name];
+    const source = `#!lua${flags}\n${prelude}${readLua(file)}`;
+    return { source, sha1: createHash('sha1').update(source).digest('hex') };
+  };
+  return {
+    create: script('create'),
+    acquire: script('acquire'),
+    append: script('append'),
+    finish: script('finish'),
+    renew: script('renew'),
+    release: script('release'),
+    post: script('post'),
+    read: script('read'),
+    look: script('look'),
+    publish: script('publish'),
+    delete: script('delete'),
+    describe: script('describe'),
+  };
+}
+
+function readLua(file: string): string {
+  return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), 'utf8');
+}

@@ -1,0 +1,23 @@
+-- Takes the lease where nobody holds it or it ran out. The same call sent twice answers as the first time.
+-- KEYS  1 head  2 journal
+-- ARGV  1 owner  2 length of the lease, ms  3 nonce of this call  4 step of the epoch  5 newest schema that the caller reads
+-- Gives {OK, epoch, seq, contextId, createdAt} | {NOT_FOUND} | {SCHEMA, schema} | {TERMINAL} | {BUSY, ms that the lease lasts}
+--       | {TORN, seq of the head, seq of the journal}
+local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'expires', 'nonce', 'ended', 'schema', 'contextId',
+  'createdAt')
+if not head[1] then return { NOT_FOUND } end
+if tonumber(head[7]) > tonumber(ARGV[5]) then return { SCHEMA, tonumber(head[7]) } end
+local seq = tonumber(head[1])
+if head[5] == ARGV[3] and head[3] == ARGV[1] then return { OK, head[2], seq, head[8], head[9] } end
+if head[6] == '1' then return { TERMINAL } end
+local time = now()
+local remaining = tonumber(head[4]) - time
+if head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end
+if lastSeq(KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
+
+local epoch = whole(tonumber(head[2]) + tonumber(ARGV[4]))
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'epoch', epoch, 'granted', seq, 'expires', whole(time + ARGV[2]),
+  'nonce', ARGV[3], 'open', 0, 'batch', 0)
+-- What the former owner streamed is void; the stream keeps its last id, so that no reader sees an id twice.
+redis.call('XTRIM', keyOf('d'), 'MAXLEN', 0)
+return { OK, epoch, seq, head[8], head[9] }

@@ -1,0 +1,47 @@
+-- Appends records, all or none, and renews the lease and the time to live. Sent again by its owner it answers as before.
+-- KEYS  1 head  2 journal
+-- ARGV  1 owner  2 status of the task after these records
+--       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
+--         number of records, seq of the model call that is open after them (0: none, below 0: as before),
+--         1 if the last one is terminal, at of the last one in ms (0: as before)
+--       4… two for each record: JSON, and its digest where it goes to the blobs, else ''
+-- Gives {OK} | {NOT_FOUND} | {FENCED} | {TERMINAL} | {REWOUND, seq of the head} | {TORN, seq of the head, seq of the journal}
+local numbers = {}
+for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(number) end
+local epoch, leaseMs, seconds, first, count, open, ended, at = unpack(numbers)
+
+local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended')
+if not head[1] then return { NOT_FOUND } end
+if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end
+local seq = tonumber(head[1])
+local expires = whole(now() + leaseMs)
+local appliedBefore = count > 0 and first > tonumber(head[4]) and first + count - 1 <= seq
+if head[5] == '1' and not appliedBefore then return { TERMINAL } end
+if appliedBefore or count == 0 then
+  -- A write all the same: a WAIT behind it then covers the records, also on a new connection.
+  redis.call('HSET', KEYS[1], 'expires', expires)
+  return { OK }
+end
+if first ~= seq + 1 then return { REWOUND, seq } end
+if redis.call('XLEN', KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
+
+for number = 1, (#ARGV - 3) / 2 do
+  seq = seq + 1
+  write(KEYS[2], seq, epoch, ARGV[2 + number * 2], ARGV[3 + number * 2])
+end
+local fields = { 'seq', whole(seq), 'status', ARGV[2], 'expires', expires, 'ended', whole(ended) }
+if open >= 0 then
+  fields[#fields + 1] = 'open'
+  fields[#fields + 1] = whole(open)
+end
+if at > 0 then
+  fields[#fields + 1] = 'updatedAt'
+  fields[#fields + 1] = whole(at)
+end
+redis.call('HSET', KEYS[1], unpack(fields))
+-- Deltas of earlier model calls are in the records by now.
+if open > 0 then redis.call('XTRIM', keyOf('d'), 'MINID', whole(open) .. '-0') end
+keep(seconds)
+-- The records hold the whole answer; who reads the deltas just now gets a minute for it.
+if ended == 1 then redis.call('EXPIRE', keyOf('d'), 60, 'LT') end
+return { OK }

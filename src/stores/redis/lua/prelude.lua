@@ -1,0 +1,54 @@
+-- Stands in front of every script. KEYS[1] is always the head of a task, the hash {prefix}:{<taskId>}:h.
+-- The other keys of a task differ in the last letter and share its slot by the hash tag:
+--   j journal (stream, ids <seq>-<epoch>)   b payloads over 256 KB (hash by SHA-256)   d deltas (stream, ids <seq>-<n>)
+--   c commands (stream)                     i ids of commands (set)
+-- Codes of the answers, first in each:
+local OK, NOT_FOUND, FENCED, TERMINAL, REWOUND, BUSY, SCHEMA, TORN = 0, -1, -2, -3, -4, -5, -6, -7
+
+local function keyOf(letter)
+  return string.sub(KEYS[1], 1, -2) .. letter
+end
+
+-- Milliseconds since 1970 by the server's clock, the only one that leases know.
+local function now()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Lua would write numbers from 1e14 on as powers of ten.
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- Gives all keys of the task the same time to live, in seconds; below 0 they stay.
+local function keep(seconds)
+  for letter in string.gmatch('hjbdci', '.') do
+    if seconds < 0 then
+      redis.call('PERSIST', keyOf(letter))
+    else
+      redis.call('EXPIRE', keyOf(letter), whole(seconds))
+    end
+  end
+end
+
+-- Lets a key live as long as the head does.
+local function keepAsHead(key)
+  local remaining = redis.call('PTTL', KEYS[1])
+  if remaining > 0 then redis.call('PEXPIRE', key, whole(remaining)) else redis.call('PERSIST', key) end
+end
+
+-- The seq of the journal's last entry; 0 where it is empty or gone.
+local function lastSeq(journal)
+  local last = redis.call('XREVRANGE', journal, '+', '-', 'COUNT', 1)[1]
+  return last and tonumber(string.match(last[1], '^%d+')) or 0
+end
+
+-- Adds a record. One with a digest goes to the blobs first, and its entry holds the digest.
+local function write(journal, seq, epoch, payload, digest)
+  local field, value = 'r', payload
+  if digest ~= '' then
+    redis.call('HSETNX', keyOf('b'), digest, payload)
+    field, value = 'b', digest
+  end
+  redis.call('XADD', journal, whole(seq) .. '-' .. whole(epoch), field, value)
+end

@@ -1,0 +1,60 @@
+import { createRequire } from 'node:module';
+import type { Cluster, Redis, RedisOptions } from 'ioredis';
+import { AgentLoopError } from '../../core/errors.ts';
+
+/** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */
+export type RedisClient = Redis | Cluster;
+
+/** What a store connects with: a URL, options of ioredis (Sentinel's among them), or a client that is there. */
+export type RedisTarget = string | Omit<RedisOptions, 'replyMapping'> | RedisClient;
+
+export interface OpenClient {
+  readonly client: RedisClient;
+  /** Whether the store made it and has to end it. */
+  readonly own: boolean;
+}
+
+/** Connects lazily, at the first command. ioredis is loaded only here, so that what merely knows the store does not load it. */
+export function openClient(target: RedisTarget): OpenClient {
+  if (isClient(target)) return { client: withoutKeyPrefix(target), own: false };
+  const { Redis: Client }: typeof import('ioredis') = createRequire(import.meta.url)('ioredis');
+  const client =
+    typeof target === 'string'
+      ? new Client(target, ownOptions)
+      : new Client({ ...ownOptions, ...target, lazyConnect: true });
+  // Failures reach whoever sent a command; ioredis prints what nobody listens to.
+  client.on('error', () => {});
+  return { client: withoutKeyPrefix(client), own: true };
+}
+
+export function isCluster(client: RedisClient): client is Cluster {
+  return client.isCluster;
+}
+
+/** One command, whatever the client. In a cluster it goes to the node of its first key. */
+export function command(client: RedisClient, name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+  return isCluster(client) ? client.call(name, ...args) : client.call(name, ...args);
+}
+
+const ownOptions = {
+  lazyConnect: true,
+  // Two reconnects, then the caller is told; turns try again until their own deadline.
+  maxRetriesPerRequest: 2,
+  retryStrategy: (times: number) => Math.min(50 * 2 ** (times - 1), 1_000),
+  // A primary that became a replica: the next connection asks anew where the primary is.
+  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+};
+
+function isClient(target: RedisTarget): target is RedisClient {
+  return typeof target === 'object' && 'isCluster' in target;
+}
+
+/** The scripts name keys themselves, which ioredis could not prefix. */
+function withoutKeyPrefix(client: RedisClient): RedisClient {
+  const { keyPrefix } = client.options;
+  if (keyPrefix === undefined || keyPrefix === '') return client;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `The Redis client has the keyPrefix "${keyPrefix}", which scripts cannot follow; leave it out and give the store a "prefix".`,
+  );
+}

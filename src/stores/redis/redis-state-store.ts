@@ -1,0 +1,232 @@
+import { randomInt, randomUUID } from 'node:crypto';
+import { Observable } from 'rxjs';
+import { foldRecords } from '../../core/apply-record.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import type {
+  AppendOptions,
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  ReadOptions,
+  StoreCheck,
+  TaskQuery,
+  TaskStateStore,
+  TaskSummary,
+} from '../interfaces.ts';
+import { assertTaskId } from '../store-errors.ts';
+import { checkServer } from './check-server.ts';
+import { CommandListener } from './command-listener.ts';
+import { DeltaFeed } from './delta-feed.ts';
+import { JournalReader } from './journal-reader.ts';
+import { JournalWriter } from './journal-writer.ts';
+import { encodeRecord } from './record-codec.ts';
+import { openClient, type RedisClient } from './redis-client.ts';
+import {
+  type RedisStateStoreOptions,
+  type RedisStoreSettings,
+  redisStoreSettings,
+} from './redis-state-store-options.ts';
+import { type ScriptCall, ScriptRunner } from './script-runner.ts';
+import { StreamReaders } from './stream-readers.ts';
+import { TaskFollower } from './task-follower.ts';
+import { TaskIndex } from './task-index.ts';
+import { type TaskKeys, taskKeys } from './task-keys.ts';
+import { TaskList } from './task-list.ts';
+import { secondsToLive } from './time-to-live.ts';
+
+export type { RedisTarget } from './redis-client.ts';
+export type { RedisStateStoreOptions } from './redis-state-store-options.ts';
+
+/** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
+const maxEpochStep = 2 ** 31;
+
+/**
+ * Keeps journals in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
+ *
+ * Every change of a task is one script, so that it happens whole or not at all; leases run on the server's clock. Nothing is
+ * connected before the first call. Blocking reads (`follow`, `commands`) use connections of their own: one for all on a single
+ * server, one a reader in a cluster.
+ *
+ * Errors besides the contract's: `UNAVAILABLE` (Redis away, loading, read-only, or its replicas not confirming under `strict`) and
+ * `FULL` (out of memory or disk), both retryable; `UNAVAILABLE` for good where Redis refuses the user. `INVALID_CONFIG` at construction.
+ *
+ * Memory in this process: what is on its way, and the last page of what is read.
+ */
+export class RedisStateStore implements TaskStateStore {
+  readonly #client: RedisClient;
+  readonly #ownsClient: boolean;
+  readonly #settings: RedisStoreSettings;
+  readonly #scripts: ScriptRunner;
+  readonly #journal: JournalReader;
+  readonly #writer: JournalWriter;
+  readonly #readers: StreamReaders;
+  readonly #deltas: DeltaFeed;
+  readonly #index: TaskIndex;
+  readonly #tasks: TaskList;
+
+  constructor(options: RedisStateStoreOptions) {
+    const settings = redisStoreSettings(options);
+    const { client, own } = openClient(options.redis);
+    const { prefix, timeToLive, confirmation } = settings;
+    const scripts = new ScriptRunner(client);
+    this.#client = client;
+    this.#ownsClient = own;
+    this.#settings = settings;
+    this.#scripts = scripts;
+    this.#journal = new JournalReader({ client, scripts, prefix });
+    this.#writer = new JournalWriter({ scripts, prefix, timeToLive, confirmation });
+    this.#readers = new StreamReaders(client);
+    this.#deltas = new DeltaFeed({ scripts, prefix });
+    this.#index = new TaskIndex(client, prefix);
+    this.#tasks = new TaskList({ index: this.#index, scripts, prefix });
+  }
+
+  async create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
+    const { head, journal } = this.#keys(taskId);
+    const { contextId, agentId, schema, at } = started;
+    const seconds = secondsToLive(this.#settings.timeToLive, 'submitted', false);
+    const call: ScriptCall = {
+      script: 'create',
+      keys: [head, journal],
+      args: [randomUUID(), seconds, schema, contextId, agentId, at, ...encodeRecord(started)],
+      subject: { taskId },
+    };
+    // Before the task, so that none is ever unlisted; again after it, since a list may have met the entry without its task.
+    const [, answer] = await Promise.all([this.#index.add({ taskId, contextId }, at), this.#scripts.run(call)]);
+    if (answer.int(1) === 1) {
+      await Promise.all([this.#index.add({ taskId, contextId }, at), this.#tasks.sweep()]);
+      return { created: true, started };
+    }
+    const standing: Stamped<TurnStarted> = JSON.parse(answer.text(2));
+    if (standing.contextId !== contextId) await this.#index.remove({ taskId, contextId });
+    return { created: false, started: { ...standing, seq: 1, epoch: 0 } };
+  }
+
+  async acquire(taskId: string, owner: string, leaseMs: number): Promise<Lease> {
+    const { head, journal } = this.#keys(taskId);
+    const answer = await this.#scripts.run({
+      script: 'acquire',
+      keys: [head, journal],
+      args: [owner, leaseMs, randomUUID(), randomInt(1, maxEpochStep), journalSchema],
+      subject: { taskId },
+    });
+    // Mends an index that lost its entry.
+    this.#index.add({ taskId, contextId: answer.text(3) }, Number(answer.text(4))).catch(() => {});
+    return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs };
+  }
+
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
+    this.#deltas.flush(lease.taskId);
+    return this.#writer.append(lease, records, options);
+  }
+
+  async renew(lease: Lease): Promise<void> {
+    const { taskId, owner, epoch, leaseMs } = lease;
+    const seconds = secondsToLive(this.#settings.timeToLive, 'working', false);
+    await this.#scripts.run({
+      script: 'renew',
+      keys: [this.#keys(taskId).head],
+      args: [owner, epoch, leaseMs, seconds],
+      subject: { taskId, lease },
+    });
+  }
+
+  async release(lease: Lease): Promise<void> {
+    const { taskId, owner, epoch } = lease;
+    this.#deltas.flush(taskId);
+    const { head } = this.#keys(taskId);
+    await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
+  }
+
+  /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted, and while Redis is away. */
+  commands(taskId: string): Observable<Command> {
+    return new Observable((subscriber) => {
+      const keys = this.#keys(taskId);
+      void new CommandListener({ scripts: this.#scripts, readers: this.#readers, keys, taskId }, subscriber).start();
+    });
+  }
+
+  async post(taskId: string, command: Command): Promise<void> {
+    const { head, commands, commandIds } = this.#keys(taskId);
+    await this.#scripts.run({
+      script: 'post',
+      keys: [head, commands, commandIds],
+      args: [command.id, JSON.stringify(command)],
+      subject: { taskId },
+    });
+  }
+
+  async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
+    assertTaskId(taskId);
+    return this.#journal.read(taskId, startOf(options));
+  }
+
+  /**
+   * Rides out a loss of the connection; after 30 s without Redis it errors with `UNAVAILABLE`. Errors with `REWOUND` where Redis came
+   * back without records that were shown.
+   */
+  follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
+    const deps = { journal: this.#journal, scripts: this.#scripts, readers: this.#readers };
+    return new Observable((subscriber) => {
+      assertTaskId(taskId);
+      void new TaskFollower(deps, taskId, startOf(options), subscriber).start();
+    });
+  }
+
+  /** Collected for 20 ms, adjacent text merged, and sent before the next append. */
+  publish(taskId: string, delta: Delta): void {
+    this.#deltas.add(taskId, delta);
+  }
+
+  async load(taskId: string): Promise<PersistedLoopState | null> {
+    try {
+      return toPersisted(foldRecords(await this.read(taskId)));
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return null;
+      throw error;
+    }
+  }
+
+  /** Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. */
+  list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
+    return this.#tasks.list(query);
+  }
+
+  async delete(taskId: string): Promise<void> {
+    const { head, journal, deltas } = this.#keys(taskId);
+    const subject = { taskId };
+    const answer = await this.#scripts.run({ script: 'delete', keys: [head, journal, deltas], args: [], subject });
+    await this.#index.remove({ taskId, contextId: answer.text(1) });
+  }
+
+  /** Looks at version, eviction, persistence, role and replicas of every primary, as far as this user may ask. */
+  check(): Promise<StoreCheck> {
+    return checkServer(this.#client, this.#settings);
+  }
+
+  /** Sends what waits, ends the readers and the connections that this store made, and refuses further calls. */
+  async close(): Promise<void> {
+    this.#deltas.close();
+    this.#scripts.close();
+    this.#readers.close();
+    if (!this.#ownsClient) return;
+    if (this.#client.status === 'ready') await this.#client.quit().catch(() => {});
+    this.#client.disconnect();
+  }
+
+  #keys(taskId: string): TaskKeys {
+    assertTaskId(taskId);
+    return taskKeys(this.#settings.prefix, taskId);
+  }
+}
+
+/** A first seq below 1 is the journal's start. */
+function startOf(options: ReadOptions): number {
+  return Math.max(1, options.from ?? 1);
+}

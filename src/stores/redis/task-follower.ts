@@ -1,0 +1,154 @@
+import type { Subscriber } from 'rxjs';
+import { AgentLoopError } from '../../core/errors.ts';
+import { isTerminal, type JournalRecord } from '../../core/records.ts';
+import type { Delta, FollowSignal } from '../interfaces.ts';
+import { OpenAttempt } from '../memory/open-attempt.ts';
+import { notFound } from '../store-errors.ts';
+import { comesBefore, type StreamWatch } from './blocking-reader.ts';
+import type { JournalReader, JournalTail } from './journal-reader.ts';
+import { placeOf } from './record-codec.ts';
+import type { StreamEntry } from './script-answer.ts';
+import type { ScriptRunner } from './script-runner.ts';
+import type { StreamReaders } from './stream-readers.ts';
+import type { TaskKeys } from './task-keys.ts';
+
+export interface FollowDeps {
+  readonly journal: JournalReader;
+  readonly scripts: ScriptRunner;
+  readonly readers: StreamReaders;
+}
+
+/** The last entry of the deltas of a task that was deleted. */
+const tombstone = 'x';
+
+/** One reader of one task: first what there is, then what comes, each record once and each delta behind the record it follows. */
+export class TaskFollower implements StreamWatch {
+  readonly #deps: FollowDeps;
+  readonly #taskId: string;
+  readonly #from: number;
+  readonly #to: Subscriber<FollowSignal>;
+  readonly #keys: TaskKeys;
+  readonly #attempt = new OpenAttempt();
+  /** What has been taken from the streams, and the last record that was shown. */
+  #journalId = '0-0';
+  #deltaId = '0-0';
+  #shown = 0;
+  /** Deltas whose record has not been shown yet. */
+  #deltas: StreamEntry[] = [];
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(deps: FollowDeps, taskId: string, from: number, to: Subscriber<FollowSignal>) {
+    this.#deps = deps;
+    this.#taskId = taskId;
+    this.#from = from;
+    this.#to = to;
+    this.#keys = deps.journal.keysOf(taskId);
+  }
+
+  async start(): Promise<void> {
+    try {
+      const tail = await this.#deps.journal.readTail(this.#taskId, this.#from);
+      if (this.#to.closed) return;
+      this.#showPast(tail);
+      if (this.#to.closed) return;
+      this.#to.add(this.#deps.readers.watch(this.#keys.head, this));
+    } catch (error) {
+      this.#to.error(error);
+    }
+  }
+
+  positions(): readonly (readonly [string, string])[] {
+    return [
+      [this.#keys.journal, this.#journalId],
+      [this.#keys.deltas, this.#deltaId],
+    ];
+  }
+
+  take(entries: ReadonlyMap<string, readonly StreamEntry[]>): void {
+    const records = after(this.#journalId, entries.get(this.#keys.journal));
+    const deltas = after(this.#deltaId, entries.get(this.#keys.deltas));
+    if (records.length === 0 && deltas.length === 0) return;
+    this.#journalId = records.at(-1)?.id ?? this.#journalId;
+    this.#deltaId = deltas.at(-1)?.id ?? this.#deltaId;
+    this.#then(() => this.#show(records, deltas));
+  }
+
+  verify(): void {
+    const lastId = this.#journalId;
+    this.#then(async () => {
+      await this.#deps.scripts
+        .run({
+          script: 'look',
+          keys: [this.#keys.head, this.#keys.journal],
+          args: [lastId],
+          subject: { taskId: this.#taskId, seq: placeOf(lastId).seq },
+        })
+        .catch((error: unknown) => {
+          // Redis away is the reader's to see to.
+          if (!AgentLoopError.isInstance(error) || error.code !== 'UNAVAILABLE') throw error;
+        });
+    });
+  }
+
+  lost(error: AgentLoopError): void {
+    this.#to.error(error);
+  }
+
+  #showPast(tail: JournalTail): void {
+    if (tail.open !== undefined) this.#attempt.apply(tail.open);
+    this.#shown = tail.seq;
+    this.#journalId = tail.lastId;
+    this.#deltaId = tail.lastDeltaId;
+    for (const record of tail.records) this.#to.next({ type: 'record', record });
+    for (const delta of tail.deltas.flatMap(deltasIn)) if (delta.type === 'llm') this.#attempt.accept(delta);
+    const delta = this.#attempt.soFar();
+    if (delta !== undefined) this.#to.next({ type: 'delta', delta });
+    if (tail.hasEnded) this.#to.complete();
+  }
+
+  /** One after the other: a record whose payload has to be fetched holds back what follows it. */
+  #then(step: () => Promise<void>): void {
+    this.#work = this.#work
+      .then(() => (this.#to.closed ? undefined : step()))
+      .catch((error: unknown) => this.#to.error(error));
+  }
+
+  async #show(entries: readonly StreamEntry[], deltas: readonly StreamEntry[]): Promise<void> {
+    const records = await this.#deps.journal.decode(this.#taskId, entries, this.#shown + 1);
+    this.#deltas.push(...deltas);
+    for (const record of records) {
+      this.#showDeltasUpTo(record.seq - 1);
+      this.#showRecord(record);
+    }
+    this.#showDeltasUpTo(this.#shown);
+  }
+
+  #showRecord(record: JournalRecord): void {
+    this.#shown = record.seq;
+    this.#attempt.apply(record);
+    if (record.seq >= this.#from) this.#to.next({ type: 'record', record });
+    if (isTerminal(record)) this.#to.complete();
+  }
+
+  /** Deltas that were published behind the record `seq`, or before. */
+  #showDeltasUpTo(seq: number): void {
+    while (this.#deltas[0] !== undefined && placeOf(this.#deltas[0].id).seq <= seq) {
+      const [entry] = this.#deltas.splice(0, 1);
+      if (entry?.field === tombstone) throw notFound(this.#taskId);
+      for (const delta of entry === undefined ? [] : deltasIn(entry)) this.#showDelta(delta);
+    }
+  }
+
+  #showDelta(delta: Delta): void {
+    if (delta.type === 'llm' && !this.#attempt.accept(delta)) return;
+    this.#to.next({ type: 'delta', delta });
+  }
+}
+
+function after(id: string, entries: readonly StreamEntry[] = []): readonly StreamEntry[] {
+  return entries.filter((entry) => comesBefore(id, entry.id));
+}
+
+function deltasIn({ value }: StreamEntry): readonly Delta[] {
+  return JSON.parse(value);
+}

@@ -1,0 +1,22 @@
+/** The keys of one task. They share a slot of a cluster by the hash tag; scripts derive those that are not named here. */
+export interface TaskKeys {
+  readonly head: string;
+  readonly journal: string;
+  readonly blobs: string;
+  readonly deltas: string;
+  readonly commands: string;
+  readonly commandIds: string;
+}
+
+/** Task ids match `taskIdPattern`, so none of them breaks the hash tag. */
+export function taskKeys(prefix: string, taskId: string): TaskKeys {
+  const base = `${prefix}:{${taskId}}:`;
+  return {
+    head: `${base}h`,
+    journal: `${base}j`,
+    blobs: `${base}b`,
+    deltas: `${base}d`,
+    commands: `${base}c`,
+    commandIds: `${base}i`,
+  };
+}

@@ -1,0 +1,34 @@
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
+import type { StoreContractHarness } from '../../../src/testing/store-contract.ts';
+
+export interface ContractServer {
+  readonly open: () => RedisStateStore;
+  /** Sends one command to Redis, past the store. */
+  readonly command: (...args: readonly string[]) => unknown;
+}
+
+/** The contract on a real server: leases are short, since they run on its clock, and each store is another client. */
+export function contractHarness(name: string, { open, command }: ContractServer): StoreContractHarness {
+  const stores = new Map<TaskStateStore, RedisStateStore>();
+  const opened = (): RedisStateStore => {
+    const store = open();
+    stores.set(store, store);
+    return store;
+  };
+  return {
+    name,
+    createStore: opened,
+    createPeer: opened,
+    dispose: async (store) => {
+      await stores.get(store)?.close();
+      stores.delete(store);
+    },
+    advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+    leaseMs: 150,
+    plantUnknownRecord: async (_, taskId) => {
+      await command('XADD', `millrace:{${taskId}}:j`, '2-1', 'r', '{"type":"later.thing","at":1}');
+      await command('HSET', `millrace:{${taskId}}:h`, 'seq', '2');
+    },
+  };
+}

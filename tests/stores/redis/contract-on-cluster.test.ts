@@ -1,0 +1,32 @@
+import { afterAll, beforeAll, describe, it } from '@jest/globals';
+import type { Cluster } from 'ioredis';
+import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
+import { storeContract } from '../../../src/testing/store-contract.ts';
+import { contractHarness } from './contract-harness.ts';
+import { describeRedis } from './describe-redis.ts';
+import { type RedisCluster, startCluster } from './redis-cluster.ts';
+
+describeRedis('S1-102 RedisStateStore on a cluster of three', () => {
+  let cluster: RedisCluster;
+  let client: Cluster;
+  let peerClient: Cluster;
+  let opened = 0;
+  beforeAll(async () => {
+    cluster = await startCluster();
+    client = cluster.connect();
+    peerClient = cluster.connect();
+  }, 20_000);
+  afterAll(async () => {
+    client.disconnect();
+    peerClient.disconnect();
+    await cluster.remove();
+  });
+
+  storeContract(
+    contractHarness('RedisStateStore', {
+      open: () => new RedisStateStore({ redis: opened++ % 2 === 0 ? client : peerClient }),
+      command: (...args) => cluster.nodes[0]?.cli('-c', ...args),
+    }),
+    { describe, it },
+  );
+});

@@ -1,0 +1,104 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export interface RedisProcessOptions {
+  /** Lines of its configuration file beyond the port and the folder. */
+  readonly config?: readonly string[];
+  readonly program?: 'redis-server' | 'redis-sentinel';
+}
+
+/** A server of our own on a free port of the loopback interface, with a folder of its own. */
+export class RedisProcess {
+  readonly port: number;
+  readonly #program: string;
+  readonly #folder: string;
+  #child: ChildProcess | undefined;
+
+  constructor(port: number, program: string, folder: string) {
+    this.port = port;
+    this.#program = program;
+    this.#folder = folder;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  /** Starts the process, again also, and waits until it takes commands. */
+  async start(): Promise<void> {
+    const child = spawn(this.#program, [join(this.#folder, 'redis.conf')], { stdio: ['ignore', 'pipe', 'ignore'] });
+    this.#child = child;
+    const log: string[] = [];
+    for await (const line of createInterface({ input: child.stdout })) {
+      log.push(line);
+      if (/Ready to accept connections|Sentinel ID is/.test(line)) {
+        child.stdout.resume();
+        return;
+      }
+    }
+    throw new Error(`${this.#program} did not start:\n${log.join('\n')}`);
+  }
+
+  /** Waits until the process is gone. */
+  async end(signal: NodeJS.Signals): Promise<void> {
+    const child = this.#child;
+    this.#child = undefined;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill(signal);
+    await gone;
+  }
+
+  /** Stands still (`SIGSTOP`) or goes on (`SIGCONT`). */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#child?.kill(signal);
+  }
+
+  async remove(): Promise<void> {
+    this.#child?.kill('SIGCONT');
+    await this.end('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** What `redis-cli` prints. */
+  cli(...args: readonly string[]): string {
+    const { stdout, stderr, status } = spawnSync('redis-cli', ['-p', String(this.port), ...args], { encoding: 'utf8' });
+    if (status !== 0) throw new Error(`redis-cli ${args.join(' ')}: ${stdout}${stderr}`);
+    return stdout.trim();
+  }
+}
+
+/** With an append-only file, as the store wants it, unless the options say otherwise. */
+export async function startRedis(options: RedisProcessOptions = {}): Promise<RedisProcess> {
+  const { config = ['appendonly yes', 'save ""'], program = 'redis-server' } = options;
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-redis-'));
+  const port = await freePort();
+  const lines = [`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`, 'daemonize no', ...config];
+  writeFileSync(join(folder, 'redis.conf'), `${lines.join('\n')}\n`);
+  const redis = new RedisProcess(port, program, folder);
+  process.once('exit', () => redis.signal('SIGCONT'));
+  await redis.start();
+  return redis;
+}
+
+/** Below the range of ports that the system gives out by itself, so that nobody is given it before Redis listens. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 12_000 + Math.floor(Math.random() * 10_000);
+    // A node of a cluster also listens 10,000 above.
+    if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
