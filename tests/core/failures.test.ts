@@ -36,7 +36,7 @@ async function failedTurn(error: unknown, options: BenchOptions = {}) {
 }
 
 describe('a provider that fails', () => {
-  it('S1-12 S1-61 S1-35 gives one failed status, last, with its code; the stream completes, result() rejects', async () => {
+  it('S1-12 S1-61 S1-35 S1-88 gives one failed status, last, with its code; the stream completes, result() rejects', async () => {
     const { outcome, watcher, last } = await failedTurn(new AgentLoopError('PROVIDER_RATE_LIMIT', 'slow down'));
     expect(watcher.of('status-update').filter(({ status }) => status.state === 'failed')).toEqual([last]);
     expect(last).toMatchObject({

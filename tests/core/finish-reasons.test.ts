@@ -35,14 +35,17 @@ describe('a model that ends with', () => {
     ['S1-38', 'content_filter', 'CONTENT_FILTER'],
   ];
 
-  it.each(cut)('%s the reason %s fails the turn with %s, and keeps the text so far', async (_, finishReason, code) => {
-    const { outcome, last, watcher } = await outcomeOf({ text: 'So fa', finishReason });
-    expect(outcome).toMatchObject({ reason: { code, reason: finishReason, result: { text: 'So fa' } } });
-    expect(last).toMatchObject({ status: { state: 'failed' }, reason: finishReason, error: { code } });
-    expect(textsOf(watcher.events)).toEqual({ 'answer-1': 'So fa' });
-  });
+  it.each(cut)(
+    'S1-37 S1-38 (%s) the reason %s fails the turn with %s, and keeps the text so far',
+    async (_, finishReason, code) => {
+      const { outcome, last, watcher } = await outcomeOf({ text: 'So fa', finishReason });
+      expect(outcome).toMatchObject({ reason: { code, reason: finishReason, result: { text: 'So fa' } } });
+      expect(last).toMatchObject({ status: { state: 'failed' }, reason: finishReason, error: { code } });
+      expect(textsOf(watcher.events)).toEqual({ 'answer-1': 'So fa' });
+    },
+  );
 
-  it.each(cut)('%s the reason %s never runs a call that was cut short', async (_, finishReason, code) => {
+  it.each(cut)('S1-37 S1-38 (%s) the reason %s never runs a call that was cut short', async (_, finishReason, code) => {
     const step = { text: 'So fa', toolCalls: [{ name: 'count', arguments: '{"of":"ap' }], finishReason };
     const { outcome, runs } = await outcomeOf(step);
     expect(outcome).toMatchObject({ reason: { code, result: { text: 'So fa', toolCalls: 0 } } });
