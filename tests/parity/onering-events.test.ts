@@ -128,7 +128,12 @@ describe('model calls', () => {
     expect(fine.of('internal:llm-attempt-discarded')).toMatchObject([
       { iteration: 1, attempt: 1, reason: 'PROVIDER_STREAM_CLOSED' },
     ]);
-    expect(textsOf(fine.events)).toEqual({ 'answer-1': 'Green.' });
+    expect(outlineOf(fine.events).filter((line) => /^(answer|llm-attempt)/.test(line))).toEqual([
+      'answer-1 is: "It i"',
+      'llm-attempt-discarded 1.1',
+      'answer-1 is: "Green."',
+      'answer-1 appends, last: ""',
+    ]);
     expect([fine.of('internal:llm-call').length, fine.of('internal:llm-response').length]).toEqual([1, 1]);
 
     const lost = await eventsOf(new AgentLoop(bench.config(streaming(chunks, new Error('no route')))));

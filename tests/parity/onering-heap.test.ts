@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';
+import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { localTools } from './local-tools.ts';
 
@@ -15,32 +16,22 @@ beforeEach(() => {
 
 afterEach(() => resources.assertNone());
 
-const toolProviders = [
-  localTools({
-    look: async () => 'a tree',
-    fail: () => {
-      throw new Error('no light');
-    },
-  }),
-];
+const toolProviders = [localTools({ look: async () => 'a tree' })];
 const messages = [{ role: 'user', content: 'What is it? '.repeat(100) }] as const;
+const endings: readonly (readonly LLMStep[])[] = [
+  [{ toolCalls: [{ name: 'look' }] }, { text: 'It is a tree.' }],
+  [{ text: 'It', error: new Error('no route') }],
+  [{ text: 'It', never: true }],
+];
 
 /** A turn that completes, fails or is cancelled, by its number. */
 async function turn(number: number, signal: AbortSignal): Promise<void> {
-  const cancel = number % 3 === 2;
-  const ask = { toolCalls: [{ name: 'look' }, { name: 'fail' }] };
-  const last = [{ text: 'It is a tree.' }, { error: new Error('no route') }, { never: true }][number % 3] ?? {};
-  const llmProvider = scriptedLLM([ask, last]);
+  const llmProvider = scriptedLLM(endings[number % endings.length] ?? [], { synchronous: true });
   const loop = new AgentLoop({ agentId: 'tester', llmProvider, toolProviders });
   const started = loop.startTurn(messages, { signal });
   await new Promise<void>((resolve, reject) => {
-    started.subscribe({
-      next(event) {
-        if (cancel && event.kind === 'internal:llm-call' && event.iteration === 2) void started.cancel();
-      },
-      error: reject,
-      complete: resolve,
-    });
+    started.subscribe({ error: reject, complete: resolve });
+    if (number % endings.length === 2) void started.cancel();
   });
 }
 
