@@ -1,9 +1,10 @@
 import type { Context } from '@opentelemetry/api';
-import { isObservable, type Observable, Subscriber, type Subscription } from 'rxjs';
+import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
+import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolResultRecord } from './records.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
@@ -43,7 +44,14 @@ export class ToolBatch {
   readonly #busy = new Set<string>();
   /** Calls whose intent is durable and that have not started yet. */
   #ready: StartedCall[] = [];
-  readonly #runs = new Set<Subscription>();
+  /** What runs, by call. */
+  readonly #runs = new Map<string, Subscription>();
+  /** Of every call that runs. */
+  readonly #observer = {
+    next: (signal: ToolResultRecord | ToolProgress) => this.#take(signal),
+    error: (error: unknown) => this.#options.out.error(error),
+    complete: () => {},
+  };
   /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
   readonly #checking = new Set<string>();
   #state: LoopState;
@@ -82,7 +90,7 @@ export class ToolBatch {
     if (this.#ended) return;
     this.#ended = true;
     this.#scope.abort(new AgentLoopError('CANCELED', 'The turn was left before its tools ended.'));
-    for (const run of this.#runs) run.unsubscribe();
+    for (const run of this.#runs.values()) run.unsubscribe();
     this.#close(true);
   }
 
@@ -123,9 +131,8 @@ export class ToolBatch {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
     if (this.#stopping || !tool) return this.#settle(neverStarted(started));
     const scope = this.#scope.child();
-    const running = Subscriber.create<ToolResultRecord | ToolProgress>((signal) => signal && this.#take(signal));
-    this.#runs.add(running);
-    running.add(() => this.#runs.delete(running));
+    const running = new DirectSubscriber(this.#observer);
+    this.#runs.set(started.callId, running);
     this.#options.run({ started, tool, scope, iteration: this.#state.iteration }).subscribe(running);
   }
 
@@ -143,6 +150,7 @@ export class ToolBatch {
   /** A call has its result: it gives its place to the next. */
   #settle(result: ToolResultRecord): void {
     if (this.#ended) return;
+    this.#runs.delete(result.callId);
     this.#busy.delete(result.callId);
     this.#alone = false;
     this.#noteFailure(result);
@@ -195,6 +203,7 @@ export class ToolBatch {
   /** Takes a call's place away and plans again, from that call on. */
   #free(pending: PendingToolCall): void {
     if (this.#ended) return;
+    this.#runs.delete(pending.callId);
     this.#busy.delete(pending.callId);
     this.#checking.delete(pending.callId);
     this.#from = Math.min(
@@ -220,11 +229,8 @@ export class ToolBatch {
     const settled = settleDoubt(this.#deps, { pending, context, scope });
     if (!isObservable(settled)) return act(settled);
     const run = settled.subscribe(act);
-    this.#runs.add(run);
-    run.add(() => {
-      scope.release();
-      this.#runs.delete(run);
-    });
+    this.#runs.set(pending.callId, run);
+    run.add(() => scope.release());
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { defer, Observable, Subscriber } from 'rxjs';
+import { defer, Observable, type Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import { type NextStep, nextStep } from '../next-step.ts';
@@ -7,6 +7,7 @@ import { limitReason, summaryFallback } from '../response.ts';
 import { commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import type { TurnDeps } from '../turn-deps.ts';
+import { DirectSubscriber } from './direct-subscriber.ts';
 import { callLlm } from './llm-operators.ts';
 import { type FusibleOperator, fuse, operate } from './operate.ts';
 import { executeTools, runToolCalls } from './tool-operators.ts';
@@ -90,6 +91,11 @@ class IterationLoop {
   readonly #out: Subscriber<Signal>;
   readonly #iterate: LoopOptions['iterate'];
   readonly #stopListening: () => void;
+  readonly #observer = {
+    next: (signal: Signal) => this.#pass(signal),
+    error: (error: unknown) => this.#failed(error),
+    complete: () => this.#completed(),
+  };
   #state: LoopState;
   #iteration: Subscriber<Signal> | undefined;
   #advancing = false;
@@ -158,11 +164,7 @@ class IterationLoop {
   }
 
   #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
-    const iteration = Subscriber.create<Signal>(
-      (signal) => signal && this.#pass(signal),
-      (error: unknown) => this.#failed(error),
-      () => this.#completed(),
-    );
+    const iteration = new DirectSubscriber<Signal>(this.#observer);
     this.#iteration = iteration;
     this.#iterate(this.#state, step).subscribe(iteration);
   }

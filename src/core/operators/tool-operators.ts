@@ -1,5 +1,5 @@
 import { context as activeContext, type Context } from '@opentelemetry/api';
-import { Observable, Subscriber } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
@@ -11,6 +11,7 @@ import type { Signal, ToolProgress } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { ToolBatch, type ToolCallRun } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
+import { DirectSubscriber } from './direct-subscriber.ts';
 import { type FusibleOperator, operate } from './operate.ts';
 
 /**
@@ -31,11 +32,11 @@ export function runToolCalls(deps: TurnDeps, traceContext: Context): FusibleOper
         const { steps, after, barrier } = signal;
         const durable = () => {
           if (to.closed) return;
-          const batch = Subscriber.create<Signal>(
-            (each) => each && to.next(each),
-            (error: unknown) => to.error(error),
-            close,
-          );
+          const batch = new DirectSubscriber<Signal>({
+            next: (each) => to.next(each),
+            error: (error) => to.error(error),
+            complete: close,
+          });
           to.add(() => batch.unsubscribe());
           execute(after).subscribe(batch);
         };
