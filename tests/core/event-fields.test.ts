@@ -97,6 +97,19 @@ describe('the first and the last events', () => {
     expect(watcher.of('task')).toHaveLength(1);
   });
 
+  it('S0-50 are seen before the model is called', async () => {
+    const model = bench.model([{ text: 'Two.' }]);
+    const turn = new AgentLoop(bench.config(model)).startTurn(question);
+    const callsBy: [string, number][] = [];
+    turn.subscribe(({ kind }) => callsBy.push([kind, model.calls.length]));
+    await turn.settled;
+    expect(callsBy.slice(0, 2)).toEqual([
+      ['task', 0],
+      ['status-update', 0],
+    ]);
+    expect(callsBy.filter(([kind]) => kind === 'task')).toHaveLength(1);
+  });
+
   it('S4-34 S1-60 are one status-update with final: true, last, with the final message', async () => {
     const { events, of } = await busyTurn();
     expect(of('status-update').filter(({ final }) => final)).toEqual([events.at(-1)]);
@@ -159,25 +172,27 @@ describe('the events of iterations and model calls', () => {
     expect(second).not.toHaveProperty('toolCalls');
   });
 
-  it('S0-59 have the times at which things happened', async () => {
+  it('S0-59 have the times at which things happened; the result has the usage of all calls', async () => {
     const start = bench.clock.now();
+    const usage = { promptTokens: 5, completionTokens: 2, totalTokens: 7 };
     const slow = (ms: number) => {
       bench.clock.advance(ms);
     };
     const steps = [
       () => {
         slow(200);
-        return { toolCalls: [{ name: 'work' }] };
+        return { toolCalls: [{ name: 'work' }], usage };
       },
       () => {
         slow(70);
-        return { text: 'Done.' };
+        return { text: 'Done.', usage };
       },
     ];
     const model = bench.model(steps, { synchronous: true });
     const toolProviders = [plainTools({ work: () => slow(1_000) })];
-    const watcher = watch(new AgentLoop(bench.config(model, { toolProviders })).startTurn(question));
-    await watcher.ended;
+    const turn = new AgentLoop(bench.config(model, { toolProviders })).startTurn(question);
+    const watcher = watch(turn);
+    expect((await turn.result()).usage).toEqual({ promptTokens: 10, completionTokens: 4, totalTokens: 14 });
     const at = (event: AgentEvent | undefined) => Date.parse(event?.timestamp ?? '') - start;
     expect(watcher.of('internal:iteration-start').map(at)).toEqual([0, 1_200]);
     expect(watcher.of('internal:iteration-complete').map(at)).toEqual([1_200, 1_270]);

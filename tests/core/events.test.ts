@@ -111,11 +111,11 @@ const textAndToolsLines = [
 ];
 
 describe('the events of a turn, in order', () => {
-  it('S1-58 S1-59 S1-60 S1-63 S0-57 for a text', async () => {
+  it('S1-58 S1-59 S1-60 S1-63 for a text', async () => {
     expect(await linesOf(textOnly)).toEqual(textOnlyLines);
   });
 
-  it('S2-26 S2-18 S2-19 S4-17 S0-50 S0-52 for reasoning, a text, a tool and the answer', async () => {
+  it('S2-26 S2-18 S2-19 S4-17 for reasoning, a text, a tool and the answer', async () => {
     expect(await linesOf(textAndTools)).toEqual(textAndToolsLines);
   });
 

@@ -21,10 +21,11 @@ async function outcomeOf(...steps: readonly LLMStep[]) {
 
 describe('a model that ends with', () => {
   it.each([['stop'], [undefined]] as const)(
-    'S1-33 the reason %s and no call completes the turn, without a further call',
+    'S1-33 S0-57 the reason %s and no call completes the turn, without a further call',
     async (reason) => {
       const { outcome, last, watcher } = await outcomeOf({ text: 'Two.', ...(reason ? { finishReason: reason } : {}) });
       expect(outcome).toMatchObject({ value: { status: 'completed', reason: 'stop', text: 'Two.', iterations: 1 } });
+      expect(watcher.of('internal:iteration-complete')).toMatchObject([{ iteration: 1 }]);
       expect(last).toMatchObject({ status: { state: 'completed' }, final: true });
       expect(watcher.end).toBe('complete');
     },

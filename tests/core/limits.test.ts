@@ -26,7 +26,7 @@ function insatiable(
 }
 
 describe('the limit of iterations', () => {
-  it('S1-23 S1-34 S0-58 S4-26 is 10: the turn fails with max_iterations, and keeps what there was', async () => {
+  it('S1-23 S1-34 S0-58 S3-08 S4-26 is 10: the turn fails with max_iterations, and keeps what there was', async () => {
     const { turn, model } = insatiable(10);
     const watcher = watch(turn);
     await expect(turn.result()).rejects.toMatchObject({

@@ -84,18 +84,31 @@ describe('AgentLoop.resume of a paused turn', () => {
     expect(late[0]?.end).toBe('complete');
   });
 
-  it('S4-36 has the same taskId and contextId in all events of all runs', async () => {
-    const { tools, watcher: before } = await pausedTurn();
-    const { turn } = resume([{ text: 'There are two.' }], { toolProviders: [tools] });
+  it('S4-36 has the same taskId and contextId in all events, also of three model calls, the last after a kill', async () => {
+    const toolProviders = [plainTools({ count: () => 2 })];
+    const killed = bench
+      .loop([{ toolCalls: [{ name: 'count' }] }, { never: true }], { toolProviders })
+      .startTurn(question, { taskId: 't', contextId: 'c' });
+    const before = watch(killed);
+    await before.until('internal:llm-call', ({ iteration }) => iteration === 2);
+    bench.leases.advance(30_000);
+    const { turn } = resume([{ text: 'There are two.' }], { toolProviders });
     const watcher = watch(turn);
     await watcher.ended;
+    bench.clock.advance(10_000);
+    await before.ended;
     expect(turn.contextId).toBe('c');
     for (const { taskId, contextId } of [...before.events, ...watcher.events]) {
       expect([taskId, contextId]).toEqual(['t', 'c']);
     }
+    expect(watcher.of('internal:llm-call').map(({ iteration, attempt }) => [iteration, attempt])).toEqual([
+      [1, 1],
+      [2, 1],
+      [2, 2],
+    ]);
   });
 
-  it('links its span to the trace it goes on from, below the caller’s parent', async () => {
+  it('S1-107 links its span to the trace it goes on from, below the caller’s parent', async () => {
     const { tools } = await pausedTurn();
     const parent = bench.spans.provider.getTracer('caller').startSpan('caller');
     const parentContext = trace.setSpan(ROOT_CONTEXT, parent);

@@ -20,7 +20,7 @@ function lastRecord() {
 }
 
 describe('a cancel at any time', () => {
-  it('S0-29 S4-38 in the model call ends the journal with turn.canceled and the reason', async () => {
+  it('S0-29 in the model call ends the journal with turn.canceled and the reason', async () => {
     const turn = bench.loop([{ text: ['One'], never: true }]).startTurn(question, { taskId: 't' });
     await watch(turn).until('artifact-update');
     await turn.cancel('enough');

@@ -165,7 +165,7 @@ describe('a turn whose store fails', () => {
     expect(watcher.end).toBe('complete');
   });
 
-  it('S4-32 starts no tool, and shows no tool-start, while its intent is not durable; then it does', async () => {
+  it('S4-32 S3-37 starts no tool, and shows no tool-start, while its intent is not durable; then it does', async () => {
     const held = gate();
     const runs: string[] = [];
     const toolProviders = [plainTools({ pay: () => runs.push('pay') })];

@@ -1,12 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { isObservable, lastValueFrom, take } from 'rxjs';
+import { filter, firstValueFrom, isObservable, lastValueFrom, take } from 'rxjs';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentEvent } from '../../src/core/events.ts';
 import { Turn } from '../../src/core/turn.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import type { ToolListContext } from '../../src/tools/interfaces.ts';
+import type { ToolContext, ToolListContext } from '../../src/tools/interfaces.ts';
 import { question } from './dead-turn.ts';
-import { plainTools } from './plain-tools.ts';
+import { obedient, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { type EventOf, ofRecords, outlineOf, textOfParts, textsOf, watch } from './watch-events.ts';
 
@@ -27,7 +28,7 @@ function lastRecord() {
 }
 
 describe('what startTurn returns', () => {
-  it('S1-08 S4-09 is an Observable and an AsyncIterable, with taskId, result, settled, cancel, pause and steer', async () => {
+  it('S1-08 is an Observable and an AsyncIterable, with taskId, result, settled, cancel, pause and steer', async () => {
     const turn = bench.loop([]).startTurn(question, { taskId: 't' });
     expect(isObservable(turn)).toBe(true);
     expect(turn).toBeInstanceOf(Turn);
@@ -48,6 +49,13 @@ describe('what startTurn returns', () => {
     expect('then' in (await start())).toBe(false);
     expect(await start()).toBeInstanceOf(Turn);
     expect(bench.store.list()).toEqual([]);
+  });
+
+  it('S4-09 has its taskId in every event, for subscribers and for await alike', async () => {
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question);
+    const watcher = watch(turn);
+    for await (const { taskId } of turn) expect(taskId).toBe(turn.taskId);
+    expect(new Set(watcher.events.map(({ taskId }) => taskId))).toEqual(new Set([turn.taskId]));
   });
 
   it('works with the operators of RxJS', async () => {
@@ -87,9 +95,10 @@ describe('a Turn starts', () => {
   });
 
   it('S1-08 S0-48 with result(), once, and without any subscriber', async () => {
-    const { turn, calls } = countedTurn();
+    const usage = { promptTokens: 5, completionTokens: 2, totalTokens: 7 };
+    const { turn, calls } = countedTurn([{ text: 'Two.', usage }]);
     const results = await Promise.all([turn.result(), turn.result()]);
-    expect(results).toMatchObject([{ status: 'completed', text: 'Two.', allText: 'Two.' }, { text: 'Two.' }]);
+    expect(results).toMatchObject([{ status: 'completed', text: 'Two.', allText: 'Two.', usage }, { text: 'Two.' }]);
     expect(calls()).toEqual({ model: 1, tools: 1, journals: 1 });
   });
 
@@ -163,6 +172,35 @@ describe('the last subscriber of a Turn', () => {
     expect(execute?.attributes['millrace.outcome']).toBe('canceled');
   });
 
+  it('S1-11 S1-65 cancels it also while tools run: they are aborted, no other starts, the model is not called again', async () => {
+    const runs: string[] = [];
+    const tool = (context: ToolContext) => {
+      runs.push(context.call.function.name);
+      return obedient(context);
+    };
+    const toolProviders = [plainTools({ first: tool, second: tool })];
+    const steps = [{ toolCalls: [{ name: 'first' }, { name: 'second' }] }];
+    const turn = bench.loop(steps, { toolProviders, toolConcurrency: 1 }).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:tool-start');
+    watcher.leave();
+    await turn.settled;
+    expect(runs).toEqual(['first']);
+    expect(bench.store.read('t').slice(-2)).toMatchObject([
+      { type: 'tool.result', error: { code: 'CANCELED' } },
+      { type: 'turn.canceled' },
+    ]);
+    expect([bench.clock.pending, bench.spans.open()]).toEqual([0, []]);
+  });
+
+  it('does not cancel a turn by leaving with its last event', async () => {
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question, { taskId: 't' });
+    const isLast = (event: AgentEvent) => event.kind === 'status-update' && event.final;
+    expect(await firstValueFrom(turn.pipe(filter(isLast)))).toMatchObject({ status: { state: 'completed' } });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(lastRecord()).toMatchObject({ type: 'turn.done' });
+  });
+
   it('is the last one only: while another stays, the turn goes on', async () => {
     const { turn, first, rest } = await halfAnswered();
     const second = watch(turn);
@@ -234,7 +272,7 @@ describe('result()', () => {
     expect(textsOf(watcher.events)).toEqual({ 'answer-1': 'Let me count.', 'answer-2': text });
   });
 
-  it('S4-08 S4-22 holds the final assistant message and, apart, all that the turn added', async () => {
+  it('S4-08 holds the final assistant message and, apart, all that the turn added', async () => {
     const loop = bench.loop([{ toolCalls: [{ name: 'count' }] }, { text: 'Two.' }], {
       toolProviders: [plainTools({ count: () => 2 })],
     });
