@@ -63,6 +63,16 @@ describe('recordSpans', () => {
     expect(recorder.ended).toBe(1);
   });
 
+  it('gives the spans that have ended by their start and by their end', () => {
+    recorder = recordSpans();
+    const [one, two] = ['one', 'two', 'open'].map((name) => trace.getTracer('test').startSpan(name));
+    for (const span of [two, one]) span?.end();
+    expect(recorder.spans().map(({ name }) => name)).toEqual(['one', 'two']);
+    expect(recorder.inOrderOfEnd().map(({ name }) => name)).toEqual(['two', 'one']);
+    recorder.clear();
+    expect(recorder.inOrderOfEnd()).toEqual([]);
+  });
+
   it('forgets on request, and leaves nothing registered behind', async () => {
     recorder = recordSpans();
     trace.getTracer('test').startSpan('one').end();

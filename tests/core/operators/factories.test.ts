@@ -1,35 +1,100 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import * as executeOperators from '../../../src/core/operators/execute-operators.ts';
-import * as iterationOperators from '../../../src/core/operators/iteration-operators.ts';
-import * as llmOperators from '../../../src/core/operators/llm-operators.ts';
+import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import { EMPTY, isObservable } from 'rxjs';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { catchTurnError, tapAfterTurn } from '../../../src/core/operators/execute-operators.ts';
+import {
+  catchIterationError,
+  completeIteration,
+  startIterationSpan,
+} from '../../../src/core/operators/iteration-operators.ts';
+import {
+  catchLLMError,
+  mapLLMResponseToState,
+  prepareLLMCall,
+  tapLLMResponse,
+} from '../../../src/core/operators/llm-operators.ts';
+import { commitOf } from '../../../src/core/signals.ts';
+import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { endingOf, recordedSpans } from './recorded-spans.ts';
+import { recordingLogger } from './recording-logger.ts';
+import { startedState, turnDeps } from './turn-deps.ts';
 
-const core = new URL('../../../src/core/', import.meta.url);
-const sources = readdirSync(core, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
-  .map((file) => readFileSync(new URL(file, core), 'utf8'));
+const recorder = recordedSpans();
+const question = [{ role: 'user', content: 'How many apples?' }] as const;
+const usage = { promptTokens: 12, completionTokens: 3, totalTokens: 15 };
 
-/** Where a function is called, other than where it is defined or told of. */
-function callsOf(name: string): number {
-  const call = new RegExp(`(?<!function )\\b${name}\\(`, 'g');
-  return sources.reduce((sum, source) => sum + (source.match(call)?.length ?? 0), 0);
-}
+describe('S1-104 the factories by name', () => {
+  it('S1-16 give a span and the context in which it is the parent', () => {
+    const deps = turnDeps();
+    const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
+    for (const traced of [startIterationSpan(deps, ROOT_CONTEXT)(1), prepareLLMCall(deps, ROOT_CONTEXT)(calling)]) {
+      expect(trace.getSpan(traced.traceContext)).toBe(traced.span);
+      traced.span.end();
+    }
+  });
 
-const factories: readonly [string, object][] = [
-  ['tapAfterTurn', executeOperators],
-  ['catchTurnError', executeOperators],
-  ['startIterationSpan', iterationOperators],
-  ['completeIteration', iterationOperators],
-  ['catchIterationError', iterationOperators],
-  ['prepareLLMCall', llmOperators],
-  ['tapLLMResponse', llmOperators],
-  ['mapLLMResponseToState', llmOperators],
-  ['catchLLMError', llmOperators],
-];
+  it('S1-14 give operators', () => {
+    const deps = turnDeps({ enableTracing: false });
+    const { span, traceContext } = startIterationSpan(deps, ROOT_CONTEXT)(1);
+    expect(traceContext).toBe(ROOT_CONTEXT);
+    const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
+    const call = prepareLLMCall(deps, ROOT_CONTEXT)(calling);
+    const ofTurns = [
+      tapAfterTurn(deps, span),
+      catchTurnError(deps, startedState()),
+      completeIteration(deps, span),
+      catchIterationError(deps, span),
+    ];
+    const ofCalls = [tapLLMResponse(deps, call), catchLLMError(deps, call)];
+    for (const operator of ofTurns) expect(isObservable(EMPTY.pipe(operator))).toBe(true);
+    for (const operator of ofCalls) expect(isObservable(EMPTY.pipe(operator))).toBe(true);
+    expect(isObservable(EMPTY.pipe(mapLLMResponseToState(deps, calling)))).toBe(true);
+  });
 
-describe('the operator factories', () => {
-  it.each(factories)('S1-104 %s is exported from its file and called by the running pipeline', (name, file) => {
-    expect(Object.entries(file)).toContainEqual([name, expect.any(Function)]);
-    expect(callsOf(name)).toBeGreaterThan(0);
+  describe('are what a turn runs on, by what each of them alone does', () => {
+    /** Runs a turn of a model, and gives what it left in the log and on its spans, by name. */
+    async function traces(llmProvider: ScriptedLLM) {
+      const logger = recordingLogger();
+      const loop = new AgentLoop({ agentId: 'tester', llmProvider, logger, systemPrompt: 'Be brief.' });
+      const turn = loop.startTurn(question, { taskId: 't' });
+      const result = await turn.result().catch((error) => error);
+      const spans = Object.fromEntries(recorder.spans().map((span) => [span.name, { span, ...endingOf(span) }]));
+      return { result, spans, log: logger.lines.map(([, message]) => message) };
+    }
+
+    it('where it completes', async () => {
+      const model = scriptedLLM([
+        { toolCalls: [{ name: 'unknown', id: '' }], usage },
+        { text: 'Two.', usage },
+      ]);
+      const { result, spans, log } = await traces(model);
+      // startIterationSpan, and completeIteration that ends the span.
+      expect(spans['iteration[1]']).toMatchObject({ status: 'UNSET' });
+      // prepareLLMCall.
+      expect(model.calls[0]?.messages[0]).toEqual({ role: 'system', content: 'Be brief.' });
+      // tapLLMResponse.
+      expect(spans['llm.call']?.span.attributes['gen_ai.usage.input_tokens']).toBe(12);
+      expect(log).toEqual(['model call done', 'model call done']);
+      // mapLLMResponseToState, which gives the call its id.
+      expect(result.messages[0]).toMatchObject({ toolCalls: [{ id: '1:0' }] });
+      // tapAfterTurn.
+      expect(spans['agent.execute']?.span.attributes).toMatchObject({
+        'millrace.outcome': 'completed',
+        'millrace.usage.total_tokens': 30,
+      });
+    });
+
+    it('where it fails', async () => {
+      const { result, spans, log } = await traces(scriptedLLM([{ error: new TypeError('no') }]));
+      const failure = { status: 'ERROR', errorType: 'PROVIDER_FAILED' };
+      // catchLLMError, which gives the error its code, and catchTurnError, which makes the turn's end of it.
+      expect(log).toEqual(['model call failed', 'turn failed']);
+      expect(spans['llm.call']).toMatchObject(failure);
+      expect(result).toMatchObject({ code: 'PROVIDER_FAILED', result: { status: 'failed' } });
+      // catchIterationError.
+      expect(spans['iteration[1]']).toMatchObject(failure);
+      expect(spans['agent.execute']).toMatchObject({ ...failure, outcome: 'failed' });
+    });
   });
 });
