@@ -86,7 +86,8 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.suspended': {
       const { state, reason, questions } = record;
       draft.outcome = { state, reason, error: undefined, questions };
-      return noteCommand(draft, record.command);
+      for (const command of record.commands ?? []) noteCommand(draft, command);
+      return;
     }
     case 'turn.done':
       draft.finalMessage = record.text;

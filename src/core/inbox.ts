@@ -8,11 +8,11 @@ export interface Steering {
   readonly command: string | undefined;
 }
 
-/** Why a turn shall suspend. */
+/** Why a turn shall suspend: the first reason that was given. */
 export interface PauseRequest {
   readonly reason: string;
-  /** The id of the command that asked, where one did. */
-  readonly command: string | undefined;
+  /** The ids of the commands that asked, as far as commands did. */
+  readonly commands: readonly string[];
 }
 
 /** What a running turn was asked to do and has not done yet. The loop empties it between its steps. */
@@ -37,7 +37,7 @@ export class Inbox {
 
   requestPause(reason: string, command?: string): void {
     if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'pause', reason });
-    else this.#pause ??= { reason, command };
+    else this.#pause = joined(this.#pause ?? { reason, commands: [] }, command);
   }
 
   steer(message: Message, command?: string): void {
@@ -57,4 +57,8 @@ export class Inbox {
     this.#steering = [];
     return taken;
   }
+}
+
+function joined(request: PauseRequest, command: string | undefined): PauseRequest {
+  return command === undefined ? request : { ...request, commands: [...request.commands, command] };
 }

@@ -38,9 +38,9 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   return { do: 'call', start: functions === state.availableTools ? start : { ...start, tools: functions } };
 }
 
-function suspension({ reason, command }: PauseRequest): TurnRecord {
+function suspension({ reason, commands }: PauseRequest): TurnRecord {
   const record = { type: 'turn.suspended' as const, state: 'input-required' as const, reason, questions: [] };
-  return command === undefined ? record : { ...record, command };
+  return commands.length === 0 ? record : { ...record, commands };
 }
 
 function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {

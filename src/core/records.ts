@@ -102,8 +102,8 @@ export interface TurnSuspended {
   readonly state: 'input-required' | 'auth-required';
   readonly reason: string;
   readonly questions: readonly Question[];
-  /** The id of the command that asked for it, where one did. */
-  readonly command?: string;
+  /** The ids of the commands that asked for it, so that none of them is followed twice. Absent where none did. */
+  readonly commands?: readonly string[];
 }
 
 export interface TurnDone {

@@ -79,6 +79,20 @@ describe('a turn that is asked to pause', () => {
     expect(() => turn.pause()).toThrow(expect.objectContaining({ code: 'TERMINAL' }));
   });
 
+  it('keeps the first of several reasons, and the commands that asked do not pause it again when it is resumed', async () => {
+    const answer = gate();
+    const toolProviders = [plainTools({ count: () => 'two' })];
+    const loop = bench.loop([{ gate: answer.pass(), toolCalls: [{ name: 'count' }] }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    for (const id of ['click', 'double-click']) bench.store.post('t', { id, type: 'pause', reason: id });
+    answer.open();
+    expect(await turn.result()).toMatchObject({ status: 'input-required', reason: 'click' });
+    const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]), { toolProviders }));
+    expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+
   it('takes what it was told in the meantime along', async () => {
     const toolProviders = [
       plainTools({

@@ -51,7 +51,7 @@ describe('followCommands', () => {
     NEVER.pipe(followCommands(deps, store, []))
       .subscribe()
       .unsubscribe();
-    expect(deps.inbox.pause).toEqual({ reason: 'lunch', command: 'p' });
+    expect(deps.inbox.pause).toEqual({ reason: 'lunch', commands: ['p'] });
     expect(deps.inbox.takeSteering()).toEqual([{ message, command: 's' }]);
     expect(deps.scope.reason).toMatchObject({ code: 'CANCELED', message: 'enough' });
   });
