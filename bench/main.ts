@@ -1,0 +1,23 @@
+import { cpus } from 'node:os';
+import { measureDeltas } from './figures/deltas.ts';
+import { measureImport } from './figures/import.ts';
+import { measureIterations } from './figures/iterations.ts';
+import { measureManyTurns } from './figures/many-turns.ts';
+import { measureTools } from './figures/tools.ts';
+
+const figures = {
+  iterations: measureIterations,
+  tools: measureTools,
+  deltas: measureDeltas,
+  turns: measureManyTurns,
+  import: measureImport,
+};
+
+const asked = process.argv.slice(2);
+const [cpu] = cpus();
+console.log(
+  `Node ${process.version}, ${cpu?.model ?? 'unknown processor'}. Medians; what stands in brackets is the least.`,
+);
+for (const [name, measure] of Object.entries(figures)) {
+  if (asked.length === 0 || asked.includes(name)) await measure();
+}
