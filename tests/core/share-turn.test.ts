@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Observable, Subject, take } from 'rxjs';
+import { config, Observable, Subject, take } from 'rxjs';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import { EventProjector } from '../../src/core/event-projector.ts';
 import { replayOf } from '../../src/core/observe-turn.ts';
@@ -237,6 +237,23 @@ describe('a reader of shareTurn that acts within its own handler', () => {
       expect(outlineOf(events)).toEqual(all);
       expect(end).toBe('complete');
     }
+  });
+
+  it('throws: the others and the turn are not disturbed, and the error is reported', async () => {
+    const reported = new Promise((resolve) => {
+      config.onUnhandledError = resolve;
+    });
+    const execution = sharedExecution();
+    const before = watch(execution.shared.events$);
+    execution.shared.events$.subscribe(() => {
+      throw new Error('clumsy');
+    });
+    const behind = watch(execution.shared.events$);
+    execution.start();
+    execution.write(callsModel);
+    for (const { events } of [before, behind]) expect(outlineOf(events)).toEqual(openingLines);
+    expect(await reported).toMatchObject({ message: 'clumsy' });
+    config.onUnhandledError = null;
   });
 
   it('lets another in as its last event: that one gets all and the end', () => {
