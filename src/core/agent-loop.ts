@@ -47,8 +47,9 @@ export class AgentLoop {
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
     const config = this.#config;
     const start = turnStart(config, messages, options);
-    const { contextId } = options;
-    return newTurn(config, options, { ...start, execution: (request) => startRun(request, { start, contextId }) });
+    const { taskId, contextId } = start;
+    const execution = (request: RunRequest) => startRun(request, { start, contextId: options.contextId });
+    return newTurn(config, options, { taskId, contextId, execution });
   }
 
   /**

@@ -35,7 +35,10 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   const { functions } = deps.tools;
   const start: LlmStart = { type: 'llm.start', iteration, attempt };
   if (state.phase === 'llm' && state.summary) return { do: 'call', start: { ...start, summary: true } };
-  return { do: 'call', start: functions === state.availableTools ? start : { ...start, tools: functions } };
+  return {
+    do: 'call',
+    start: functions === state.availableTools ? start : { type: 'llm.start', iteration, attempt, tools: functions },
+  };
 }
 
 function suspension({ reason, commands }: PauseRequest): TurnRecord {
@@ -43,7 +46,8 @@ function suspension({ reason, commands }: PauseRequest): TurnRecord {
   return commands.length === 0 ? record : { ...record, commands };
 }
 
-function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
+/** What the turn was told meanwhile, to be added to its history. */
+export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
   return deps.inbox.takeSteering().map(({ message, command }) => ({
     type: 'x.steer',
     effects: { messages: [message] },

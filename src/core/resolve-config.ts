@@ -72,12 +72,13 @@ export function resolveConfig(config: AgentLoopConfig): ResolvedConfig {
     if (!knownOptions.has(name))
       throw invalid(`${name} is not an option`, `the options are: ${[...knownOptions].join(', ')}`);
   }
-  const resolved = { ...defaults, ...given };
+  // Not spread: objects made by it have a shape each, and the hot path reads this one everywhere.
+  const resolved: ResolvedConfig = Object.assign({}, defaults, given);
   checkParts(resolved);
   checkNumbers(resolved);
   checkChoices(resolved);
   checkSeams(resolved);
-  return given.logger === undefined ? resolved : { ...resolved, logger: guardedLogger(resolved.logger) };
+  return given.logger === undefined ? resolved : Object.assign(resolved, { logger: guardedLogger(resolved.logger) });
 }
 
 function checkParts(config: ResolvedConfig): void {

@@ -23,7 +23,7 @@ import type { ResolvedConfig } from './resolve-config.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { collectTools, type ToolSet } from './tool-set.ts';
-import type { RunDeps } from './turn-deps.ts';
+import type { RunDeps, TurnDeps } from './turn-deps.ts';
 
 /** What every run of a turn needs, whether it starts or goes on. */
 export interface RunRequest {
@@ -160,7 +160,7 @@ function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observabl
   return toolsOf(deps).pipe(
     handOver((tools) => {
       if (!deps.scope.aborted) checkToolsOfOpenCalls({ tools }, state);
-      return loopIterations({ ...deps, tools }, traceContext)(state);
+      return loopIterations(withTools(deps, tools), traceContext)(state);
     }),
   );
 }
@@ -198,6 +198,25 @@ function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | und
     inbox,
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
+  };
+}
+
+/** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
+function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
+  return {
+    config: deps.config,
+    turn: deps.turn,
+    systemPrompt: deps.systemPrompt,
+    maxIterations: deps.maxIterations,
+    provider: deps.provider,
+    authContext: deps.authContext,
+    tracing: deps.tracing,
+    checks: deps.checks,
+    scope: deps.scope,
+    inbox: deps.inbox,
+    epoch: deps.epoch,
+    now: deps.now,
+    tools,
   };
 }
 
