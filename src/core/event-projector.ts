@@ -1,5 +1,6 @@
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 import { artifactId, eventsOf, isoTime } from './events-of.ts';
+import { GrowingText } from './growing-text.ts';
 import { replayOf } from './observe-turn.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
 import type { Signal, Step, StreamChunk, ToolProgress } from './signals.ts';
@@ -21,7 +22,7 @@ export class EventProjector {
   #attempt = 0;
   #artifactId = '';
   /** The text that readers have of the open model call. */
-  #shown = '';
+  readonly #shown = new GrowingText();
 
   constructor(options: EventProjectorOptions) {
     this.#options = options;
@@ -85,28 +86,28 @@ export class EventProjector {
 
   /** What a reader who comes now has to be told of the open model call. */
   openText(): AgentEvent | undefined {
-    return this.#shown === '' ? undefined : this.#textEvent(this.#shown, false);
+    return this.#shown.isEmpty ? undefined : this.#textEvent(this.#shown.toString(), false);
   }
 
   #step({ before, record }: Step, last: boolean): readonly AgentEvent[] {
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
       this.#contextId = record.contextId;
-      this.#shown = '';
+      this.#shown.clear();
     } else if (record.type === 'llm.start') {
       this.#iteration = record.iteration;
       this.#attempt = record.attempt;
       this.#artifactId = artifactId(record.iteration);
-      this.#shown = '';
+      this.#shown.clear();
     }
-    const shown = this.#shown;
-    if (record.type === 'llm.done' || isTerminal(record)) this.#shown = '';
+    const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
+    if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
     return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
   }
 
   #text(text: string): AgentEvent {
-    const append = this.#shown !== '';
-    this.#shown += text;
+    const append = !this.#shown.isEmpty;
+    this.#shown.add(text);
     return this.#textEvent(text, append);
   }
 
@@ -150,7 +151,7 @@ export class EventProjector {
       attempt: this.#attempt,
     };
     this.#attempt++;
-    this.#shown = '';
+    this.#shown.clear();
     return reason === undefined ? discarded : { ...discarded, reason };
   }
 }

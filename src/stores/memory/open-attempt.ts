@@ -1,3 +1,4 @@
+import { GrowingText } from '../../core/growing-text.ts';
 import type { JournalRecord } from '../../core/records.ts';
 import type { Delta } from '../interfaces.ts';
 
@@ -9,7 +10,7 @@ type LlmDelta = Extract<Delta, { type: 'llm' }>;
  */
 export class OpenAttempt {
   #start: Extract<JournalRecord, { type: 'llm.start' }> | undefined;
-  #text = '';
+  readonly #text = new GrowingText();
   #attempt = 0;
 
   /** Follows the journal: call it with each record. */
@@ -20,7 +21,7 @@ export class OpenAttempt {
 
   close(): void {
     this.#start = undefined;
-    this.#text = '';
+    this.#text.clear();
   }
 
   /** Takes a delta in. False where it belongs to no open attempt and readers must not see it. */
@@ -28,22 +29,28 @@ export class OpenAttempt {
     const start = this.#start;
     if (start === undefined || delta.iteration !== start.iteration || delta.attempt < start.attempt) return false;
     this.#attempt = delta.attempt;
-    if (delta.chunk.type === 'text') this.#text += delta.chunk.text;
-    else if (delta.chunk.type === 'attempt') this.#text = '';
+    if (delta.chunk.type === 'text') this.#text.add(delta.chunk.text);
+    else if (delta.chunk.type === 'attempt') this.#text.clear();
     return true;
   }
 
   /** The text so far as one delta; undefined where there is none. */
   soFar(): LlmDelta | undefined {
     const start = this.#start;
-    if (start === undefined || this.#text === '') return undefined;
+    if (start === undefined || this.#text.isEmpty) return undefined;
     const { epoch, iteration } = start;
-    return { type: 'llm', epoch, iteration, attempt: this.#attempt, chunk: { type: 'text', text: this.#text } };
+    return {
+      type: 'llm',
+      epoch,
+      iteration,
+      attempt: this.#attempt,
+      chunk: { type: 'text', text: this.#text.toString() },
+    };
   }
 
   #open(start: Extract<JournalRecord, { type: 'llm.start' }>): void {
     this.#start = start;
-    this.#text = '';
+    this.#text.clear();
     this.#attempt = start.attempt;
   }
 }
