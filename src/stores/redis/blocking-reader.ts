@@ -50,6 +50,7 @@ export class BlockingReader {
   #waiting = false;
   #interrupted = 0;
   #verifiedAt = performance.now();
+  #reconnected = false;
   #answeredAt = performance.now();
   #pauseMs = firstPauseMs;
   #endPause: (() => void) | undefined;
@@ -103,6 +104,7 @@ export class BlockingReader {
   async #read(): Promise<void> {
     this.#connection ??= await this.#open();
     const { reading } = this.#connection;
+    if (this.#reconnected) this.#verify();
     const asking = [...this.#watches];
     const positions = positionsOf(asking);
     const from = [...positions.keys(), ...positions.values()];
@@ -132,6 +134,7 @@ export class BlockingReader {
   }
 
   #verify(): void {
+    this.#reconnected = false;
     this.#verifiedAt = performance.now();
     for (const watch of this.#watches) watch.verify();
   }
@@ -178,7 +181,7 @@ export class BlockingReader {
     this.#endPause = undefined;
     this.#pauseMs = Math.min(this.#pauseMs * 2, lastPauseMs);
     // What was shown may be gone with the server that held it.
-    this.#verifiedAt = Number.NEGATIVE_INFINITY;
+    this.#reconnected = true;
   }
 
   #drop(): void {

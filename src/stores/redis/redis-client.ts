@@ -36,11 +36,15 @@ export function command(client: RedisClient, name: string, ...args: readonly (st
   return isCluster(client) ? client.call(name, ...args) : client.call(name, ...args);
 }
 
+/** How long ioredis holds on to a socket that does not close; it waits that long even for one that is closed. */
+export const disconnectTimeout = 100;
+
 const ownOptions = {
   lazyConnect: true,
+  disconnectTimeout,
   // Two reconnects, then the caller is told; turns try again until their own deadline.
   maxRetriesPerRequest: 2,
-  retryStrategy: (times: number) => Math.min(50 * 2 ** (times - 1), 1_000),
+  retryStrategy: (times: number) => Math.min(50 * 2 ** (times - 1), 500),
   // A primary that became a replica: the next connection asks anew where the primary is.
   reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
 };

@@ -11,7 +11,7 @@ const unknownCommand = /^ERR (unknown command|Unknown subcommand|This instance h
  */
 export function redisError(thrown: unknown, taskId?: string): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
-  const said = causeOf(thrown);
+  const said = saidBy(thrown);
   const about = taskId === undefined ? {} : { taskId };
   if (fullReplies.test(said)) {
     return new AgentLoopError(
@@ -88,12 +88,10 @@ export function storeClosed(): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', 'This RedisStateStore was closed; make a new one.');
 }
 
-/** ioredis says "too many retries", or that a cluster failed, and keeps the reason beside it. */
-function causeOf(thrown: unknown): string {
-  if (thrown instanceof Error) {
-    if ('lastNodeError' in thrown && thrown.lastNodeError instanceof Error) return causeOf(thrown.lastNodeError);
-    if (thrown.cause instanceof Error) return causeOf(thrown.cause);
-  }
-  const said = messageOf(thrown);
-  return said === '' && thrown instanceof Error && 'code' in thrown ? String(thrown.code) : said;
+/** What was said in the end: a cluster's client keeps the reason beside its error, one that ran out of tries names its option. */
+function saidBy(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return messageOf(thrown);
+  if ('lastNodeError' in thrown && thrown.lastNodeError instanceof Error) return saidBy(thrown.lastNodeError);
+  if (thrown.name === 'MaxRetriesPerRequestError') return 'no connection, after several tries';
+  return thrown.message === '' && 'code' in thrown ? String(thrown.code) : thrown.message;
 }

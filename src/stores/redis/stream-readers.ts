@@ -1,6 +1,6 @@
 import type { Cluster, Redis } from 'ioredis';
 import { BlockingReader, type StreamWatch } from './blocking-reader.ts';
-import { command, isCluster, type RedisClient } from './redis-client.ts';
+import { command, disconnectTimeout, isCluster, type RedisClient } from './redis-client.ts';
 
 /** How long readers wait for Redis to come back before they are told. */
 const patienceMs = 30_000;
@@ -8,6 +8,7 @@ const patienceMs = 30_000;
 /** The reader's own connection: never reconnected by ioredis, since its reads begin anew where the server may be another. */
 const readingOptions = {
   lazyConnect: true,
+  disconnectTimeout,
   protocol: 2,
   retryStrategy: null,
   maxRetriesPerRequest: null,

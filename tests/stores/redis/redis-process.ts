@@ -12,6 +12,12 @@ export interface RedisProcessOptions {
   readonly program?: 'redis-server' | 'redis-sentinel';
 }
 
+/** A test run that is broken off leaves no server behind. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 /** A server of our own on a free port of the loopback interface, with a folder of its own. */
 export class RedisProcess {
   readonly port: number;
@@ -33,6 +39,8 @@ export class RedisProcess {
   async start(): Promise<void> {
     const child = spawn(this.#program, [join(this.#folder, 'redis.conf')], { stdio: ['ignore', 'pipe', 'ignore'] });
     this.#child = child;
+    running.add(child);
+    child.once('exit', () => running.delete(child));
     const log: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) {
       log.push(line);
@@ -78,10 +86,16 @@ export async function startRedis(options: RedisProcessOptions = {}): Promise<Red
   const { config = ['appendonly yes', 'save ""'], program = 'redis-server' } = options;
   const folder = mkdtempSync(join(tmpdir(), 'millrace-redis-'));
   const port = await freePort();
-  const lines = [`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`, 'daemonize no', ...config];
+  const lines = [
+    `port ${port}`,
+    'bind 127.0.0.1',
+    `dir ${folder}`,
+    'daemonize no',
+    'repl-diskless-sync-delay 0',
+    ...config,
+  ];
   writeFileSync(join(folder, 'redis.conf'), `${lines.join('\n')}\n`);
   const redis = new RedisProcess(port, program, folder);
-  process.once('exit', () => redis.signal('SIGCONT'));
   await redis.start();
   return redis;
 }

@@ -13,7 +13,7 @@ if head[6] == '1' then return { TERMINAL } end
 local time = now()
 local remaining = tonumber(head[4]) - time
 if head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end
-if lastSeq(KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
+if redis.call('XLEN', KEYS[2]) ~= seq or lastSeq(KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
 
 local epoch = whole(tonumber(head[2]) + tonumber(ARGV[4]))
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'epoch', epoch, 'granted', seq, 'expires', whole(time + ARGV[2]),

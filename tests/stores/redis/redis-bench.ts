@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll } from '@jest/globals';
+import type { Lease } from '../../../src/stores/interfaces.ts';
+import { RedisStateStore, type RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
+import { Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { type RedisProcess, type RedisProcessOptions, startRedis } from './redis-process.ts';
+
+export interface HeldTask {
+  readonly taskId: string;
+  readonly owner: Owner;
+}
+
+/** One server for all tests of a file, and stores on it that are closed after each. */
+export class RedisBench {
+  readonly #stores: RedisStateStore[] = [];
+  #server: RedisProcess | undefined;
+
+  constructor(options: RedisProcessOptions = {}) {
+    beforeAll(async () => {
+      this.#server = await startRedis(options);
+    });
+    afterEach(async () => {
+      await Promise.all(this.#stores.splice(0).map((store) => store.close()));
+    });
+    afterAll(() => this.#server?.remove());
+  }
+
+  get server(): RedisProcess {
+    if (this.#server === undefined) throw new Error('The server is not up yet.');
+    return this.#server;
+  }
+
+  open(options: Partial<RedisStateStoreOptions> = {}): RedisStateStore {
+    const store = new RedisStateStore({ redis: this.server.url, ...options });
+    this.#stores.push(store);
+    return store;
+  }
+
+  untilReplicas(count: number): Promise<void> {
+    return untilReplicas(this.server, count);
+  }
+
+  /** The name of a key of a task. */
+  key(taskId: string, letter: 'h' | 'j' | 'b' | 'c' | 'd' | 'i'): string {
+    return `millrace:{${taskId}}:${letter}`;
+  }
+}
+
+/** A new task, and the lease on it. */
+export async function beginHeld(store: RedisStateStore, leaseMs = 30_000): Promise<HeldTask> {
+  const taskId = `task-${randomUUID()}`;
+  await store.create(taskId, startRecord(taskId));
+  const lease: Lease = await store.acquire(taskId, 'owner-a', leaseMs);
+  return { taskId, owner: new Owner(store, lease) };
+}
+
+/** Waits until so many replicas have caught up with a primary. */
+export async function untilReplicas(primary: RedisProcess, count: number): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while ((primary.cli('INFO', 'replication').match(/state=online/g)?.length ?? 0) < count) {
+    if (performance.now() > deadline) throw new Error('The replicas did not come.');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

@@ -1,0 +1,240 @@
+import { expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { lastValueFrom } from 'rxjs';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { RedisStateStore, type RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
+import { openResources } from '../../../src/testing/ledger.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { failsWith, refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
+import {
+  done,
+  llmStart,
+  note,
+  seqsOf,
+  startRecord,
+  textDelta,
+  upTo,
+} from '../../../src/testing/store-contract/journal-fixture.ts';
+import { describeRedis } from './describe-redis.ts';
+import { beginHeld, RedisBench } from './redis-bench.ts';
+
+describeRedis('RedisStateStore', () => {
+  const bench = new RedisBench();
+
+  it('keeps payloads over 256 KB beside the journal, each once, and every reader gets them whole', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const follower = watch(bench.open().follow(taskId), { deadlineMs: 5_000 });
+    const [small, large] = ['x'.repeat(200 * 1024), 'ä'.repeat(200 * 1024)];
+    const records = owner.stamp(note(small), note(large), note('after'), done);
+    await owner.send(records);
+    await follower.until('the end', ({ completed }) => completed);
+    const read = await store.read(taskId);
+    expect(read.slice(1)).toEqual(records);
+    expect(follower.values.slice(1)).toEqual(records.map((record) => ({ type: 'record', record })));
+    expect(bench.server.cli('HLEN', bench.key(taskId, 'b'))).toBe('1');
+    expect(Number(bench.server.cli('MEMORY', 'USAGE', bench.key(taskId, 'j')))).toBeLessThan(300 * 1024);
+  });
+
+  it('a first record over 256 KB is created, and answered with, whole', async () => {
+    const store = bench.open();
+    const started = startRecord('large', { text: 'y'.repeat(300_000) });
+    expect(await store.create('large', started)).toEqual({ created: true, started });
+    expect(await store.create('large', startRecord('large'))).toEqual({ created: false, started });
+    expect(await store.read('large')).toEqual([started]);
+  });
+
+  it.each([
+    ['the journal is gone', (taskId: string) => ['DEL', bench.key(taskId, 'j')]],
+    ['its start is cut', (taskId: string) => ['XTRIM', bench.key(taskId, 'j'), 'MINID', '3']],
+    ['its tail is cut', (taskId: string, epoch: number) => ['XDEL', bench.key(taskId, 'j'), `3-${epoch}`]],
+    ['it holds more than the head knows', (taskId: string) => ['XADD', bench.key(taskId, 'j'), '9-9', 'r', '{"at":1}']],
+  ])('where %s, everything but delete is POISON', async (_, damage) => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    await owner.append(note('two'), note('three'));
+    bench.server.cli(...damage(taskId, owner.lease.epoch));
+    await refuses('POISON', () => store.read(taskId));
+    await refuses('POISON', () => store.load(taskId));
+    await refuses('POISON', () => owner.append(note('on top')));
+    await failsWith('POISON', watch(store.follow(taskId), { deadlineMs: 2_000 }));
+    await store.release(owner.lease);
+    await refuses('POISON', () => store.acquire(taskId, 'owner-b', 1_000));
+    await store.delete(taskId);
+    expect((await store.create(taskId, startRecord(taskId))).created).toBe(true);
+  });
+
+  it('a journal whose head is gone is never taken for a new task', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    bench.server.cli('DEL', bench.key(taskId, 'h'));
+    await refuses('NOT_FOUND', () => owner.append(note('nowhere')));
+    await refuses('POISON', () => store.create(taskId, startRecord(taskId)));
+  });
+
+  it.each([
+    ['is not JSON', '{'],
+    ['is no record', '7'],
+    ['belongs to another task', JSON.stringify({ ...startRecord('another'), seq: undefined, epoch: undefined })],
+  ])('an entry that %s is POISON, and named', async (_, entry) => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    bench.server.cli('XADD', bench.key(taskId, 'j'), `2-${owner.lease.epoch}`, 'r', entry);
+    bench.server.cli('HSET', bench.key(taskId, 'h'), 'seq', '2');
+    const error = await refuses('POISON', () => store.read(taskId));
+    expect(error.message).toContain(`Entry 2-${owner.lease.epoch} of the journal of task "${taskId}"`);
+    expect(bench.server.cli('XLEN', bench.key(taskId, 'j'))).toBe('2');
+  });
+
+  it('a payload that is gone from beside the journal is POISON', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    await owner.append(note('x'.repeat(300_000)));
+    bench.server.cli('DEL', bench.key(taskId, 'b'));
+    expect((await refuses('POISON', () => store.read(taskId))).message).toContain('its payload is gone');
+  });
+
+  it('a reader whose records were lost by the store is told REWOUND', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const follower = watch(store.follow(taskId), { deadlineMs: 5_000 });
+    await owner.append(note('lost in a fail-over'));
+    await follower.until('two records', ({ values }) => values.length === 2);
+    bench.server.cli('XDEL', bench.key(taskId, 'j'), `2-${owner.lease.epoch}`);
+    bench.server.cli('HSET', bench.key(taskId, 'h'), 'seq', '1');
+    await failsWith('REWOUND', follower);
+    await refuses('REWOUND', () => owner.append(note('does not follow')));
+  });
+
+  it('a list leaves out, and forgets, tasks whose time ran out', async () => {
+    const store = bench.open({ prefix: 'swept' });
+    const ids = upTo(40).map((number) => `t${number}`);
+    for (const id of ids) await store.create(id, startRecord(id, { contextId: 'one context' }));
+    bench.server.cli('DEL', ...ids.slice(0, 39).flatMap((id) => [`swept:{${id}}:h`, `swept:{${id}}:j`]));
+    expect((await store.list({ contextId: 'one context' })).map(({ taskId }) => taskId)).toEqual(['t40']);
+    expect(bench.server.cli('ZCARD', 'swept:tasks')).toBe('1');
+    expect(bench.server.cli('ZCARD', 'swept:context:one context')).toBe('1');
+  });
+
+  it('creating tasks alone keeps the index from filling with those whose time ran out', async () => {
+    const store = bench.open({ prefix: 'unlisted' });
+    const redis = new Redis(bench.server.url);
+    try {
+      for (const number of upTo(320)) {
+        await store.create(`t${number}`, startRecord(`t${number}`));
+        await redis.del(`unlisted:{t${number}}:h`, `unlisted:{t${number}}:j`);
+      }
+      expect(await redis.zcard('unlisted:tasks')).toBeLessThan(150);
+    } finally {
+      redis.disconnect();
+    }
+  });
+
+  it('caps the side stream of deltas, but never what belongs to the open model call', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const { epoch } = owner.lease;
+    await owner.append(llmStart(1));
+    const words = upTo(1_200).map((number) => `${number} `);
+    for (const word of words) {
+      store.publish(taskId, textDelta(epoch, word));
+      // An append sends what waits, so each word is a batch.
+      await store.append(owner.lease, [], { status: 'working', barrier: false });
+    }
+    expect(bench.server.cli('XLEN', bench.key(taskId, 'd'))).toBe('1200');
+    const late = watch(bench.open().follow(taskId), { deadlineMs: 2_000 });
+    await late.until('the text', ({ values }) => values.length === 3);
+    expect(late.values[2]).toEqual({ type: 'delta', delta: textDelta(epoch, words.join('')) });
+    late.stop();
+    await owner.append(note('nothing is open'), { type: 'turn.resumed' });
+    for (const percent of upTo(1_100)) {
+      store.publish(taskId, { type: 'tool-progress', epoch, callId: '1:0', update: { percent } });
+      await store.append(owner.lease, [], { status: 'working', barrier: false });
+    }
+    expect(bench.server.cli('XLEN', bench.key(taskId, 'd'))).toBe('1000');
+  });
+
+  it('collects deltas, so that a fast model costs a batch every 20 ms', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    await owner.append(llmStart(1));
+    for (const number of upTo(500)) store.publish(taskId, textDelta(owner.lease.epoch, `${number} `));
+    await owner.append(note('sends what waits'));
+    expect(bench.server.cli('XLEN', bench.key(taskId, 'd'))).toBe('1');
+  });
+
+  it('a turn that ran here is observed by another client', async () => {
+    const loop = new AgentLoop({
+      agentId: 'a',
+      llmProvider: scriptedLLM([{ text: 'All of it.' }]),
+      taskStateStore: bench.open(),
+    });
+    const turn = loop.startTurn([{ role: 'user', content: 'Go' }]);
+    expect(await turn.result()).toMatchObject({ text: 'All of it.' });
+    await turn.settled;
+    const last = await lastValueFrom(AgentLoop.observe(turn.taskId, { store: bench.open() }));
+    expect(last).toMatchObject({ kind: 'status-update', status: { state: 'completed' }, final: true });
+  });
+
+  it('uses one connection for all blocking reads, and keeps nothing open once it is closed', async () => {
+    const before = Number(bench.server.cli('INFO', 'clients').match(/connected_clients:(\d+)/)?.[1]);
+    const ledger = openResources();
+    const store = bench.open();
+    const held = await Promise.all(upTo(20).map(() => beginHeld(store)));
+    const readings = held.flatMap(({ taskId }) => [
+      watch(store.follow(taskId), { deadlineMs: 5_000 }),
+      watch(store.commands(taskId), { deadlineMs: 5_000 }),
+    ]);
+    await Promise.all(held.map(({ taskId }) => store.post(taskId, { id: 'c', type: 'pause' })));
+    await Promise.all(readings.map((reading) => reading.until('a value', ({ values }) => values.length === 1)));
+    expect(Number(bench.server.cli('INFO', 'clients').match(/connected_clients:(\d+)/)?.[1])).toBe(before + 2);
+    for (const reading of readings) reading.stop();
+    await store.close();
+    await store.close();
+    await refuses('UNAVAILABLE', () => store.create('t', startRecord('t')));
+    await ledger.assertNone();
+  });
+
+  it('a client that was given is not ended, and its readers are', async () => {
+    const client = new Redis(bench.server.url);
+    try {
+      const store = bench.open({ redis: client });
+      const { taskId } = await beginHeld(store);
+      const follower = watch(store.follow(taskId), { deadlineMs: 2_000 });
+      await follower.until('the first record', ({ values }) => values.length === 1);
+      await store.close();
+      expect(await client.ping()).toBe('PONG');
+    } finally {
+      client.disconnect();
+    }
+  });
+
+  it('works with a client of RESP2, of numbers as strings, and of automatic pipelines', async () => {
+    for (const options of [{ protocol: 2 }, { stringNumbers: true }, { enableAutoPipelining: true }] as const) {
+      const store = bench.open({ redis: { port: bench.server.port, ...options } });
+      const { taskId, owner } = await beginHeld(store);
+      await Promise.all(upTo(10).map((number) => owner.append(note(number))));
+      expect(await seqsOf(store.read(taskId))).toEqual(upTo(11));
+      const follower = watch(store.follow(taskId), { deadlineMs: 2_000 });
+      await owner.append(done);
+      await follower.until('the end', ({ completed }) => completed);
+      expect(await store.list({ contextId: `context-of-${taskId}` })).toMatchObject([{ seq: 12, state: 'completed' }]);
+      expect((await store.check()).ok).toBe(true);
+    }
+  });
+
+  it.each<[Partial<RedisStateStoreOptions>, string]>([
+    [{ prefix: 'a{b' }, 'prefix is "a{b"; take 1 to 64 of the characters'],
+    [{ ttl: 1.5 }, 'ttl is 1.5; give a whole number of seconds from 1, or null to keep tasks.'],
+    [{ ttlAfterEndSeconds: -1 }, 'ttlAfterEndSeconds is -1'],
+    [{ replicas: 1 }, 'replicas needs durability "strict".'],
+    [{ durability: 'strict', replicas: -1 }, 'replicas is -1'],
+    [{ durability: 'strict', replicaTimeoutMs: 0 }, 'replicaTimeoutMs is 0'],
+    [{ redis: { keyPrefix: 'app:' } }, 'keyPrefix "app:"'],
+  ])('refuses the options %j', (options, sentence) => {
+    const make = (): unknown => new RedisStateStore({ redis: 'redis://127.0.0.1:1', ...options });
+    expect(make).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringContaining(sentence) }),
+    );
+  });
+});
