@@ -13,7 +13,7 @@ import { Inbox } from './inbox.ts';
 import type { Message } from './messages.ts';
 import { observeTurn } from './observe-turn.ts';
 import { eventsBehind, projectEvents } from './operators/event-operators.ts';
-import { type ResolvedConfig, resolveConfig } from './resolve-config.ts';
+import { checkStore, type ResolvedConfig, resolveConfig } from './resolve-config.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import type { Signal } from './signals.ts';
 import { Turn } from './turn.ts';
@@ -79,7 +79,8 @@ export class AgentLoop {
    */
   static observe(taskId: string, options: ObserveOptions): Observable<AgentEvent> {
     checkTaskId(taskId);
-    const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options;
+    const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options ?? {};
+    checkStore('store', store);
     const signals$ = observeTurn(store, taskId, { clock, ms });
     return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsBehind(options.from));
   }
@@ -87,6 +88,7 @@ export class AgentLoop {
   /** Cancels a turn of any process: its owner is told; where it has none, its end is written here. Errors: `NOT_FOUND`, `UNAVAILABLE`. */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
     checkTaskId(taskId);
+    checkStore('store', options?.store);
     return cancelTask(taskId, options);
   }
 }

@@ -20,6 +20,16 @@ export class Inbox {
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
   #post: ((command: Command) => void) | undefined;
+  #closed = false;
+
+  /** Whether the end of the turn is being written: what is asked now comes too late. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
 
   /** Set where the turn shall suspend as soon as nothing runs. */
   get pause(): PauseRequest | undefined {

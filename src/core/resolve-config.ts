@@ -1,3 +1,4 @@
+import type { TaskStateStore } from '../stores/interfaces.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
 import { AgentLoopError } from './errors.ts';
@@ -106,9 +107,30 @@ function checkParts(config: ResolvedConfig): void {
       );
     }
   }
-  if (config.taskStateStore !== undefined && typeof config.taskStateStore?.append !== 'function') {
-    throw invalid('taskStateStore must be a TaskStateStore', 'give new InMemoryStateStore(), or leave it out');
-  }
+  if (config.taskStateStore !== undefined) checkStore('taskStateStore', config.taskStateStore);
+}
+
+const storeMethods: readonly (keyof TaskStateStore)[] = [
+  'create',
+  'acquire',
+  'append',
+  'renew',
+  'release',
+  'commands',
+  'post',
+  'read',
+  'follow',
+  'publish',
+];
+
+/** Checks that something is a store. Errors: `INVALID_CONFIG`, naming the option and what is missing. */
+export function checkStore(name: string, store: unknown): asserts store is TaskStateStore {
+  const missing = storeMethods.filter(
+    (method) => !hasAll(store, [method]) || typeof Reflect.get(store, method) !== 'function',
+  );
+  if (missing.length === 0) return;
+  const lacks = missing.length === storeMethods.length ? '' : `; it lacks ${missing.join(', ')}`;
+  throw invalid(`${name} must be a TaskStateStore${lacks}`, 'give new InMemoryStateStore(), or leave it out');
 }
 
 function checkNumbers(config: ResolvedConfig): void {

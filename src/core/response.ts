@@ -1,5 +1,5 @@
 import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
-import type { ErrorCode } from './errors.ts';
+import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { type AssistantMessage, type ToolCall, textOf } from './messages.ts';
 import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from './records.ts';
 import type { LoopState } from './state.ts';
@@ -20,6 +20,36 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
     ...(response.usage ? { usage: response.usage } : {}),
     ...(response.model === undefined ? {} : { model: response.model }),
   };
+}
+
+const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
+
+/** What is wrong with a provider's answer, where it has not the shape of an `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
+export function responseFlaw(response: LLMResponse): AgentLoopError | undefined {
+  if (typeof response?.message !== 'object' || response.message === null) {
+    return misshapen('message', '{ role: "assistant", content }');
+  }
+  const { message, toolCalls, finishReason, usage } = response;
+  const { content } = message;
+  if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
+    return misshapen('message.content', 'a text, parts or null');
+  }
+  const calls = toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
+  if (!Array.isArray(calls) || !calls.every((call) => typeof call?.function === 'object' && call.function !== null)) {
+    return misshapen('toolCalls', 'a list of { id, type: "function", function: { name, arguments } }');
+  }
+  if (finishReason !== undefined && finishReason !== null && !finishReasons.has(finishReason)) {
+    return misshapen('finishReason', `one of ${[...finishReasons].join(', ')}`);
+  }
+  if (usage && ![usage.promptTokens, usage.completionTokens, usage.totalTokens].every(Number.isFinite)) {
+    return misshapen('usage', '{ promptTokens, completionTokens, totalTokens } in numbers');
+  }
+  return undefined;
+}
+
+function misshapen(member: string, expected: string): AgentLoopError {
+  const message = `The model provider gave an answer whose ${member} is not ${expected}; mend the provider.`;
+  return new AgentLoopError('PROVIDER_PROTOCOL', message);
 }
 
 function isCutShort(reason: FinishReason): boolean {

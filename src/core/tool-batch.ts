@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
-import { AgentLoopError } from './errors.ts';
+import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolResultRecord } from './records.ts';
@@ -53,7 +53,7 @@ export class ToolBatch {
     complete: () => {},
   };
   /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
-  readonly #checking = new Set<string>();
+  readonly #checking = new Map<string, () => void>();
   #state: LoopState;
   /** Whether the call that holds a place runs alone. */
   #alone = false;
@@ -129,7 +129,8 @@ export class ToolBatch {
 
   #start(started: StartedCall): void {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
-    if (this.#stopping || !tool) return this.#settle(neverStarted(started));
+    if (this.#stopping || !tool)
+      return this.#settle(neverStarted(started.callId, 'CANCELED', 'the turn was stopped before this call started'));
     const scope = this.#scope.child();
     const running = new DirectSubscriber(this.#observer);
     this.#runs.set(started.callId, running);
@@ -142,7 +143,10 @@ export class ToolBatch {
   }
 
   #stopChecking(): void {
-    for (const callId of this.#checking) this.#busy.delete(callId);
+    for (const [callId, callOff] of this.#checking) {
+      callOff();
+      this.#busy.delete(callId);
+    }
     this.#checking.clear();
     if (!this.#failure) this.#pump();
   }
@@ -194,10 +198,21 @@ export class ToolBatch {
     for (const { callId } of plan.starts) this.#busy.add(callId);
     for (const { pending, done } of plan.checks) {
       this.#busy.add(pending.callId);
-      this.#checking.add(pending.callId);
-      void done.then(() => this.#free(pending));
+      this.#checking.set(pending.callId, this.#limitCheck(pending));
+      void done.then(() => this.#checking.has(pending.callId) && this.#free(pending));
     }
     return plan.starts;
+  }
+
+  /** A check that does not answer within the tool's timeout refuses the call. */
+  #limitCheck({ callId, call }: PendingToolCall): () => void {
+    const { clock, toolTimeoutMs } = this.#deps.config;
+    const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
+    if (ms === 0) return () => {};
+    return clock.schedule(ms, () => {
+      this.#checking.delete(callId);
+      this.#settle(neverStarted(callId, 'TOOL_TIMEOUT', `the check of the arguments did not answer within ${ms} ms`));
+    });
   }
 
   /** Takes a call's place away and plans again, from that call on. */
@@ -205,6 +220,7 @@ export class ToolBatch {
     if (this.#ended) return;
     this.#runs.delete(pending.callId);
     this.#busy.delete(pending.callId);
+    this.#checking.get(pending.callId)?.();
     this.#checking.delete(pending.callId);
     this.#from = Math.min(
       this.#from,
@@ -234,15 +250,14 @@ export class ToolBatch {
   }
 }
 
-/** The result of a call whose intent is durable and that was never started, because the turn was stopped first. */
-function neverStarted({ callId }: StartedCall): ToolResultRecord {
-  const message = 'the turn was stopped before this call started';
+/** The result of a call that was never started, and why. */
+function neverStarted(callId: string, code: ErrorCode, message: string): ToolResultRecord {
   return {
     type: 'tool.result',
     callId,
     content: `Tool error: ${message}`,
     success: false,
-    error: { code: 'CANCELED', message },
+    error: { code, message },
     durationMs: 0,
   };
 }

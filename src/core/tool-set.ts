@@ -17,24 +17,51 @@ export interface ToolSet {
 
 /**
  * Asks every provider for its tools, at the same time. Errors: `DUPLICATE_TOOL` where two tools have one name, naming both
- * providers; a provider that fails passes its own error on.
+ * providers; `TOOL_FAILED` where a provider fails or gives no list of definitions, naming it, with its error as the cause.
  */
 export function collectTools(providers: readonly ToolProvider[], context: ToolListContext): ToolSet | Promise<ToolSet> {
-  const lists = providers.map((provider) => provider.getTools(context));
-  if (lists.some((list) => list instanceof Promise)) {
-    return Promise.all(lists).then((all) => toolSet(providers, all));
-  }
-  return toolSet(providers, lists as (readonly ToolDefinition[])[]);
+  const lists = providers.map((provider) => listOf(provider, context));
+  if (!lists.some((list) => list instanceof Promise))
+    return toolSet(lists.flatMap((list) => (list instanceof Promise ? [] : list)));
+  return Promise.all(lists).then((all) => toolSet(all.flat()));
 }
 
-function toolSet(providers: readonly ToolProvider[], lists: readonly (readonly ToolDefinition[])[]): ToolSet {
-  const byName = new Map<string, OfferedTool>();
-  for (const [index, definitions] of lists.entries()) {
-    const provider = providers[index] as ToolProvider;
-    for (const definition of definitions) addTool(byName, { definition, provider });
+/** A provider's tools. A promise of them never rejects unheard: all of them are waited for together. */
+function listOf(
+  provider: ToolProvider,
+  context: ToolListContext,
+): readonly OfferedTool[] | Promise<readonly OfferedTool[]> {
+  const fail = (error: unknown): never => {
+    if (AgentLoopError.isInstance(error)) throw error;
+    const message = `The tool provider ${providerName(provider)} cannot list its tools: ${messageOf(error)}`;
+    throw new AgentLoopError('TOOL_FAILED', message, { cause: error });
+  };
+  try {
+    const answer = provider.getTools(context);
+    if (!isPromiseLike(answer)) return offeredBy(provider, answer);
+    return Promise.resolve(answer)
+      .then((definitions) => offeredBy(provider, definitions))
+      .catch(fail);
+  } catch (error) {
+    return Promise.reject(error).catch(fail);
   }
-  const functions = [...byName.values()].map((tool) => tool.definition.function);
+}
+
+function offeredBy(provider: ToolProvider, definitions: readonly ToolDefinition[]): readonly OfferedTool[] {
+  const usable = Array.isArray(definitions) && definitions.every((each) => typeof each?.function?.name === 'string');
+  if (usable) return definitions.map((definition) => ({ definition, provider }));
+  throw new TypeError('getTools gave no list of ToolDefinitions; return [{ type: "function", function: { name, … } }]');
+}
+
+function toolSet(tools: readonly OfferedTool[]): ToolSet {
+  const byName = new Map<string, OfferedTool>();
+  for (const tool of tools) addTool(byName, tool);
+  const functions = tools.map((tool) => tool.definition.function);
   return { byName, functions, offered: functions.map((each) => ({ type: 'function', function: each })) };
+}
+
+function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {

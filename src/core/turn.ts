@@ -134,7 +134,7 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
   }
 
   #checkRunning(): void {
-    if (!this.#end) return;
+    if (!this.#end && !this.#inbox.closed) return;
     throw new AgentLoopError('TERMINAL', `Turn "${this.taskId}" is over; start a new one.`, { taskId: this.taskId });
   }
 

@@ -376,7 +376,7 @@ describe('the spans of a turn that goes wrong', () => {
     const tools = { ...fruit, getTools: () => Promise.reject(new Error('the registry is down')) };
     await traced({ steps: [], tools });
     expect(bench.spans.tree()).toBe('agent.execute');
-    expect(endings()).toMatchObject({ 'agent.execute': { status: 'ERROR', errorType: 'INTERNAL' } });
+    expect(endings()).toMatchObject({ 'agent.execute': { status: 'ERROR', errorType: 'TOOL_FAILED' } });
   });
 
   it('S1-87 S1-36 end as cancelled where the turn is cancelled in a model call', async () => {

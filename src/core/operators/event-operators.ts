@@ -2,6 +2,7 @@ import { defer, filter, type MonoTypeOperatorFunction, mergeMap, type OperatorFu
 import { AgentLoopError } from '../errors.ts';
 import { EventProjector, type EventProjectorOptions } from '../event-projector.ts';
 import type { AgentEvent } from '../events.ts';
+import { shownValue } from '../shown-value.ts';
 import type { Signal } from '../signals.ts';
 
 /** The events of a turn's signals, in order. */
@@ -27,10 +28,10 @@ export function eventsBehind(cursor: string | undefined): MonoTypeOperatorFuncti
 }
 
 function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
-  const match = cursorPattern.exec(cursor);
+  const match = typeof cursor === 'string' ? cursorPattern.exec(cursor) : undefined;
   if (match) return { seq: Number(match[1]), n: Number(match[3]) };
   throw new AgentLoopError(
     'INVALID_INPUT',
-    `"${cursor.slice(0, 60)}" is no cursor; give the cursor of an event, e.g. "12-1.2".`,
+    `${shownValue(cursor)} is no cursor; give the cursor of an event, e.g. "12-1.2".`,
   );
 }

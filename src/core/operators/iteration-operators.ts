@@ -159,6 +159,7 @@ class IterationLoop {
   #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
     const commit = commitOf(this.#deps, this.#state, records, true);
     this.#state = commit.after;
+    if (commit.after.outcome) this.#deps.inbox.close();
     this.#out.next(commit);
     this.advance();
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
+import { storeError } from '../store-error.ts';
 import type { RunDeps } from '../turn-deps.ts';
 import { type FusibleOperator, operate, type Sink } from './operate.ts';
 
@@ -163,7 +164,7 @@ class JournalLine {
 
   #fail(held: Held, send: number, error: unknown): void {
     if (held.sends !== send || held.state !== 'sent' || this.#out.closed) return;
-    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#out.error(error);
+    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#out.error(storeError(error));
     this.#failure = error;
     for (const later of this.#held.slice(this.#held.indexOf(held))) {
       if (later.signal.type === 'commit') later.state = 'open';

@@ -6,8 +6,9 @@ import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../pr
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
+import { steeringRecords } from '../next-step.ts';
 import type { LlmStart } from '../records.ts';
-import { endWithResponse, recordOfResponse } from '../response.ts';
+import { endWithResponse, recordOfResponse, responseFlaw } from '../response.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { planStarts } from '../tool-plan.ts';
@@ -184,7 +185,8 @@ export function catchLLMError(deps: TurnDeps, call: PreparedCall): FusibleOperat
     return {
       next(chunk) {
         if (chunk.type === 'done') {
-          if (typeof chunk.response?.message !== 'object') return fail(noMessage());
+          const flaw = responseFlaw(chunk.response);
+          if (flaw) return fail(flaw);
           done = true;
         }
         to.next(chunk);
@@ -223,8 +225,10 @@ function commitOfResponse(deps: TurnDeps, state: LoopState, response: LLMRespons
   draft.add(record);
   if (record.calls.length > 0) {
     addFirstWave(deps, draft);
-  } else if (!deps.inbox.hasSteering || state.summary) {
+  } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= deps.maxIterations) {
+    for (const told of steeringRecords(deps)) draft.add(told);
     draft.add(endWithResponse(deps, state, record));
+    deps.inbox.close();
   }
   return draft.finish(true);
 }
@@ -240,12 +244,5 @@ function noResponse(): AgentLoopError {
   return new AgentLoopError(
     'PROVIDER_PROTOCOL',
     'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
-  );
-}
-
-function noMessage(): AgentLoopError {
-  return new AgentLoopError(
-    'PROVIDER_PROTOCOL',
-    'The model provider answered without a message; give { message: { role: "assistant", content } }.',
   );
 }

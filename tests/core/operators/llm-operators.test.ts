@@ -210,7 +210,7 @@ describe('catchLLMError', () => {
 
   it.each([
     ['completes without a response', '-t|', '"done"'],
-    ['answers without a message', '-tx', 'without a message'],
+    ['answers without a message', '-tx', 'whose message is not'],
   ])('counts it as a failure where the provider %s', (_, source, words) => {
     const deps = turnDeps();
     const call = prepared(deps);

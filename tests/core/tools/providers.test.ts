@@ -177,14 +177,14 @@ describe('tool providers', () => {
     const { result, seen } = await runTurn(
       new AgentLoop(bench.config(model, { toolProviders: [asked(getTools).provider] })),
     );
-    expect(result).toMatchObject({ code: 'INTERNAL', message: expect.stringContaining('the registry is down') });
+    expect(result).toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining('the registry is down') });
     expect(seen.events.at(-1)).toMatchObject({ status: { state: 'failed' }, final: true });
     expect(model.calls).toHaveLength(0);
   });
 
   it('that give no list fail the turn', async () => {
     const { result } = await runTurn(bench.loop([], { toolProviders: [asked(() => JSON.parse('null')).provider] }));
-    expect(result).toMatchObject({ code: 'INTERNAL' });
+    expect(result).toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining('gave no list') });
   });
 
   it('that never answer do not hold a cancel', async () => {

@@ -1,0 +1,134 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { ToolProvider } from '../../src/tools/interfaces.ts';
+import { question } from './dead-turn.ts';
+import { turnBench } from './turn-bench.ts';
+import { watch } from './watch-events.ts';
+
+const bench = turnBench();
+
+/** A provider whose answer is against the type, as plain JavaScript may give it. */
+function answering(response: string): AgentLoopConfig['llmProvider'] {
+  return { call: async () => JSON.parse(response) };
+}
+
+describe('a provider whose answer has not the shape of one', () => {
+  it.each([
+    ['{}', 'message'],
+    ['{"message":{"role":"assistant","content":42}}', 'message.content'],
+    ['{"message":{"role":"assistant","content":null},"toolCalls":[{"id":"1","type":"function"}]}', 'toolCalls'],
+    ['{"message":{"role":"assistant","content":null},"toolCalls":[null]}', 'toolCalls'],
+    ['{"message":{"role":"assistant","content":"So"},"finishReason":"end_turn"}', 'finishReason'],
+    ['{"message":{"role":"assistant","content":"So"},"usage":{"promptTokens":"a"}}', 'usage'],
+  ])('%s fails the turn and names %s', async (response, member) => {
+    const turn = new AgentLoop(bench.config(answering(response))).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'PROVIDER_PROTOCOL',
+      message: expect.stringContaining(`whose ${member} is not`),
+    });
+  });
+});
+
+describe('tool providers that fail together', () => {
+  it('fail the turn once, naming one of them, and leave no rejection unheard', async () => {
+    const rejecting: ToolProvider = {
+      name: 'registry',
+      getTools: () => Promise.reject(new Error('the database is down')),
+      executeTool: () => ({ toolCallId: '', content: '', success: true }),
+    };
+    const throwing: ToolProvider = {
+      ...rejecting,
+      name: 'files',
+      getTools() {
+        throw new Error('no such folder');
+      },
+    };
+    const turn = bench.loop([], { toolProviders: [rejecting, throwing] }).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'TOOL_FAILED',
+      message: expect.stringMatching(/^The tool provider (registry|files) cannot list its tools: /),
+    });
+  });
+});
+
+describe('a check of arguments that never answers', () => {
+  const hanging: ToolProvider = {
+    getTools: () => [
+      {
+        type: 'function',
+        function: { name: 'count', description: 'Counts.', parameters: { type: 'object' } },
+        checkArguments: () => new Promise(() => {}),
+        timeoutMs: 50,
+      },
+    ],
+    executeTool: () => ({ toolCallId: '', content: 'never', success: true }),
+  };
+
+  it('refuses the call at the tool’s timeout, and the model reads why', async () => {
+    const model = bench.model([{ toolCalls: [{ name: 'count', arguments: {} }] }, { text: 'Two.' }]);
+    const turn = new AgentLoop(bench.config(model, { toolProviders: [hanging] })).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-response');
+    bench.clock.advance(50);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    expect(watcher.of('internal:tool-complete')).toMatchObject([{ success: false, error: { code: 'TOOL_TIMEOUT' } }]);
+  });
+
+  it('does not hold a cancel', async () => {
+    const model = bench.model([{ toolCalls: [{ name: 'count', arguments: {} }] }]);
+    const turn = new AgentLoop(bench.config(model, { toolProviders: [hanging] })).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-response');
+    await turn.cancel('enough');
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, final: true });
+  });
+});
+
+describe('a store that throws what has no code', () => {
+  it('loses the turn as UNAVAILABLE, with what was thrown as the cause', async () => {
+    const cause = new Error('disk full');
+    bench.store.append = () => {
+      throw cause;
+    };
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({ code: 'UNAVAILABLE', cause });
+  });
+
+  it('is refused beforehand where it lacks methods', () => {
+    const store = JSON.parse('{}');
+    expect(() => bench.loop([], { taskStateStore: store })).toThrow(/^taskStateStore must be a TaskStateStore/);
+    expect(() => AgentLoop.observe('t', { store })).toThrow(/^store must be a TaskStateStore/);
+    expect(() => AgentLoop.observe('t', { store: bench.store, from: JSON.parse('5') })).toThrow(/^5 is no cursor/);
+  });
+});
+
+describe('what a turn is told when it ends', () => {
+  it('is refused from the moment on at which the end is written', async () => {
+    const turn = bench.loop([{ text: 'Two.' }]).startTurn(question);
+    const refused: unknown[] = [];
+    turn.subscribe((event) => {
+      if (event.kind !== 'internal:llm-response') return;
+      try {
+        turn.steer({ role: 'user', content: 'More.' });
+      } catch (error) {
+        refused.push(error);
+      }
+    });
+    await turn.settled;
+    expect(refused).toMatchObject([{ code: 'TERMINAL' }]);
+  });
+
+  it('stands behind the answer where no further iteration is allowed', async () => {
+    const turn = bench.loop([{ text: ['Two', Promise.resolve(), '.'] }], { maxIterations: 1 }).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('artifact-update');
+    turn.steer({ role: 'user', content: 'And then?' });
+    const { status, text, messages } = await turn.result();
+    expect([status, text]).toEqual(['completed', 'Two.']);
+    expect(messages.map(({ role, content }) => [role, content])).toEqual([
+      ['assistant', 'Two.'],
+      ['user', 'And then?'],
+    ]);
+  });
+});
