@@ -20,7 +20,7 @@ export function contenders(work: FakeModelOptions, toolConcurrency?: number): re
   return [
     { name: names.bare, run: () => bare(fakeModel(work)) },
     { name: names.barePlus, run: () => barePlus(fakeModel(work), listener) },
-    { name: names.stored, run: () => engine(fakeModel(work), { store: true, onEvent, ...limit }) },
-    { name: names.storeless, run: () => engine(fakeModel(work), { store: false, onEvent, ...limit }) },
+    { name: names.stored, run: () => engine(fakeModel(work), { keptTasks: 0, onEvent, ...limit })() },
+    { name: names.storeless, run: () => engine(fakeModel(work), { onEvent, ...limit })() },
   ];
 }

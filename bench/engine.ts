@@ -9,14 +9,15 @@ const toolProviders = [
 ];
 
 export interface EngineOptions {
-  readonly store: boolean;
+  /** How many ended turns the memory journal keeps; absent: there is no store. */
+  readonly keptTasks?: number;
   readonly toolConcurrency?: number;
   readonly onEvent: (event: AgentEvent) => void;
 }
 
-/** A turn of the engine, with one subscriber, a loop of its own, and everything else at its defaults. */
-export async function engine(model: FakeModel, options: EngineOptions): Promise<string> {
-  const { store, toolConcurrency, onEvent } = options;
+/** Runs turns of the engine, each with one subscriber, everything not named at its defaults. */
+export function engine(model: FakeModel, options: EngineOptions): () => Promise<string> {
+  const { keptTasks: maxEndedTasks, toolConcurrency, onEvent } = options;
   const loop = new AgentLoop({
     agentId: 'bench',
     maxIterations: 1_000_000,
@@ -25,11 +26,13 @@ export async function engine(model: FakeModel, options: EngineOptions): Promise<
       stream: ({ messages }) => fromAsyncIterable(() => model(messages)),
     },
     toolProviders,
-    ...(store ? { taskStateStore: new InMemoryStateStore() } : {}),
+    ...(maxEndedTasks === undefined ? {} : { taskStateStore: new InMemoryStateStore({ maxEndedTasks }) }),
     ...(toolConcurrency === undefined ? {} : { toolConcurrency }),
   });
-  const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);
-  turn.subscribe(onEvent);
-  const { text } = await turn.result();
-  return text;
+  return async () => {
+    const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);
+    turn.subscribe(onEvent);
+    const { text } = await turn.result();
+    return text;
+  };
 }

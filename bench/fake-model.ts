@@ -10,6 +10,8 @@ export interface FakeModelOptions {
   readonly calls?: number;
   /** Pieces that the text of one answer comes in. Default 1. */
   readonly deltas?: number;
+  /** Answers that were given before, where each is asked of a model of its own. Default 0. */
+  readonly answered?: number;
   /** Milliseconds before the first chunk of an answer. Default: none, not even a timer. */
   readonly delayMs?: number;
 }
@@ -17,9 +19,9 @@ export interface FakeModelOptions {
 const piece = 'words ';
 
 /** A model for one turn. It hands out pieces of a text that it has, so that it piles up nothing of its own. */
-export function fakeModel({ iterations, calls = 1, deltas = 1, delayMs }: FakeModelOptions): FakeModel {
+export function fakeModel({ iterations, calls = 1, deltas = 1, answered = 0, delayMs }: FakeModelOptions): FakeModel {
   const content = piece.repeat(deltas);
-  let answers = 0;
+  let answers = answered;
   return async function* answer() {
     if (delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, delayMs));
     const last = ++answers > iterations;
@@ -31,6 +33,14 @@ export function fakeModel({ iterations, calls = 1, deltas = 1, delayMs }: FakeMo
       type: 'done',
       response: { message: { role: 'assistant', content }, toolCalls, finishReason: last ? 'stop' : 'tool_calls' },
     };
+  };
+}
+
+/** A model for any number of turns: what it answered before, it reads from the messages. */
+export function sharedFakeModel(options: FakeModelOptions): FakeModel {
+  return (messages) => {
+    const answered = messages.filter(({ role }) => role === 'assistant').length;
+    return fakeModel({ ...options, answered })(messages);
   };
 }
 

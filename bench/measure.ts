@@ -12,17 +12,17 @@ export interface Timing {
 }
 
 const rounds = 11;
-const warmUpMs = 600;
 const sampleMs = 40;
 
 /**
  * Runs contenders in turn, round after round, so that whatever else the machine does falls on all of them, and measures the CPU
  * time of the process, garbage collection included. None is forced in between: that makes V8 throw compiled code away. A sample is as
- * many runs as take about 40 ms.
+ * many runs as take about 40 ms. `warmUpMs` is CPU time for each contender.
  */
-export async function race(contenders: readonly Contender[]): Promise<readonly Timing[]> {
+export async function race(contenders: readonly Contender[], warmUpMs = 500): Promise<readonly Timing[]> {
   const lanes: { readonly contender: Contender; readonly repeats: number; readonly samples: number[] }[] = [];
-  for (const contender of contenders) lanes.push({ contender, repeats: await warmUp(contender), samples: [] });
+  for (const contender of contenders)
+    lanes.push({ contender, repeats: await warmUp(contender, warmUpMs), samples: [] });
   for (let round = 0; round < rounds; round++) {
     for (const { contender, repeats, samples } of lanes) {
       samples.push((await cpuTime(contender, repeats)) / repeats);
@@ -36,7 +36,7 @@ export async function race(contenders: readonly Contender[]): Promise<readonly T
 }
 
 /** Runs a contender until it is compiled, and finds out how often it runs in a sample. */
-async function warmUp(contender: Contender): Promise<number> {
+async function warmUp(contender: Contender, warmUpMs: number): Promise<number> {
   for (let spent = 0; spent < warmUpMs * 1000; ) spent += await cpuTime(contender, 1);
   let repeats = 1;
   while ((await cpuTime(contender, repeats)) < (sampleMs * 1000) / 2) repeats *= 2;

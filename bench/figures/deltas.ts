@@ -27,8 +27,8 @@ async function heldText(store: boolean): Promise<{ readonly text: number; readon
   let before = 0;
   let held = 0;
   let count = 0;
-  const text = await engine(fakeModel({ iterations: 0, deltas }), {
-    store,
+  const run = engine(fakeModel({ iterations: 0, deltas }), {
+    ...(store ? { keptTasks: 0 } : {}),
     onEvent(event) {
       if (event.kind !== 'artifact-update' || event.lastChunk) return;
       count++;
@@ -36,6 +36,7 @@ async function heldText(store: boolean): Promise<{ readonly text: number; readon
       if (count === deltas) held = heapInUse() - before;
     },
   });
+  const text = await run();
   return { text: text.length, held };
 }
 

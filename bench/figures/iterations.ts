@@ -4,11 +4,14 @@ import { printRows, type Row, ratioRows } from '../table.ts';
 
 const counts = [10, 50, 200, 1000];
 
+/** What runs once a turn is compiled only behind thousands of turns. */
+const firstWarmUpMs = 3_000;
+
 /** Turns with one tool call an iteration. Microseconds are those of one iteration, the closing answer counted as one. */
 export async function measureIterations(): Promise<void> {
   const growth: Row[] = [];
   for (const iterations of counts) {
-    const timings = await race(contenders({ iterations }));
+    const timings = await race(contenders({ iterations }), growth.length === 0 ? firstWarmUpMs : undefined);
     const units = iterations + 1;
     printRows(
       `One tool an iteration, ${iterations} iterations, per iteration`,
