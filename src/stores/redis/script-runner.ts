@@ -1,7 +1,8 @@
 import { type LuaScript, type LuaScripts, luaScripts, type ScriptName } from './lua-scripts.ts';
-import { command, type RedisClient } from './redis-client.ts';
+import { command, isCluster, type RedisClient } from './redis-client.ts';
 import { isNoScript, redisError, scriptsLost, storeClosed, unconfirmed } from './redis-errors.ts';
 import { ScriptAnswer, type ScriptSubject } from './script-answer.ts';
+import { keysBeside } from './task-keys.ts';
 
 export interface ScriptCall {
   readonly script: ScriptName;
@@ -97,12 +98,21 @@ export class ScriptRunner {
   }
 
   #evalArgs({ script, keys, args }: ScriptCall): (string | number)[] {
-    return [this.#scripts[script].sha1, keys.length, ...keys, ...args];
+    const declared = isCluster(this.#client) ? withAllKeys(keys) : keys;
+    return [this.#scripts[script].sha1, declared.length, ...declared, ...args];
   }
 
   #assertOpen(): void {
     if (this.#closed) throw storeClosed();
   }
+}
+
+/**
+ * Also the keys that the script derives: while a cluster moves the slot, a node then refuses a task that it has only in part (TRYAGAIN).
+ * One server has them all, and is spared the names.
+ */
+function withAllKeys(keys: ScriptCall['keys']): readonly string[] {
+  return [...new Set([...keys, ...keysBeside(keys[0])])];
 }
 
 function outcomeOf(outcome: readonly [Error | null, unknown] | undefined): unknown {

@@ -20,3 +20,8 @@ export function taskKeys(prefix: string, taskId: string): TaskKeys {
     commandIds: `${base}i`,
   };
 }
+
+/** All keys of the task that a head belongs to. */
+export function keysBeside(head: string): readonly string[] {
+  return [...'hjbdci'].map((letter) => head.slice(0, -1) + letter);
+}

@@ -6,6 +6,8 @@ export interface RedisCluster {
   readonly nodes: readonly RedisProcess[];
   /** A client of the whole; whoever opens it ends it. */
   connect(): Cluster;
+  /** Moves the slot of a key, with all its keys, one by one, from its node to the next. */
+  moveSlotOf(key: string): Promise<void>;
   remove(): Promise<void>;
 }
 
@@ -18,8 +20,26 @@ export async function startCluster(): Promise<RedisCluster> {
   return {
     nodes,
     connect: () => new Cluster(nodes.map(({ port }) => ({ host: '127.0.0.1', port }))),
+    moveSlotOf: (key) => moveSlotOf(nodes, key),
     remove: async () => {
       await Promise.all(nodes.map((node) => node.remove()));
     },
   };
+}
+
+async function moveSlotOf(nodes: readonly RedisProcess[], key: string): Promise<void> {
+  const slot = nodes[0]?.cli('CLUSTER', 'KEYSLOT', key) ?? '';
+  const index = nodes.findIndex((node) => node.cli('CLUSTER', 'COUNTKEYSINSLOT', slot) !== '0');
+  const [from, to] = [nodes[index], nodes[(index + 1) % nodes.length]];
+  if (from === undefined || to === undefined) throw new Error(`No node has keys in slot ${slot}.`);
+  const [fromId, toId] = [from.cli('CLUSTER', 'MYID'), to.cli('CLUSTER', 'MYID')];
+  await to.cliLater('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId);
+  await from.cliLater('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
+  for (;;) {
+    const [one] = (await from.cliLater('CLUSTER', 'GETKEYSINSLOT', slot, '1')).split('\n');
+    if (one === undefined || one === '') break;
+    const moved = await from.cliLater('MIGRATE', '127.0.0.1', String(to.port), one, '0', '5000');
+    if (moved !== 'OK') throw new Error(moved);
+  }
+  for (const node of [to, from, ...nodes]) await node.cliLater('CLUSTER', 'SETSLOT', slot, 'NODE', toId);
 }

@@ -1,10 +1,11 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
 
 export interface RedisProcessOptions {
   /** Lines of its configuration file beyond the port and the folder. */
@@ -71,6 +72,12 @@ export class RedisProcess {
     this.#child?.kill('SIGCONT');
     await this.end('SIGKILL');
     rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  /** The same while this process goes on. */
+  async cliLater(...args: readonly string[]): Promise<string> {
+    const { stdout } = await promisify(execFile)('redis-cli', ['-p', String(this.port), ...args], { encoding: 'utf8' });
+    return stdout.trim();
   }
 
   /** What `redis-cli` prints. */

@@ -1,5 +1,6 @@
 -- Stands in front of every script. KEYS[1] is always the head of a task, the hash {prefix}:{<taskId>}:h.
--- The other keys of a task differ in the last letter and share its slot by the hash tag:
+-- The other keys of a task differ in the last letter and share its slot by the hash tag. A call names those that its script lists; in a
+-- cluster it names the others behind them, so that a node that has only some of them while slots move does not run it.
 --   j journal (stream, ids <seq>-<epoch>)   b payloads over 256 KB (hash by SHA-256)   d deltas (stream, ids <seq>-<n>)
 --   c commands (stream)                     i ids of commands (set)
 -- Codes of the answers, first in each:
