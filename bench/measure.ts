@@ -11,7 +11,7 @@ export interface Timing {
   readonly least: number;
 }
 
-const rounds = 11;
+const rounds = 9;
 const sampleMs = 40;
 
 /**

@@ -83,7 +83,7 @@ export class MemoryTask {
 
   /** The task is gone: tells its followers. Whoever holds the lease learns it at the next append. */
   drop(): void {
-    this.#followers.error(notFound(this.started.taskId));
+    if (this.#followers.size > 0) this.#followers.error(notFound(this.started.taskId));
   }
 
   summary(now: number): TaskSummary {
