@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module';
-import type { Key, RootDatabase } from 'lmdb';
+import type { Database, Key } from 'lmdb';
 import type { AgentLoopError } from '../../core/errors.ts';
-import { closedStore, missingLmdb, storeError } from './lmdb-errors.ts';
+import { closedStore, storeError } from './lmdb-errors.ts';
+import { openLmdb } from './open-lmdb.ts';
 
 export interface LmdbEntry {
   readonly key: Key;
@@ -15,7 +15,8 @@ export interface LmdbRange {
   readonly reverse?: boolean;
 }
 
-const commitKey = ['commit'];
+/** Counts the writes of all processes. */
+const writeKey = ['write'];
 
 /**
  * One LMDB file, in texts. `get`, `range`, `put` and `remove` stand inside the action of a `read` or a `write`: all reads of one
@@ -24,17 +25,16 @@ const commitKey = ['commit'];
  */
 export class LmdbDatabase {
   readonly path: string;
-  readonly #db: RootDatabase<string, Key>;
+  readonly #db: Database<string, Key>;
+  /** Those that are on their way to the disk. */
+  readonly #writes = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
 
   /** Opens or creates the file; loads `lmdb`. */
   constructor(path: string) {
     this.path = path;
-    const { open } = loadLmdb();
     try {
-      // Without overlapping sync nothing is visible to anybody before it is on the disk. Batching by event turn has a promise inside
-      // lmdb that nobody handles when a commit fails.
-      this.#db = open(path, { encoding: 'string', overlappingSync: false, eventTurnBatching: false });
+      this.#db = openLmdb(path);
     } catch (error) {
       throw storeError(error, path);
     }
@@ -54,14 +54,18 @@ export class LmdbDatabase {
   /** Runs `action` in a write transaction and resolves with its answer once that is on the disk. Actions run in the order of the calls. */
   async write<T>(action: () => T): Promise<T> {
     this.#assertOpen();
+    const write = this.#db.transaction(() => {
+      const answer = action();
+      this.put(writeKey, String(Number(this.get(writeKey) ?? 0) + 1));
+      return answer;
+    });
+    this.#writes.add(write);
     try {
-      return await this.#db.transaction(() => {
-        const answer = action();
-        this.put(commitKey, String(Number(this.get(commitKey) ?? 0) + 1));
-        return answer;
-      });
+      return await write;
     } catch (error) {
       throw storeError(await causeOf(error), this.path);
+    } finally {
+      this.#writes.delete(write);
     }
   }
 
@@ -90,7 +94,7 @@ export class LmdbDatabase {
    * before readers see that transaction.
    */
   lastWrite(): string | undefined {
-    return this.read(() => this.get(commitKey));
+    return this.read(() => this.get(writeKey));
   }
 
   /** Frees the snapshots of readers that were killed, which keep their pages from being used again. */
@@ -100,8 +104,14 @@ export class LmdbDatabase {
 
   /** Waits for the writes that were sent, then closes the file. */
   close(): Promise<void> {
-    this.#closing ??= this.#db.close();
+    this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    // lmdb fails transactions that have not begun when it closes.
+    await Promise.allSettled(this.#writes);
+    await this.#db.close();
   }
 
   #assertOpen(): void {
@@ -110,15 +120,6 @@ export class LmdbDatabase {
 
   closed(): AgentLoopError {
     return closedStore(this.path);
-  }
-}
-
-/** Loaded when the first store is made, so that importing this module costs nothing. */
-function loadLmdb(): typeof import('lmdb') {
-  try {
-    return createRequire(import.meta.url)('lmdb');
-  } catch (error) {
-    throw missingLmdb(error);
   }
 }
 

@@ -1,7 +1,7 @@
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 
-/** `errno` of a full disk, a quota and a file size limit. */
-const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 'ENOSPC', 'EDQUOT', 'EFBIG']);
+/** `errno` of a full disk, a quota and a file size limit, and of a write that LMDB could do only in part (EIO): mostly the same. */
+const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 5, 'ENOSPC', 'EDQUOT', 'EFBIG']);
 
 const mdb = { pageNotFound: -30797, corrupted: -30796, versionMismatch: -30794, invalid: -30793, mapFull: -30792 };
 
@@ -55,12 +55,12 @@ function codeOf(thrown: unknown): unknown {
 function full(path: string, cause: unknown): AgentLoopError {
   return new AgentLoopError(
     'FULL',
-    `The disk of the LMDB store at "${path}" is full; nothing of this was written. Free space and try again.`,
+    `The disk of the LMDB store at "${path}" took no more: it is full, or it fails; nothing of this was written. Free space and try again.`,
     { retryable: true, cause },
   );
 }
 
-function newerFormat(path: string, cause: unknown): AgentLoopError {
+export function newerFormat(path: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',
     `The LMDB store at "${path}" was written by another version of LMDB; update millrace, or give another path.`,
@@ -68,7 +68,7 @@ function newerFormat(path: string, cause: unknown): AgentLoopError {
   );
 }
 
-function unreadable(path: string, cause: unknown): AgentLoopError {
+export function unreadable(path: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError(
     'POISON',
     `The file at "${path}" is damaged or no LMDB store; restore it from a backup, or give another path.`,

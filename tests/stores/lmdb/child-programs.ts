@@ -1,0 +1,83 @@
+import { type ChildProcess, execFileSync, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** Programs of `children/`, bundled on first use, and the processes that run them. */
+export class ChildPrograms {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'millrace-children-'));
+  readonly #bundles = new Map<string, string>();
+  readonly #children = new Set<ChildProcess>();
+
+  constructor() {
+    symlinkSync(join(process.cwd(), 'node_modules'), join(this.#folder, 'node_modules'));
+  }
+
+  start(program: string, ...args: readonly string[]): ChildProcess {
+    const child = fork(this.#bundle(program), args, { execArgv: [], stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+    this.#children.add(child);
+    child.once('exit', () => this.#children.delete(child));
+    return child;
+  }
+
+  async clear(): Promise<void> {
+    await Promise.all([...this.#children].map((child) => kill(child)));
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #bundle(program: string): string {
+    const known = this.#bundles.get(program);
+    if (known !== undefined) return known;
+    const bundle = join(this.#folder, `${program}.mjs`);
+    const entry = join('tests/stores/lmdb/children', `${program}.ts`);
+    const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
+    execFileSync(join('node_modules', '.bin', 'esbuild'), [entry, ...options, `--outfile=${bundle}`]);
+    this.#bundles.set(program, bundle);
+    return bundle;
+  }
+}
+
+/** `kill -9`; resolves once the process is gone and all that it printed has been read. */
+export async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const closed = once(child, 'close');
+  child.stdout?.resume();
+  child.kill('SIGKILL');
+  await closed;
+}
+
+export interface PrintedLines {
+  readonly lines: readonly string[];
+  /** Resolves once there are as many; rejects where the process ends before. */
+  reach(count: number): Promise<void>;
+}
+
+/** The lines that a process prints, as they come. */
+export function linesOf(child: ChildProcess): PrintedLines {
+  const lines: string[] = [];
+  let rest = '';
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    const pieces = (rest + text).split('\n');
+    rest = pieces.pop() ?? '';
+    lines.push(...pieces);
+  });
+  return {
+    lines,
+    reach: (count) =>
+      new Promise((resolve, reject) => {
+        const check = () => {
+          if (lines.length >= count) leave(resolve);
+        };
+        const ended = () => leave(() => reject(new Error(`The child ended after ${lines.length} lines.`)));
+        const leave = (settle: () => void) => {
+          child.stdout?.off('data', check);
+          child.off('close', ended);
+          settle();
+        };
+        child.stdout?.on('data', check);
+        child.on('close', ended);
+        check();
+      }),
+  };
+}

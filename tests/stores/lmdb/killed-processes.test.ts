@@ -1,0 +1,126 @@
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { foldRecords } from '../../../src/core/apply-record.ts';
+import type { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { note, startRecord, upTo } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { batchTools } from './batch-tools.ts';
+import { ChildPrograms, kill, linesOf } from './child-programs.ts';
+import { TemporaryStores } from './temporary-stores.ts';
+
+const stores = new TemporaryStores();
+const children = new ChildPrograms();
+
+afterEach(() => stores.clear());
+afterAll(() => children.clear());
+
+/** mulberry32: the same numbers for the same seed. */
+function randomOf(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+/** Waits for the lease of a dead process to run out. */
+async function whenFree(store: LmdbStateStore): Promise<void> {
+  while (store.list().some(({ held }) => held)) await new Promise((resolve) => setTimeout(resolve, 10));
+}
+
+describe('a store whose process is killed', () => {
+  const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+  const rounds = 6;
+
+  it(`S1-71 keeps every acknowledged record over ${rounds} kills, gapless and in order (MILLRACE_SEED=${seed})`, async () => {
+    const random = randomOf(seed);
+    const path = stores.path();
+    let kept = 0;
+    for (const round of upTo(rounds)) {
+      const child = children.start('append', path, 't', `round-${round}`);
+      const printed = linesOf(child);
+      await printed.reach(1 + Math.floor(random() * 30));
+      await new Promise((resolve) => setTimeout(resolve, random() * 10));
+      await kill(child);
+      const store = stores.open({ path });
+      const records = store.read('t');
+      const acknowledged = Math.max(...printed.lines.map(Number));
+      expect(acknowledged).toBeGreaterThan(kept);
+      expect(records.length).toBeGreaterThanOrEqual(acknowledged);
+      expect(records.map(({ seq }) => seq)).toEqual(upTo(records.length));
+      expect(foldRecords(records).seq).toBe(records.length);
+      expect(store.list()).toMatchObject([{ seq: records.length }]);
+      const epochs = records.map(({ epoch }) => epoch);
+      expect(epochs).toEqual(epochs.toSorted((a, b) => a - b));
+      kept = records.length;
+      await whenFree(store);
+      await store.close();
+    }
+  }, 20_000);
+
+  it('lets exactly one of several processes that race for a lease have it', async () => {
+    const path = stores.path();
+    const store = stores.open({ path });
+    const racers = upTo(3).map(() => children.start('race', path));
+    await Promise.all(racers.map((racer) => once(racer, 'message')));
+    for (const round of upTo(5)) {
+      await store.create(`t-${round}`, startRecord(`t-${round}`));
+      const outcomes = racers.map((racer) => once(racer, 'message'));
+      for (const racer of racers) racer.send(`t-${round}`);
+      expect((await Promise.all(outcomes)).flat().toSorted()).toEqual(['BUSY', 'BUSY', 'won']);
+    }
+    await Promise.all(racers.map(kill));
+  }, 20_000);
+
+  it('S1-70 S1-79 resumes a turn that was killed between the tools of a batch: the finished ones do not run again, the others as their policy says', async () => {
+    const path = stores.path();
+    const world = join(stores.path(), 'world');
+    const child = children.start('turn', path, world, 't');
+    await once(child, 'message');
+    await kill(child);
+    const store = stores.open({ path });
+    await whenFree(store);
+    const model = scriptedLLM([{ text: 'All done.' }]);
+    const turn = AgentLoop.resume('t', {
+      agentId: 'worker',
+      llmProvider: model,
+      toolProviders: [batchTools(world, { hangs: false })],
+      taskStateStore: store,
+      enableTracing: false,
+    });
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'All done.' });
+    await turn.settled;
+    const deeds = readFileSync(world, 'utf8').trim().split('\n').toSorted();
+    expect(deeds).toEqual(['book', 'look', 'look', 'mail', 'pay']);
+    const told = model.calls[0]?.messages.filter(({ role }) => role === 'tool');
+    expect(told).toMatchObject([
+      { content: 'book done' },
+      { content: 'mail done' },
+      { content: expect.stringContaining('OUTCOME_UNKNOWN') },
+      { content: 'look done' },
+    ]);
+    const results = store.read('t').filter(({ type }) => type === 'tool.result');
+    expect(results).toHaveLength(4);
+  }, 20_000);
+
+  it('can be read and written on while a killed process had it open', async () => {
+    const path = stores.path();
+    const store = stores.open({ path });
+    const child = children.start('append', path, 'theirs', 'child');
+    await linesOf(child).reach(2);
+    await store.create('ours', startRecord('ours'));
+    const lease = await store.acquire('ours', 'parent', 60_000);
+    await kill(child);
+    for (const seq of upTo(20).map((index) => index + 1)) {
+      const record = { ...note(seq), seq, epoch: lease.epoch, at: seq };
+      await store.append(lease, [record], { status: 'working', barrier: true });
+    }
+    expect(store.read('ours')).toHaveLength(21);
+    expect(store.read('theirs').length).toBeGreaterThan(1);
+  }, 20_000);
+});
