@@ -8,6 +8,7 @@ const config: Config = {
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   maxWorkers: 2,
+  testTimeout: 30_000,
 };
 
 export default config;
