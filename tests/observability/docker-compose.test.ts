@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 /** The published ports of a service: [address, host port, container port]. */
 function portsOf(name: string): readonly (readonly string[])[] {
-  return [...(services.get(name) ?? '').matchAll(/^ {6}- '([^:]+):(.+):(\d+)'/gm)].map((match) => match.slice(1));
+  return [...(services.get(name) ?? '').matchAll(/^ {6}- ["']([^:]+):(.+):(\d+)["']/gm)].map((match) => match.slice(1));
 }
 
 describe('docker-compose.yml', () => {
@@ -24,7 +24,7 @@ describe('docker-compose.yml', () => {
     expect(hostname).toBe('localhost');
     expect(portsOf('jaeger')).toContainEqual(['127.0.0.1', port, '4318']);
     expect(portsOf('redis').map(([, , inside]) => inside)).toEqual(['6379']);
-    expect(services.get('redis')).toMatch(/'--appendonly', 'yes'.*'--maxmemory-policy', 'noeviction'/);
+    expect(services.get('redis')).toMatch(/"--appendonly", "yes".*"--maxmemory-policy", "noeviction"/);
   });
 
   it('publishes on loopback only, pins every image, and checks the health of every service', () => {
