@@ -1,0 +1,134 @@
+import { checkMessages } from './check-messages.ts';
+import { AgentLoopError } from './errors.ts';
+import { isKnownType, type JournalRecord } from './records.ts';
+import { shownValue } from './shown-value.ts';
+
+type Kind = 'text' | 'number' | 'list' | 'object' | 'flag' | 'content' | 'any';
+
+/** Members of a record; a `?` marks one that may be absent. */
+type Shape = Readonly<Record<string, Kind | `${Kind}?`>>;
+
+const stamp: Shape = { seq: 'number', epoch: 'number', at: 'number' };
+
+const shapes: ReadonlyMap<string, Shape> = new Map(
+  Object.entries<Shape>({
+    'turn.started': {
+      schema: 'number',
+      taskId: 'text',
+      contextId: 'text',
+      agentId: 'text',
+      messages: 'list',
+      settings: 'object',
+      metadata: 'object?',
+      trace: 'object?',
+    },
+    'turn.resumed': { trace: 'object?' },
+    'llm.start': { iteration: 'number', attempt: 'number', tools: 'list?', summary: 'flag?' },
+    'llm.done': {
+      iteration: 'number',
+      attempt: 'number',
+      message: 'object',
+      calls: 'list',
+      finishReason: 'text',
+      usage: 'object?',
+      model: 'text?',
+    },
+    'tool.intent': { callId: 'text', attempt: 'number', arguments: 'any' },
+    'tool.result': {
+      callId: 'text',
+      content: 'content',
+      success: 'flag',
+      error: 'object?',
+      arguments: 'any?',
+      durationMs: 'number',
+    },
+    'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
+    'turn.asked': { question: 'object' },
+    'turn.answered': { callId: 'text', answer: 'any', command: 'text?' },
+    'turn.done': { text: 'text', reason: 'text' },
+    'turn.failed': { code: 'text', message: 'text', reason: 'text' },
+    'turn.canceled': { reason: 'text' },
+  }),
+);
+
+const ofExtension: Shape = { effects: 'object?', data: 'any?', command: 'text?' };
+
+const kinds: { readonly [Name in Kind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
+  text: [(value) => typeof value === 'string', 'a text'],
+  number: [Number.isFinite, 'a number'],
+  list: [Array.isArray, 'a list'],
+  object: [isObject, 'an object'],
+  flag: [(value) => typeof value === 'boolean', 'true or false'],
+  content: [(value) => typeof value === 'string' || Array.isArray(value), 'a text or a list of parts'],
+  any: [(value) => value !== undefined, 'a value'],
+};
+
+/**
+ * Checks that something is a record of a journal: a type that this version knows, and the members of that type. Whether it may stand
+ * where it stands is for the fold to say. Errors: `POISON`, naming the member and what it has to be.
+ */
+export function checkRecord(value: unknown): asserts value is JournalRecord {
+  if (!isObject(value)) throw misshapen(`a record is an object, not ${shownValue(value)}`);
+  const type: unknown = Reflect.get(value, 'type');
+  if (typeof type !== 'string' || !isKnownType(type))
+    throw misshapen(`there is no record of the type ${shownValue(type)}`);
+  checkMembers(value, { ...stamp, ...(shapes.get(type) ?? ofExtension) }, type);
+  checkInner(value, type);
+}
+
+function checkMembers(value: object, shape: Shape, type: string): void {
+  for (const [name, rule] of Object.entries(shape)) {
+    const member: unknown = Reflect.get(value, name);
+    if (member === undefined && rule.endsWith('?')) continue;
+    const [fits, what] = kinds[kindOf(rule)];
+    if (!fits(member)) throw misshapen(`${type} needs ${name}, ${what}, not ${shownValue(member)}`);
+  }
+}
+
+function kindOf(rule: Kind | `${Kind}?`): Kind {
+  const bare = rule.replace('?', '');
+  return isKind(bare) ? bare : 'any';
+}
+
+function isKind(name: string): name is Kind {
+  return name in kinds;
+}
+
+/** The members that the fold and the events look into. */
+function checkInner(value: object, type: string): void {
+  const record = new Map<string, unknown>(Object.entries(value));
+  if (type === 'turn.started') checkMessageList(record.get('messages'), type);
+  if (type === 'llm.done') {
+    checkMessageList([record.get('message')], type);
+    checkCalls(record.get('calls'));
+  }
+  const effects = record.get('effects');
+  if (!shapes.has(type) && isObject(effects) && 'messages' in effects) checkMessageList(effects.messages, type);
+}
+
+function checkMessageList(messages: unknown, type: string): void {
+  try {
+    checkMessages(Array.isArray(messages) ? messages : []);
+  } catch (error) {
+    throw misshapen(`${type}: ${error instanceof Error ? error.message.replace(/\.$/, '') : 'its messages are none'}`);
+  }
+}
+
+function checkCalls(calls: unknown): void {
+  for (const call of Array.isArray(calls) ? calls : []) {
+    const usable =
+      typeof call?.callId === 'string' &&
+      typeof call.call?.id === 'string' &&
+      typeof call.call.function?.name === 'string' &&
+      typeof call.call.function.arguments === 'string';
+    if (!usable) throw misshapen('llm.done needs calls of the form { callId, call: { id, type, function } }');
+  }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function misshapen(why: string): AgentLoopError {
+  return new AgentLoopError('POISON', `This is no record of a journal: ${why}.`);
+}

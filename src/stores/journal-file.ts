@@ -1,0 +1,119 @@
+import { applyRecord } from '../core/apply-record.ts';
+import { checkRecord } from '../core/check-record.ts';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
+import type { JournalRecord } from '../core/records.ts';
+import type { LoopState } from '../core/state.ts';
+
+/** What the first line of a journal file says. */
+export interface JournalHeader {
+  readonly format: 'millrace-journal';
+  readonly version: 1;
+  readonly taskId: string;
+  /** How many records follow, so that a file that was cut short is not taken for a shorter turn. */
+  readonly records: number;
+}
+
+/**
+ * A whole journal as JSON lines: a header, then one record a line, each line with a newline behind it. `type` stands first and the
+ * stamp last, whatever store the records come from, so that equal journals are equal files. Errors: `POISON` for a journal that
+ * does not fold, `SCHEMA` for one of a newer version.
+ */
+export function formatJournal(records: readonly JournalRecord[]): string {
+  const { turn } = foldAll(records, (_, error) => error);
+  const header: JournalHeader = {
+    format: 'millrace-journal',
+    version: 1,
+    taskId: turn.taskId,
+    records: records.length,
+  };
+  return [header, ...records.map(inOrder)].map((line) => `${JSON.stringify(line)}\n`).join('');
+}
+
+/**
+ * The records of a journal file. `source` names the file in errors. Errors: `INVALID_INPUT` for what is no journal file, or not all
+ * of one; `POISON` for records that are none, or cannot stand where they stand; `SCHEMA` for a newer version. All of them name the line.
+ */
+export function parseJournal(text: string, source = 'the journal'): readonly JournalRecord[] {
+  const [first = '', ...lines] = text
+    .replace(/^\uFEFF/, '')
+    .trimEnd()
+    .split(/\r?\n/);
+  const header = headerOf(first, source);
+  const records = lines.map((line, index) => recordOf(line, `Line ${index + 2} of ${source}`));
+  if (records.length !== header.records) {
+    const why = `it has ${records.length} records, its header says ${header.records}`;
+    throw new AgentLoopError('INVALID_INPUT', `${source} is not whole: ${why}; export the turn again.`);
+  }
+  const { turn } = foldAll(records, (index, error) => inLine(`Line ${index + 2} of ${source}`, error));
+  if (turn.taskId === header.taskId) return records;
+  const message = `Line 2 of ${source} starts task "${turn.taskId}", the header says "${header.taskId}": the records are of another journal; export the turn again.`;
+  throw new AgentLoopError('INVALID_INPUT', message);
+}
+
+function inOrder({ type, seq, epoch, at, ...members }: JournalRecord): object {
+  return { type, ...members, seq, epoch, at };
+}
+
+function headerOf(line: string, source: string): JournalHeader {
+  const header: unknown = jsonOf(line, `Line 1 of ${source}`);
+  const member = (name: string): unknown =>
+    typeof header === 'object' && header !== null ? Reflect.get(header, name) : undefined;
+  if (member('format') !== 'millrace-journal') {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `Line 1 of ${source} is no header of a journal file; it has to be { "format": "millrace-journal", "version": 1, "taskId": …, "records": … }.`,
+    );
+  }
+  const [version, taskId, records] = [member('version'), member('taskId'), member('records')];
+  if (version !== 1) {
+    const message = `Line 1 of ${source} says version ${String(version)} of the format, this version reads 1; update millrace.`;
+    throw new AgentLoopError(typeof version === 'number' ? 'SCHEMA' : 'INVALID_INPUT', message);
+  }
+  if (typeof taskId === 'string' && typeof records === 'number') {
+    return { format: 'millrace-journal', version, taskId, records };
+  }
+  const message = `Line 1 of ${source} needs taskId, a text, and records, the number of lines behind it.`;
+  throw new AgentLoopError('INVALID_INPUT', message);
+}
+
+function recordOf(line: string, place: string): JournalRecord {
+  const value = jsonOf(line, place);
+  try {
+    checkRecord(value);
+    return value;
+  } catch (error) {
+    throw inLine(place, error);
+  }
+}
+
+function jsonOf(line: string, place: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (error) {
+    throw new AgentLoopError('INVALID_INPUT', `${place} is not JSON: ${messageOf(error)}.`, { cause: error });
+  }
+}
+
+/** The state behind all records. `explain` makes the error of the record with that index. */
+function foldAll(records: readonly JournalRecord[], explain: (index: number, error: unknown) => unknown): LoopState {
+  let state: LoopState | undefined;
+  for (const [index, record] of records.entries()) {
+    try {
+      if (state && record.epoch < state.epoch) throw backwards(record, state.epoch);
+      state = applyRecord(state, record);
+    } catch (error) {
+      throw explain(index, error);
+    }
+  }
+  if (state) return state;
+  throw new AgentLoopError('POISON', 'The journal is empty: it has no turn.started record.');
+}
+
+function backwards({ seq, epoch }: JournalRecord, before: number): AgentLoopError {
+  return new AgentLoopError('POISON', `Record ${seq} has the epoch ${epoch}, the record before it ${before}.`);
+}
+
+function inLine(place: string, error: unknown): AgentLoopError {
+  const code = AgentLoopError.isInstance(error) ? error.code : 'POISON';
+  return new AgentLoopError(code, `${place}: ${messageOf(error)}`, { cause: error });
+}
