@@ -9,6 +9,7 @@ import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, StartOptions } from './config.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
+import { type ForkedTask, type ForkOptions, forkTask } from './fork-task.ts';
 import { Inbox } from './inbox.ts';
 import type { Message } from './messages.ts';
 import { observeTurn } from './observe-turn.ts';
@@ -90,6 +91,15 @@ export class AgentLoop {
     checkTaskId(taskId);
     checkStore('store', options?.store);
     return cancelTask(taskId, options);
+  }
+
+  /**
+   * Starts a new task from the first iterations of another, with edits; `AgentLoop.resume` runs it. Errors: `NOT_FOUND`;
+   * `INVALID_INPUT`, naming what there is to cut and to edit; `CONFLICT` where the new id is taken; what the store says.
+   */
+  static async fork(taskId: string, options: ForkOptions): Promise<ForkedTask> {
+    checkTaskId(taskId);
+    return forkTask(taskId, options);
   }
 }
 

@@ -21,6 +21,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       settings: 'object',
       metadata: 'object?',
       trace: 'object?',
+      forkedFrom: 'object?',
     },
     'turn.resumed': { trace: 'object?' },
     'llm.start': { iteration: 'number', attempt: 'number', tools: 'list?', summary: 'flag?' },

@@ -46,6 +46,7 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
   return whenReady(() => store.read(taskId), deadline).pipe(
     switchMap((records) => {
       const past = replayOf(records);
+      checkWholeFork(records);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       return past.after.isComplete ? of({ own: false } as const) : takeOver(options, records, true);
     }),
@@ -88,6 +89,14 @@ function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
     `The journal of task "${lease.taskId}" ends at record ${past.after.seq}, its head says ${lease.seq}: the store lost records.`,
     { taskId: lease.taskId },
   );
+}
+
+/** A process that died while it forked leaves a shorter turn than was asked for. */
+function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
+  if (first?.type !== 'turn.started' || !first.forkedFrom || rest.length + 1 >= first.forkedFrom.records) return;
+  const { taskId, forkedFrom } = first;
+  const message = `Task "${taskId}" is a fork of "${forkedFrom.taskId}" that was not written to its end; delete it and fork again.`;
+  throw new AgentLoopError('CONFLICT', message, { taskId });
 }
 
 function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {

@@ -26,6 +26,15 @@ export interface RecordedCall {
   readonly call: ToolCall;
 }
 
+/** Where a forked turn comes from. */
+export interface ForkOrigin {
+  readonly taskId: string;
+  /** The last iteration that was kept. */
+  readonly at: number;
+  /** How many records the fork begins with: a journal that has fewer was not written to its end. */
+  readonly records: number;
+}
+
 export interface TurnStarted {
   readonly type: 'turn.started';
   readonly schema: number;
@@ -36,6 +45,7 @@ export interface TurnStarted {
   readonly settings: TurnSettings;
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly trace?: TraceLink;
+  readonly forkedFrom?: ForkOrigin;
 }
 
 export interface TurnResumed {

@@ -35,7 +35,7 @@ export interface RunRequest {
 }
 
 /** What a new turn starts from. */
-export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace'>;
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom'>;
 
 /**
  * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
