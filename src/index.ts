@@ -1,6 +1,8 @@
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
+export type { AnswerOptions } from './core/answer-task.ts';
 export { applyRecord, foldRecords } from './core/apply-record.ts';
 export type { CancelOptions } from './core/cancel-task.ts';
+export type { Answers } from './core/check-answers.ts';
 export { type Clock, systemClock } from './core/clock.ts';
 export type { AgentLoopConfig, AgentLoopContext, Logger, OnLimit, StartOptions } from './core/config.ts';
 export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes } from './core/errors.ts';
@@ -45,7 +47,15 @@ export {
   textOf,
   type UserMessage,
 } from './core/messages.ts';
-export type { JournalRecord, Question, RecordStamp, Stamped, TurnRecord, TurnStarted } from './core/records.ts';
+export type {
+  Approval,
+  JournalRecord,
+  Question,
+  RecordStamp,
+  Stamped,
+  TurnRecord,
+  TurnStarted,
+} from './core/records.ts';
 export {
   LoopState,
   type PendingToolCall,
@@ -82,10 +92,14 @@ export type {
 } from './stores/interfaces.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
 export { checkedTools } from './tools/checked-tools.ts';
+export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export type {
   ArgumentCheck,
+  AskOptions,
   AuthContext,
+  ClientToolAnswer,
   JSONSchema,
+  NeedsApproval,
   OnInDoubt,
   Reconciled,
   ToolContext,

@@ -33,6 +33,16 @@ export class AbortScope {
     this.#end(this.#parent?.aborted ? this.#parent.reason : reason);
   }
 
+  /** The one scope that is aborted with a signal which many turns share: however many listen, the signal has one listener. */
+  static of(signal: AbortSignal): AbortScope {
+    const known = scopes.get(signal);
+    if (known) return known;
+    const scope = new AbortScope();
+    scope.follow(signal);
+    scopes.set(signal, scope);
+    return scope;
+  }
+
   /** Calls `listener` once on abort, never where the scope is aborted already. Returns how to stop listening. */
   onAbort(listener: () => void): () => void {
     if (this.aborted) return noop;
@@ -87,5 +97,7 @@ export class AbortScope {
     if (index >= 0) this.#listeners?.splice(index, 1);
   }
 }
+
+const scopes = new WeakMap<AbortSignal, AbortScope>();
 
 function noop(): void {}

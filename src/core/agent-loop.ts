@@ -2,7 +2,9 @@ import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { defer, type Observable } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
+import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
+import type { Answers } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
 import { checkResumeOptions, checkStartOptions, checkTaskId } from './check-start-options.ts';
 import { type Clock, systemClock } from './clock.ts';
@@ -20,7 +22,11 @@ import type { Signal } from './signals.ts';
 import { Turn } from './turn.ts';
 
 /** What a resumed turn is given anew; everything else is in its journal. */
-export type ResumeOptions = Pick<StartOptions, 'contextId' | 'authContext' | 'parentContext' | 'signal' | 'detached'>;
+export interface ResumeOptions
+  extends Pick<StartOptions, 'contextId' | 'authContext' | 'parentContext' | 'signal' | 'detached'> {
+  /** Answers to the questions of a suspended turn, by call id: `{ '1:0': { approved: true } }`. */
+  readonly answers?: Answers;
+}
 
 export interface ObserveOptions {
   readonly store: TaskStateStore;
@@ -55,8 +61,9 @@ export class AgentLoop {
 
   /**
    * Goes on with a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
-   * first. A turn that has ended replays how it did. The turn is lost with `NOT_FOUND`, `BUSY` while somebody else holds it, and
-   * `CONFLICT` where `contextId` is not the task's.
+   * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. The turn is lost with
+   * `NOT_FOUND`, `BUSY` while somebody else holds it, `CONFLICT` where `contextId` is not the task's or an answer differs from the one
+   * that was given before, and `INVALID_INPUT` for an answer to nothing or of the wrong form.
    */
   static resume(taskId: string, config: AgentLoopConfig, options: ResumeOptions = {}): Turn {
     const resolved = resolveConfig(config);
@@ -86,6 +93,17 @@ export class AgentLoop {
     return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsBehind(options.from));
   }
 
+  /**
+   * Answers questions of a turn of any process: its owner is told; where it has none, the answers are written here, and
+   * `AgentLoop.resume` goes on. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT`, `NOT_FOUND`, `TERMINAL`,
+   * `UNAVAILABLE`, and `BUSY` where the owner does not record them in time.
+   */
+  static answer(taskId: string, options: AnswerOptions): Promise<void> {
+    checkTaskId(taskId);
+    checkStore('store', options?.store);
+    return answerTask(taskId, options);
+  }
+
   /** Cancels a turn of any process: its owner is told; where it has none, its end is written here. Errors: `NOT_FOUND`, `UNAVAILABLE`. */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
     checkTaskId(taskId);
@@ -109,11 +127,11 @@ interface NewTurn {
   readonly execution: (request: RunRequest) => Observable<Signal>;
 }
 
-function newTurn(config: ResolvedConfig, options: StartOptions, turn: NewTurn): Turn {
+function newTurn(config: ResolvedConfig, options: StartOptions & Pick<ResumeOptions, 'answers'>, turn: NewTurn): Turn {
   const scope = new AbortScope();
   const inbox = new Inbox();
-  const { parentContext = ROOT_CONTEXT, authContext, signal } = options;
-  const request = { config, scope, inbox, parentContext, authContext };
+  const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {} } = options;
+  const request = { config, scope, inbox, parentContext, authContext, answers };
   return new Turn({
     taskId: turn.taskId,
     contextId: turn.contextId,

@@ -9,12 +9,14 @@ import {
   type LlmDone,
   type LlmStart,
   type Stamped,
-  type ToolIntent,
   type ToolResultRecord,
+  type TurnAnswered,
+  type TurnAsked,
   type TurnRecord,
   type TurnStarted,
 } from './records.ts';
 import {
+  type GivenAnswer,
   type LoopFields,
   LoopState,
   noUsage,
@@ -51,6 +53,8 @@ export function foldRecords(records: readonly JournalRecord[]): LoopState {
   return state;
 }
 
+const noAnswers: readonly GivenAnswer[] = [];
+
 /** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
 type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
 
@@ -76,16 +80,23 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'llm.done':
       return endCall(draft, record);
     case 'tool.intent': {
-      const index = openCall(draft, record);
-      const { callId, call } = draft.pendingToolCalls[index] as PendingToolCall;
-      draft.pendingToolCalls = replaced(draft, index, { callId, call, intent: record, result: undefined });
+      const index = openCall(draft, record, record.callId);
+      const { callId, call, question, answers } = draft.pendingToolCalls[index] as PendingToolCall;
+      const { attempt: attempts } = record;
+      const started = { callId, call, attempts, intent: record, question, answers, result: undefined };
+      draft.pendingToolCalls = replaced(draft, index, started);
       break;
     }
     case 'tool.result':
       return endToolCall(draft, record);
+    case 'turn.asked':
+      return ask(draft, record);
+    case 'turn.answered':
+      return answer(draft, record);
     case 'turn.suspended': {
       const { state, reason, questions } = record;
       draft.outcome = { state, reason, error: undefined, questions };
+      draft.resumes = 0;
       for (const command of record.commands ?? []) noteCommand(draft, command);
       return;
     }
@@ -122,6 +133,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     history: History.of(messages),
     availableTools: [],
     pendingToolCalls: [],
+    told: [],
     openCalls: 0,
     lastResponse: undefined,
     finalMessage: undefined,
@@ -151,7 +163,10 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
   draft.pendingToolCalls = record.calls.map(({ callId, call }) => ({
     callId,
     call,
+    attempts: 0,
     intent: undefined,
+    question: undefined,
+    answers: noAnswers,
     result: undefined,
   }));
   draft.openCalls = record.calls.length;
@@ -161,9 +176,10 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
 }
 
 function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
-  const index = openCall(draft, record);
-  const { callId, call, intent } = draft.pendingToolCalls[index] as PendingToolCall;
-  const calls = replaced(draft, index, { callId, call, intent, result: record });
+  const index = openCall(draft, record, record.callId);
+  const { callId, call, attempts, intent, answers } = draft.pendingToolCalls[index] as PendingToolCall;
+  const ended = { callId, call, attempts, intent, question: undefined, answers, result: record };
+  const calls = replaced(draft, index, ended);
   draft.toolCalls++;
   draft.resumes = 0;
   draft.pendingToolCalls = calls;
@@ -172,12 +188,40 @@ function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   for (const pending of calls) {
     if (pending.result) draft.history = draft.history.append(toolMessage(pending.call, pending.result));
   }
+  for (const message of draft.told) draft.history = draft.history.append(message);
   draft.pendingToolCalls = [];
+  draft.told = [];
   draft.phase = 'closed';
 }
 
+/** A tool that asks has ended that attempt; a call in doubt stays in doubt until it is answered. */
+function ask(draft: Draft, record: Stamped<TurnAsked>): void {
+  const { question } = record;
+  const index = openCall(draft, record, question.callId);
+  const pending = draft.pendingToolCalls[index] as PendingToolCall;
+  if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
+  const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
+  draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question });
+}
+
+/** A suspended turn can go on with one answer, though others may be open. */
+function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
+  const index = openCall(draft, record, record.callId);
+  const pending = draft.pendingToolCalls[index] as PendingToolCall;
+  const { question, attempts } = pending;
+  if (!question) throw poison(record, `the call "${record.callId}" has asked nothing`);
+  const answers = [...pending.answers, { question, answer: record.answer, attempts }];
+  draft.pendingToolCalls = replaced(draft, index, { ...pending, question: undefined, answers });
+  draft.resumes = 0;
+  noteCommand(draft, record.command);
+  draft.outcome = undefined;
+}
+
+/** Messages that come while calls are open enter the history behind their results. */
 function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
-  for (const message of record.effects?.messages ?? []) draft.history = draft.history.append(message);
+  const { messages = [] } = record.effects ?? {};
+  if (draft.phase === 'tools') draft.told = [...draft.told, ...messages];
+  else for (const message of messages) draft.history = draft.history.append(message);
   if (draft.phase === 'answered') draft.phase = 'closed';
   draft.resumes = 0;
   noteCommand(draft, record.command);
@@ -193,10 +237,10 @@ function end(draft: Draft, outcome: TurnOutcome): void {
 }
 
 /** The index of the call that a record is about. */
-function openCall(draft: Draft, record: Stamped<ToolIntent> | Stamped<ToolResultRecord>): number {
-  const index = openCallIndex(draft, record.callId);
-  if (index < 0) throw poison(record, `no call "${record.callId}" is open`);
-  if (draft.pendingToolCalls[index]?.result) throw poison(record, `the call "${record.callId}" has its result`);
+function openCall(draft: Draft, record: JournalRecord, callId: string): number {
+  const index = openCallIndex(draft, callId);
+  if (index < 0) throw poison(record, `no call "${callId}" is open`);
+  if (draft.pendingToolCalls[index]?.result) throw poison(record, `the call "${callId}" has its result`);
   return index;
 }
 

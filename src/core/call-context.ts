@@ -1,12 +1,20 @@
 import type { Context } from '@opentelemetry/api';
-import type { AuthContext, ToolContext } from '../tools/interfaces.ts';
+import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { isJson } from './check-answers.ts';
+import { AgentLoopError } from './errors.ts';
 import type { ToolCall } from './messages.ts';
-import type { ToolIntent } from './records.ts';
+import type { Question, ToolIntent } from './records.ts';
+import type { GivenAnswer } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 export interface ToolContextOptions {
-  readonly started: { readonly callId: string; readonly call: ToolCall; readonly intent: ToolIntent | undefined };
+  readonly started: {
+    readonly callId: string;
+    readonly call: ToolCall;
+    readonly intent: ToolIntent | undefined;
+    readonly answers: readonly GivenAnswer[];
+  };
   readonly iteration: number;
   readonly scope: AbortScope;
   readonly traceContext: Context;
@@ -29,9 +37,12 @@ export class CallContext implements ToolContext {
   readonly traceContext: Context;
   readonly progress: (update: unknown) => void;
   readonly #scope: AbortScope;
+  readonly #answers: readonly GivenAnswer[];
+  #questions = 0;
+  #asked: Question | undefined;
 
   constructor({ turn, authContext }: TurnDeps, options: ToolContextOptions) {
-    const { callId, call, intent } = options.started;
+    const { callId, call, intent, answers } = options.started;
     this.taskId = turn.taskId;
     this.agentId = turn.agentId;
     this.contextId = turn.contextId;
@@ -46,9 +57,57 @@ export class CallContext implements ToolContext {
     this.traceContext = options.traceContext;
     this.progress = options.progress;
     this.#scope = options.scope;
+    this.#answers = answers;
+  }
+
+  /** Made when it is read, so that a call which asks nothing costs nothing. */
+  get ask(): (question: AskOptions) => unknown {
+    return (question) => this.#ask(question);
+  }
+
+  /** What the tool asked and has no answer to. */
+  get asked(): Question | undefined {
+    return this.#asked;
   }
 
   get signal(): AbortSignal {
     return this.#scope.signal;
   }
+
+  #ask({ kind = 'input', prompt, data }: AskOptions): unknown {
+    const { callId, call } = this;
+    if (!this.#asked) {
+      const index = this.#questions++;
+      const given = this.#answers.filter((each) => isTools(each.question))[index];
+      if (given) return given.answer;
+      const question = { callId, kind, toolName: call.function.name };
+      checkQuestion(question, { prompt, data });
+      this.#asked = {
+        ...question,
+        ...(prompt === undefined ? {} : { prompt }),
+        ...(data === undefined ? {} : { data }),
+      };
+    }
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `Call "${callId}" waits for an answer; it runs again once that is given.`,
+    );
+  }
+}
+
+/** Whether a question was asked by the tool itself. */
+function isTools({ kind }: Question): boolean {
+  return kind === 'input' || kind === 'auth' || kind === 'client-tool';
+}
+
+function checkQuestion(
+  question: Question,
+  { prompt, data }: { readonly prompt: unknown; readonly data: unknown },
+): void {
+  const fail = (what: string) => {
+    throw new AgentLoopError('INVALID_INPUT', `Tool "${question.toolName}" asks with ${what}.`);
+  };
+  if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
+  if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is no text');
+  if (data !== undefined && !isJson(data)) fail('data that is not JSON; give text, numbers, lists or plain objects');
 }

@@ -11,7 +11,7 @@ const anyObject: Rule = [
   'must be an object',
 ];
 
-const rules: { readonly [Name in keyof StartOptions]-?: Rule } = {
+const rules: { readonly [Name in keyof StartOptions | 'answers']-?: Rule } = {
   taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
   agentId: anyName,
   contextId: anyName,
@@ -22,21 +22,25 @@ const rules: { readonly [Name in keyof StartOptions]-?: Rule } = {
   metadata: anyObject,
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   detached: [(value) => typeof value === 'boolean', 'must be true or false'],
+  answers: anyObject,
 };
 
-const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached'] as const;
+const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached', 'answers'] as const;
+const ofStart = Object.keys(rules).filter((name) => name !== 'answers');
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
 export function checkStartOptions(options: StartOptions): void {
-  check(options, Object.keys(rules));
+  check(options, ofStart);
 }
 
 /** Checks what is given anew for a turn that goes on. Errors as `checkStartOptions`. */
-export function checkResumeOptions(options: Pick<StartOptions, (typeof ofResume)[number]>): void {
+export function checkResumeOptions(
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], 'answers'>>>,
+): void {
   check(options, ofResume);
 }
 
-function check(options: StartOptions, known: readonly string[]): void {
+function check(options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
     throw invalid(`the options of a turn must be an object, not ${shownValue(options)}`, 'or leave them out');
   }

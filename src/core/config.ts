@@ -48,6 +48,13 @@ export interface AgentLoopConfig {
   readonly abortGraceMs?: number;
   /** How long the right to a turn lasts without a sign of life. Milliseconds; default 30,000. */
   readonly leaseMs?: number;
+  /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
+  readonly maxResumes?: number;
+  /**
+   * Aborting it drains: no tool starts any more, model calls are left, running tools get `abortGraceMs` to finish, what they did is
+   * recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
+   */
+  readonly shutdown?: AbortSignal;
   /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number;
   /** Default true. */

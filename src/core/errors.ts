@@ -18,6 +18,8 @@ export const errorCodes = [
   'TOOL_FAILED',
   'TOOL_TIMEOUT',
   'TOOL_ABANDONED',
+  'TOOL_REJECTED',
+  'TOOL_TOO_LARGE',
   'OUTCOME_UNKNOWN',
   // The model and the way to it.
   'PROVIDER_UNREACHABLE',

@@ -6,11 +6,13 @@ import type {
   LlmStart,
   ToolIntent,
   ToolResultRecord,
+  TurnAnswered,
+  TurnAsked,
   TurnFailed,
   TurnStarted,
   TurnSuspended,
 } from './records.ts';
-import { type LoopState, openCallIndex } from './state.ts';
+import { type LoopState, openCallIndex, openQuestions, waitingState } from './state.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {
@@ -48,6 +50,10 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
       return to.toolStarted(before, record);
     case 'tool.result':
       return to.toolDone(before, record);
+    case 'turn.asked':
+      return to.asked(before, record);
+    case 'turn.answered':
+      return to.answered(before, record);
     case 'turn.suspended':
       return to.suspended(record);
     case 'turn.done':
@@ -222,6 +228,19 @@ class Projection {
       cursor: this.#cursor(),
       iteration,
     });
+    return this.#events;
+  }
+
+  asked(before: LoopState, { question }: TurnAsked): readonly AgentEvent[] {
+    const questions = [...openQuestions(before), question];
+    this.#status(waitingState(questions), false, { questions });
+    return this.#events;
+  }
+
+  answered(before: LoopState, { callId }: TurnAnswered): readonly AgentEvent[] {
+    const questions = openQuestions(before).filter((question) => question.callId !== callId);
+    if (questions.length === 0) this.#status('working', false, {});
+    else this.#status(waitingState(questions), false, { questions });
     return this.#events;
   }
 

@@ -2,17 +2,19 @@ import { Observable, type Subscriber } from 'rxjs';
 import type { OnInDoubt, Reconciled, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
-import type { ToolResultRecord } from './records.ts';
+import type { ToolResultRecord, TurnAsked } from './records.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** Calls that another owner of the turn had started and that have no result: their outcome is unknown. */
+/** Calls that another owner of the turn had started and that have no result and ask nothing: their outcome is unknown. */
 export function doubtfulCalls(epoch: number, state: LoopState): readonly PendingToolCall[] {
-  return state.pendingToolCalls.filter(({ intent, result }) => !result && intent && intent.epoch !== epoch);
+  return state.pendingToolCalls.filter(
+    ({ intent, question, result }) => !result && !question && intent && intent.epoch !== epoch,
+  );
 }
 
-/** What becomes of a call in doubt: `'run'` it again, or its result. */
-export type Settled = 'run' | ToolResultRecord;
+/** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
+export type Settled = 'run' | ToolResultRecord | TurnAsked;
 
 export interface Doubt {
   readonly pending: PendingToolCall;
@@ -24,16 +26,31 @@ export interface Doubt {
 /**
  * Settles a call in doubt as its tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
  * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
- * within `abortGraceMs` of a cancel; all else tells the model that the outcome is unknown. An Observable of one answer where the
+ * within `abortGraceMs` of a cancel; `ask` asks whoever is behind the turn, once for each start of the call; all else tells the model that the outcome is unknown. An Observable of one answer where the
  * tool has to be asked.
  */
 export function settleDoubt(deps: TurnDeps, doubt: Doubt): Settled | Observable<Settled> {
   const { pending } = doubt;
   const tool = deps.tools.byName.get(pending.call.function.name);
+  const said = saidOf(pending);
+  if (said) return reconciled(pending, said);
   if (!tool) return unknownOutcome(pending);
   const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
   if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
+  if (onInDoubt === 'ask') return askOutcome(pending);
   return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);
+}
+
+/** What was said of the last start of a call, where that was asked. */
+function saidOf({ answers, attempts }: PendingToolCall): Reconciled | undefined {
+  const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
+  return given?.answer as Reconciled | undefined;
+}
+
+function askOutcome({ callId, call, intent }: PendingToolCall): TurnAsked {
+  const toolName = call.function.name;
+  const prompt = `The process stopped while the tool "${toolName}" ran. Did it take effect?`;
+  return { type: 'turn.asked', question: { callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments } };
 }
 
 interface Inquiry {

@@ -8,6 +8,14 @@ export interface Steering {
   readonly command: string | undefined;
 }
 
+/** An answer to a question of a call. */
+export interface GivenReply {
+  readonly callId: string;
+  readonly answer: unknown;
+  /** The id of the command that brought it, where one did. */
+  readonly command: string | undefined;
+}
+
 /** Why a turn shall suspend: the first reason that was given. */
 export interface PauseRequest {
   readonly reason: string;
@@ -19,6 +27,8 @@ export interface PauseRequest {
 export class Inbox {
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
+  #replies: GivenReply[] = [];
+  #listener: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #closed = false;
 
@@ -34,6 +44,10 @@ export class Inbox {
   /** Set where the turn shall suspend as soon as nothing runs. */
   get pause(): PauseRequest | undefined {
     return this.#pause;
+  }
+
+  get hasReplies(): boolean {
+    return this.#replies.length > 0;
   }
 
   get hasSteering(): boolean {
@@ -55,11 +69,29 @@ export class Inbox {
     else this.#steering.push({ message, command });
   }
 
+  answer(callId: string, answer: unknown, command?: string): void {
+    if (this.#post) return this.#post({ id: crypto.randomUUID(), type: 'answer', callId, answer });
+    this.#replies.push({ callId, answer, command });
+    this.#listener?.();
+  }
+
+  /** Calls `listener` when an answer has come, until another takes its place. */
+  onReply(listener: (() => void) | undefined): void {
+    this.#listener = listener;
+  }
+
   /** The turn runs elsewhere: what was asked so far, and is asked from now on, goes there as commands. */
   forwardTo(post: (command: Command) => void): void {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
     for (const { message } of this.takeSteering()) this.steer(message);
+    for (const { callId, answer } of this.takeReplies()) this.answer(callId, answer);
+  }
+
+  takeReplies(): readonly GivenReply[] {
+    const taken = this.#replies;
+    this.#replies = [];
+    return taken;
   }
 
   takeSteering(): readonly Steering[] {

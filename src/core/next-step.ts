@@ -3,7 +3,7 @@ import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
 import type { LlmStart, TurnRecord } from './records.ts';
 import { endWithResponse, failed, limitReason } from './response.ts';
-import type { LoopState } from './state.ts';
+import { type LoopState, openQuestions, waitingState, waitsForAnswers } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** What a turn does next: it is over, it writes records and looks again, it calls the model, or it runs an open batch. */
@@ -17,9 +17,13 @@ export type NextStep =
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.outcome) return { do: 'end' };
   if (deps.scope.aborted) return write({ type: 'turn.canceled', reason: messageOf(deps.scope.reason) });
-  const mayTell = deps.inbox.hasSteering && !state.summary && state.phase !== 'tools';
-  if (mayTell) return { do: 'write', records: steeringRecords(deps) };
-  if (deps.inbox.pause !== undefined) return write(suspension(deps.inbox.pause));
+  if (deps.drain.aborted) return { do: 'end' };
+  if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
+  if (state.phase === 'tools' && deps.inbox.hasReplies) return { do: 'tools' };
+  const mayTell = state.phase !== 'tools' || deps.inbox.pause !== undefined;
+  if (deps.inbox.hasSteering && !state.summary && mayTell) return { do: 'write', records: steeringRecords(deps) };
+  if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
+  if (waitsForAnswers(state)) return write(suspension(state, waiting));
   if (state.phase === 'tools') return { do: 'tools' };
   if (state.phase === 'answered' && state.lastResponse) return write(endWithResponse(deps, state, state.lastResponse));
   if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
@@ -41,9 +45,17 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   };
 }
 
-function suspension({ reason, commands }: PauseRequest): TurnRecord {
-  const record = { type: 'turn.suspended' as const, state: 'input-required' as const, reason, questions: [] };
+const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };
+
+function suspension(state: LoopState, { reason, commands }: PauseRequest): TurnRecord {
+  const questions = openQuestions(state);
+  const record = { type: 'turn.suspended' as const, state: waitingState(questions), reason, questions };
   return commands.length === 0 ? record : { ...record, commands };
+}
+
+function poisoned({ resumes }: LoopState): TurnRecord {
+  const message = `The turn was resumed ${resumes} times without getting any further (maxResumes); look into its journal for what stops the process.`;
+  return failed('POISON', message, 'poisoned');
 }
 
 /** What the turn was told meanwhile, to be added to its history. */

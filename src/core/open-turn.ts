@@ -1,10 +1,24 @@
-import { catchError, type MonoTypeOperatorFunction, map, type Observable, of, switchMap } from 'rxjs';
+import {
+  catchError,
+  concat,
+  defer,
+  EMPTY,
+  ignoreElements,
+  type MonoTypeOperatorFunction,
+  map,
+  type Observable,
+  of,
+  switchMap,
+  throwError,
+} from 'rxjs';
 import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { replayOf } from './observe-turn.ts';
 import { type Deadline, whenReady } from './operators/when-ready.ts';
 import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
 import type { Commit } from './signals.ts';
+import { waitsForAnswers } from './state.ts';
 
 /** A turn that may go on here, or that is somebody else's or over. */
 export type Opening =
@@ -19,6 +33,8 @@ export interface OpenOptions {
   readonly deadline: Deadline;
   /** The context that the caller expects the task in, where it says one. */
   readonly contextId: string | undefined;
+  /** Answers to the questions of a suspended turn. */
+  readonly answers?: Answers | undefined;
 }
 
 /**
@@ -39,7 +55,8 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
 
 /**
  * Opens the journal of a turn that was started before, to go on with it. Errors: `NOT_FOUND`; `BUSY` while somebody holds it;
- * `CONFLICT` where it belongs to another context than the caller says; `SCHEMA`, `POISON`.
+ * `CONFLICT` where it belongs to another context than the caller says; `SCHEMA`, `POISON`; as `recordsOfAnswers` for its answers. A
+ * suspended turn that waits for answers and is given none is only shown.
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, deadline, contextId } = options;
@@ -48,7 +65,10 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       const past = replayOf(records);
       checkWholeFork(records);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
-      return past.after.isComplete ? of({ own: false } as const) : takeOver(options, records, true);
+      if (past.after.isComplete) return of({ own: false } as const);
+      const answered = recordsOfAnswers(past.after, options.answers ?? {});
+      const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
+      return waits ? of({ own: false } as const) : takeOver(options, records, true);
     }),
     // The turn may have ended since it was read.
     watchWhere('TERMINAL'),
@@ -69,9 +89,28 @@ function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed
   return whenReady(() => store.acquire(taskId, owner, leaseMs), deadline).pipe(
     switchMap((lease) =>
       missing(options, lease, known.length).pipe(
-        map((records) => ({ own: true as const, past: pastOf([...known, ...records], lease), lease, resumed })),
+        map((records) => {
+          const past = pastOf([...known, ...records], lease);
+          // Others may have answered since the journal was read.
+          recordsOfAnswers(past.after, options.answers ?? {});
+          return { own: true as const, past, lease, resumed };
+        }),
+        catchError((error: unknown) =>
+          concat(
+            giveBack(store, lease),
+            throwError(() => error),
+          ),
+        ),
       ),
     ),
+  );
+}
+
+/** Gives back a lease that is not used; the next owner does not wait until it runs out. */
+function giveBack(store: TaskStateStore, lease: Lease): Observable<never> {
+  return defer(async () => store.release(lease)).pipe(
+    ignoreElements(),
+    catchError(() => EMPTY),
   );
 }
 

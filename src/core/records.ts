@@ -99,12 +99,42 @@ export interface ToolResultRecord {
   readonly durationMs: number;
 }
 
-/** Something the turn waits for, always named by the call that asks. */
+/**
+ * Something the turn waits for, always named by the call that asks. Answers: to `approval` an `Approval`, to `in-doubt` a `Reconciled`,
+ * to the others what the tool that asks expects.
+ */
 export interface Question {
+  /** `<iteration>:<index>`: what an answer is given for. A call has at most one open question. */
   readonly callId: string;
   readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
+  readonly toolName: string;
+  /** In words for whoever answers. */
   readonly prompt?: string;
+  /** JSON; the call's arguments for `approval`, `client-tool` and `in-doubt`, else what the tool gave. */
   readonly data?: unknown;
+}
+
+/** The answer to an `approval` question. */
+export interface Approval {
+  readonly approved: boolean;
+  /** Told to the model where the call is rejected. */
+  readonly reason?: string;
+}
+
+/** Something is asked. The other calls go on; the turn suspends once none of them can. */
+export interface TurnAsked {
+  readonly type: 'turn.asked';
+  readonly question: Question;
+}
+
+/** A question has its answer. */
+export interface TurnAnswered {
+  readonly type: 'turn.answered';
+  readonly callId: string;
+  /** JSON; see `Question` for its form. */
+  readonly answer: unknown;
+  /** The id of the command that brought it, where one did. */
+  readonly command?: string;
 }
 
 export interface TurnSuspended {
@@ -161,6 +191,8 @@ export type TurnRecord =
   | LlmDone
   | ToolIntent
   | ToolResultRecord
+  | TurnAsked
+  | TurnAnswered
   | TurnSuspended
   | TerminalRecord
   | ExtensionRecord;
@@ -185,6 +217,8 @@ const knownTypes: ReadonlySet<string> = new Set<TurnRecord['type']>([
   'llm.done',
   'tool.intent',
   'tool.result',
+  'turn.asked',
+  'turn.answered',
   'turn.suspended',
   'turn.done',
   'turn.failed',

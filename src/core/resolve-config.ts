@@ -16,6 +16,7 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly abortGraceMs: number;
   readonly leaseMs: number;
   readonly storeDeadlineMs: number;
+  readonly maxResumes: number;
   readonly enableTracing: boolean;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -34,6 +35,7 @@ const defaults = {
   abortGraceMs: 5_000,
   leaseMs: 30_000,
   storeDeadlineMs: 30_000,
+  maxResumes: 10,
   enableTracing: true,
   logger: silent,
   clock: systemClock,
@@ -57,6 +59,8 @@ const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
   'abortGraceMs',
   'leaseMs',
   'storeDeadlineMs',
+  'maxResumes',
+  'shutdown',
   'enableTracing',
   'captureContent',
   'redact',
@@ -136,6 +140,7 @@ export function checkStore(name: string, store: unknown): asserts store is TaskS
 function checkNumbers(config: ResolvedConfig): void {
   wholeNumber('maxIterations', config.maxIterations, 1);
   wholeNumber('toolConcurrency', config.toolConcurrency, 1);
+  wholeNumber('maxResumes', config.maxResumes, 1);
   milliseconds('toolTimeoutMs', config.toolTimeoutMs, 0);
   milliseconds('abortGraceMs', config.abortGraceMs, 0);
   milliseconds('leaseMs', config.leaseMs, 100);
@@ -181,6 +186,9 @@ function checkSeams(config: ResolvedConfig): void {
     if (given !== undefined && typeof given !== 'function') {
       throw invalid(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');
     }
+  }
+  if (config.shutdown !== undefined && !hasAll(config.shutdown, ['aborted', 'addEventListener'])) {
+    throw invalid(`shutdown must be an AbortSignal, not ${shownValue(config.shutdown)}`, 'or leave it out');
   }
   methods('logger', config.logger, ['debug', 'info', 'warn', 'error']);
   methods('clock', config.clock, ['now', 'schedule']);

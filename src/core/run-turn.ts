@@ -4,15 +4,17 @@ import { startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
-import type { AbortScope } from './abort-scope.ts';
+import { AbortScope } from './abort-scope.ts';
+import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
+import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import { checkToolsOfOpenCalls } from './in-doubt.ts';
 import type { Inbox } from './inbox.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
-import { catchTurnError, tapAfterTurn } from './operators/execute-operators.ts';
+import { catchTurnError, failWhereDrained, shutDown, tapAfterTurn } from './operators/execute-operators.ts';
 import { handOver } from './operators/hand-over.ts';
 import { loopIterations } from './operators/iteration-operators.ts';
 import { journal, publishDeltas } from './operators/journal-operators.ts';
@@ -22,7 +24,7 @@ import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from '.
 import type { ResolvedConfig } from './resolve-config.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
-import { collectTools, type ToolSet } from './tool-set.ts';
+import { collectTools, noTools, type ToolSet } from './tool-set.ts';
 import type { RunDeps, TurnDeps } from './turn-deps.ts';
 
 /** What every run of a turn needs, whether it starts or goes on. */
@@ -32,6 +34,8 @@ export interface RunRequest {
   readonly inbox: Inbox;
   readonly parentContext: Context;
   readonly authContext: AuthContext | undefined;
+  /** To questions of a turn that is resumed. */
+  readonly answers?: Answers;
 }
 
 /** What a new turn starts from. */
@@ -48,6 +52,7 @@ export function startRun(
 ): Observable<Signal> {
   return defer(() => {
     const { config, parentContext } = request;
+    if (config.shutdown?.aborted) throw shutDown(start.taskId);
     const tracing = turnTracing(config, start);
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
     const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
@@ -72,9 +77,13 @@ export function resumeRun(
   store: TaskStateStore,
   { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
 ): Observable<Signal> {
-  return openOldTurn(openOptions(request.config, store, contextId), taskId).pipe(
-    handOver((opening) => goOn(request, store, { opening, taskId })),
-  );
+  return defer(() => {
+    const { config, answers } = request;
+    if (config.shutdown?.aborted) throw shutDown(taskId);
+    return openOldTurn({ ...openOptions(config, store, contextId), answers }, taskId).pipe(
+      handOver((opening) => goOn(request, store, { opening, taskId })),
+    );
+  });
 }
 
 function goOn(
@@ -94,7 +103,10 @@ function goOn(
 /** Follows a turn that somebody else runs, or that is over. What it is asked, its owner is asked. */
 function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
   return new Observable((subscriber) => {
-    const post = async (command: Command) => store.post(taskId, command);
+    const post = async (command: Command) => {
+      if (command.type !== 'answer') return store.post(taskId, command);
+      return answerTask(taskId, { store, answers: { [command.callId]: command.answer }, clock: config.clock });
+    };
     inbox.forwardTo((command) =>
       post(command).catch((error: unknown) => {
         if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') subscriber.error(error);
@@ -124,7 +136,7 @@ function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Le
   const { past, lease } = opening;
   const { config } = request;
   const deps = runDeps(run, past.after, lease);
-  const first = run.resumed ? resumption(deps, past.after, traced.span) : undefined;
+  const first = run.resumed ? resumption(deps, past.after, { span: traced.span, answers: request.answers }) : undefined;
   const loop$ = loop(deps, first?.after ?? past.after, traced.traceContext);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
@@ -132,10 +144,12 @@ function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Le
     catchTurnError(deps, first?.after ?? past.after),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
+    ...(config.shutdown ? [failWhereDrained(deps, past.after)] : []),
     tapAfterTurn(deps, traced.span),
   );
   const own$ = operators(first ? concat(of(first), loop$) : loop$);
   return new Observable((subscriber) => {
+    subscriber.add(() => deps.drain.release());
     subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
     own$.subscribe(subscriber);
   });
@@ -155,17 +169,19 @@ function storeOperators(
   ];
 }
 
-/** The loop, as soon as the tools are known. A cancel does not wait for tool providers that do not answer. */
+function stopped({ scope, drain }: RunDeps): boolean {
+  return scope.aborted || drain.aborted;
+}
+
+/** The loop, as soon as the tools are known. A cancel and a drain do not wait for tool providers that do not answer. */
 function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observable<Signal> {
   return toolsOf(deps).pipe(
     handOver((tools) => {
-      if (!deps.scope.aborted) checkToolsOfOpenCalls({ tools }, state);
+      if (!stopped(deps)) checkToolsOfOpenCalls({ tools }, state);
       return loopIterations(withTools(deps, tools), traceContext)(state);
     }),
   );
 }
-
-const noTools: ToolSet = { byName: new Map(), offered: [], functions: [] };
 
 function toolsOf(deps: RunDeps): Observable<ToolSet> {
   return new Observable((subscriber) => {
@@ -173,11 +189,11 @@ function toolsOf(deps: RunDeps): Observable<ToolSet> {
       subscriber.next(tools);
       subscriber.complete();
     };
-    if (deps.scope.aborted) return give(noTools);
+    if (stopped(deps)) return give(noTools);
     const { turn, authContext } = deps;
     const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
     if (!(tools instanceof Promise)) return give(tools);
-    subscriber.add(deps.scope.onAbort(() => give(noTools)));
+    for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
     tools.then(give, (error: unknown) => subscriber.error(error));
   });
 }
@@ -195,6 +211,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | und
     tracing,
     checks: new WeakMap(),
     scope,
+    drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
     inbox,
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
@@ -213,6 +230,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     tracing: deps.tracing,
     checks: deps.checks,
     scope: deps.scope,
+    drain: deps.drain,
     inbox: deps.inbox,
     epoch: deps.epoch,
     now: deps.now,
@@ -233,9 +251,14 @@ function startRecord(config: ResolvedConfig, start: TurnStart, span: Span): Stam
   return link ? { ...record, trace: link } : record;
 }
 
-function resumption(deps: RunDeps, state: LoopState, span: Span): Commit {
+function resumption(
+  deps: RunDeps,
+  state: LoopState,
+  { span, answers = {} }: { readonly span: Span; readonly answers: Answers | undefined },
+): Commit {
   const link = linkOf(span);
-  return commitOf(deps, state, [link ? { type: 'turn.resumed', trace: link } : { type: 'turn.resumed' }]);
+  const resumed = link ? { type: 'turn.resumed' as const, trace: link } : { type: 'turn.resumed' as const };
+  return commitOf(deps, state, [resumed, ...recordsOfAnswers(state, answers)]);
 }
 
 function linkOf(span: Span): TraceLink | undefined {

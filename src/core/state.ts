@@ -19,12 +19,29 @@ export interface TurnIdentity {
   readonly createdAt: number;
 }
 
+/** An answer that is in the journal. */
+export interface GivenAnswer {
+  readonly question: Question;
+  readonly answer: unknown;
+  /** How often the call had been started when it was asked. */
+  readonly attempts: number;
+}
+
 /** A call of the open batch. */
 export interface PendingToolCall {
   readonly callId: string;
   readonly call: ToolCall;
-  /** The last start of this call. None: it may simply run. One without a `result` after a crash: its outcome is in doubt. */
+  /** How often it was started. */
+  readonly attempts: number;
+  /**
+   * The last start of this call, until it asks something. None: it may simply run. One without a `result` after a crash: its
+   * outcome is in doubt.
+   */
   readonly intent: Stamped<ToolIntent> | undefined;
+  /** What it waits for. */
+  readonly question: Question | undefined;
+  /** What it was answered, in order. */
+  readonly answers: readonly GivenAnswer[];
   readonly result: Stamped<ToolResultRecord> | undefined;
 }
 
@@ -55,7 +72,9 @@ export interface LoopFields {
   readonly availableTools: readonly ToolDefinition['function'][];
   /** The calls of the last response, until all have a result. */
   readonly pendingToolCalls: readonly PendingToolCall[];
-  /** How many of them have no result. */
+  /** Messages that came while calls were open; they enter the history behind the results. */
+  readonly told: readonly Message[];
+  /** How many of the calls have no result. */
   readonly openCalls: number;
   readonly lastResponse: Stamped<LlmDone> | undefined;
   /** The final text, once the turn has completed. */
@@ -88,6 +107,7 @@ export class LoopState implements LoopFields {
   readonly history: History;
   readonly availableTools: LoopFields['availableTools'];
   readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly told: readonly Message[];
   readonly openCalls: number;
   readonly lastResponse: Stamped<LlmDone> | undefined;
   readonly finalMessage: string | undefined;
@@ -110,6 +130,7 @@ export class LoopState implements LoopFields {
     this.history = fields.history;
     this.availableTools = fields.availableTools;
     this.pendingToolCalls = fields.pendingToolCalls;
+    this.told = fields.told;
     this.openCalls = fields.openCalls;
     this.lastResponse = fields.lastResponse;
     this.finalMessage = fields.finalMessage;
@@ -149,6 +170,21 @@ export function openCallIndex(state: LoopFields, callId: string): number {
   return state.pendingToolCalls[index]?.callId === callId ? index : -1;
 }
 
+/** The open questions, in call order. */
+export function openQuestions(state: LoopFields): readonly Question[] {
+  return state.pendingToolCalls.flatMap(({ question, result }) => (question && !result ? [question] : []));
+}
+
+/** Whether nothing can be done before a question is answered: every call without a result has asked one. */
+export function waitsForAnswers({ phase, pendingToolCalls }: LoopFields): boolean {
+  return phase === 'tools' && pendingToolCalls.every(({ question, result }) => question || result);
+}
+
+/** The state of a turn that waits for answers to these questions. */
+export function waitingState(questions: readonly Question[]): 'input-required' | 'auth-required' {
+  return questions.length > 0 && questions.every(({ kind }) => kind === 'auth') ? 'auth-required' : 'input-required';
+}
+
 /** The message that a call's result becomes. */
 export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessage {
   return {
@@ -165,7 +201,7 @@ export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessa
  */
 export function closedMessages(state: LoopState): readonly Message[] {
   const results = state.pendingToolCalls.flatMap(({ call, result }) => (result ? [toolMessage(call, result)] : []));
-  return repairHistory([...state.history, ...results]);
+  return repairHistory([...state.history, ...results, ...state.told]);
 }
 
 /** The task's A2A state after a fold. */

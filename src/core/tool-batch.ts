@@ -2,12 +2,13 @@ import type { Context } from '@opentelemetry/api';
 import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
+import { answerFlaw } from './check-answers.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { ToolResultRecord } from './records.ts';
+import type { ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
-import type { LoopState, PendingToolCall } from './state.ts';
+import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -21,11 +22,14 @@ export interface ToolCallRun {
   readonly scope: AbortScope;
 }
 
+/** What comes of a running call: signs of life, then its result or a question. */
+export type ToolSignal = ToolProgress | ToolResultRecord | TurnAsked;
+
 export interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
   readonly out: Subscriber<Signal>;
-  readonly run: (run: ToolCallRun) => Observable<ToolResultRecord | ToolProgress>;
+  readonly run: (run: ToolCallRun) => Observable<ToolSignal>;
   /** The context of the batch's span. */
   readonly traceContext: Context;
   /** Called once, before the batch completes, errors or is left. */
@@ -48,20 +52,24 @@ export class ToolBatch {
   readonly #runs = new Map<string, Subscription>();
   /** Of every call that runs. */
   readonly #observer = {
-    next: (signal: ToolResultRecord | ToolProgress) => this.#take(signal),
+    next: (signal: ToolSignal) => this.#take(signal),
     error: (error: unknown) => this.#options.out.error(error),
     complete: () => {},
   };
   /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
   readonly #checking = new Map<string, () => void>();
+  readonly #stopListening: () => void;
   #state: LoopState;
   /** Whether the call that holds a place runs alone. */
   #alone = false;
   /** The index of the first call that may still want a place. */
   #from = 0;
   #pumping = false;
+  /** Appends with questions that nobody has seen yet. */
+  #unseen = 0;
   #ended = false;
   #failure: AgentLoopError | undefined;
+  #cancelDrain: (() => void) | undefined;
 
   constructor(deps: TurnDeps, options: ToolBatchOptions) {
     this.#deps = deps;
@@ -69,15 +77,18 @@ export class ToolBatch {
     this.#state = options.state;
     this.#scope = deps.scope.child();
     this.#scope.onAbort(() => this.#stopChecking());
+    this.#stopListening = deps.drain.onAbort(() => this.#drain());
+    deps.inbox.onReply(() => this.#takeReplies());
   }
 
   start(): void {
     this.#pumping = true;
-    for (const { callId, call, intent, result } of this.#state.pendingToolCalls) {
+    for (const { callId, call, intent, answers, result } of this.#state.pendingToolCalls) {
       if (result) this.#noteFailure(result);
-      else if (intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent });
+      else if (intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent, answers });
     }
-    const doubtful = doubtfulCalls(this.#deps.epoch, this.#state);
+    this.#takeReplies();
+    const doubtful = doubtfulCalls(this.#deps.epoch, this.#state).filter(({ callId }) => !this.#busy.has(callId));
     for (const { callId } of doubtful) this.#busy.add(callId);
     for (const pending of doubtful) this.#settleDoubt(pending);
     if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
@@ -115,7 +126,7 @@ export class ToolBatch {
       for (const started of ready) this.#start(started);
     }
     this.#pumping = false;
-    if (this.#busy.size > 0) return;
+    if (this.#busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure) this.#options.out.error(this.#failure);
     else this.#options.out.complete();
@@ -124,6 +135,9 @@ export class ToolBatch {
   #close(canceled: boolean): void {
     this.#ended = true;
     this.#scope.release();
+    this.#stopListening();
+    this.#cancelDrain?.();
+    this.#deps.inbox.onReply(undefined);
     this.#options.end(canceled);
   }
 
@@ -137,9 +151,42 @@ export class ToolBatch {
     this.#options.run({ started, tool, scope, iteration: this.#state.iteration }).subscribe(running);
   }
 
-  #take(signal: ToolResultRecord | ToolProgress): void {
-    if (signal.type === 'tool.result') this.#settle(signal);
-    else this.#options.out.next(signal);
+  #take(signal: ToolSignal): void {
+    if (signal.type === 'tool-progress') this.#options.out.next(signal);
+    else this.#settle(signal);
+  }
+
+  /** Running calls get their time to end; the others are left to the next owner of the turn. */
+  #drain(): void {
+    const { clock, abortGraceMs } = this.#deps.config;
+    this.#cancelDrain = clock.schedule(abortGraceMs, () => {
+      this.stop();
+      this.#options.out.complete();
+    });
+    this.#stopChecking();
+  }
+
+  #takeReplies(): void {
+    for (const { callId, answer, command } of this.#deps.inbox.takeReplies()) {
+      const pending = this.#state.pendingToolCalls[openCallIndex(this.#state, callId)];
+      const question = pending?.result ? undefined : pending?.question;
+      const flaw = question ? answerFlaw(question, answer) : `call "${callId}" asks nothing`;
+      const { taskId } = this.#deps.turn;
+      if (flaw !== undefined) this.#deps.config.logger.warn('answer passed over', { taskId, callId });
+      else this.#answered({ type: 'turn.answered', callId, answer, ...(command === undefined ? {} : { command }) });
+    }
+  }
+
+  /** A call has its answer: it may go on. One in doubt is settled by it. */
+  #answered(record: TurnAnswered): void {
+    const index = openCallIndex(this.#state, record.callId);
+    const inDoubt = this.#state.pendingToolCalls[index]?.intent !== undefined;
+    if (inDoubt) this.#busy.add(record.callId);
+    this.#from = Math.min(this.#from, index);
+    this.#write(record);
+    const pending = this.#state.pendingToolCalls[index];
+    if (inDoubt && pending) this.#settleDoubt(pending);
+    this.#pump();
   }
 
   #stopChecking(): void {
@@ -151,14 +198,15 @@ export class ToolBatch {
     if (!this.#failure) this.#pump();
   }
 
-  /** A call has its result: it gives its place to the next. */
-  #settle(result: ToolResultRecord): void {
+  /** A call has its result, or asks: it gives its place to the next. */
+  #settle(record: ToolResultRecord | TurnAsked): void {
     if (this.#ended) return;
-    this.#runs.delete(result.callId);
-    this.#busy.delete(result.callId);
+    const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
+    this.#runs.delete(callId);
+    this.#busy.delete(callId);
     this.#alone = false;
-    this.#noteFailure(result);
-    this.#write(result);
+    if (record.type === 'tool.result') this.#noteFailure(record);
+    this.#write(record);
     this.#pump();
   }
 
@@ -169,16 +217,22 @@ export class ToolBatch {
     this.#scope.abort(this.#failure);
   }
 
-  /** Commits a result, together with the intents of the calls that get a place now. */
-  #write(result?: ToolResultRecord): void {
+  /**
+   * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
+   * questions were shown, for whoever sees one may answer it there and then.
+   */
+  #write(record?: ToolResultRecord | TurnAsked | TurnAnswered): void {
     const draft = new CommitDraft(this.#deps, this.#state);
-    if (result) draft.add(result);
+    if (record) draft.add(record);
     const starts = this.#stopping ? noStarts : this.#plan(draft);
     this.#state = draft.after;
-    if (draft.steps.length === 0) return;
     const { steps, after } = draft;
-    if (starts.length === 0) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
+    if (steps.length === 0) return;
+    const asks = steps.some((step) => step.record.type === 'turn.asked');
+    if (starts.length === 0 && !asks) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
+    if (asks) this.#unseen++;
     const durable = () => {
+      if (asks) this.#unseen--;
       for (const started of starts) this.#ready.push(started);
       this.#pump();
     };

@@ -1,6 +1,7 @@
 import type { ToolCall } from './messages.ts';
-import type { ToolIntent, ToolResultRecord } from './records.ts';
-import type { LoopState, PendingToolCall } from './state.ts';
+import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
+import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
+import { approvalOf, askApproval, callsToApprove } from './tool-approval.ts';
 import { type CheckedCall, checkCall } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -14,9 +15,9 @@ export interface Places {
   readonly from: number;
 }
 
-/** What comes next in a batch: intents of calls that have a place, results of those that may not run. */
+/** What comes next in a batch: intents of calls that have a place, results of those that may not run, questions. */
 export interface Plan {
-  readonly records: readonly (ToolIntent | ToolResultRecord)[];
+  readonly records: readonly PlannedRecord[];
   /** The calls that got a place, as they are behind their intents. */
   readonly starts: readonly StartedCall[];
   /** Whether the call that got a place runs alone. */
@@ -27,43 +28,58 @@ export interface Plan {
   readonly next: number;
 }
 
+export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
+
 /** A call with an intent of this run. Its intent is stamped when it is committed. */
 export interface StartedCall {
   readonly callId: string;
   readonly call: ToolCall;
   readonly intent: ToolIntent;
+  /** What it was answered before. */
+  readonly answers: readonly GivenAnswer[];
 }
 
 const everyPlace: Places = { busy: new Set(), alone: false, from: 0 };
 
 /**
  * Gives free places to the calls of the open batch, in call order: at most `toolConcurrency` at a time, a `sequential` tool
- * only alone, none while the turn is asked to pause or is cancelled. A call of an unknown tool or with wrong arguments takes no
- * place: its error result is part of the plan.
+ * only alone, none while the turn is asked to pause, drains or is cancelled. A call of an unknown tool or with wrong arguments takes no
+ * place: its error result is part of the plan. What has to be approved is asked at once, whatever places there are.
  */
 export function planStarts(deps: TurnDeps, state: LoopState, places: Places = everyPlace): Plan {
-  const records: (ToolIntent | ToolResultRecord)[] = [];
+  const records: PlannedRecord[] = [];
   const starts: StartedCall[] = [];
   const checks: { pending: PendingToolCall; done: Promise<unknown> }[] = [];
   const { toolConcurrency } = deps.config;
-  const held = deps.inbox.pause !== undefined || deps.scope.aborted || places.alone;
-  let free = held ? 0 : toolConcurrency - places.busy.size;
+  const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
+  const asked = new Set<string>();
+  for (const pending of held ? [] : callsToApprove(deps, state, places.busy)) {
+    const checked = checkOnce(deps, pending.call);
+    if (checked instanceof Promise) checks.push({ pending, done: checked });
+    else if (checked.ok && checked.needsApproval) records.push(askApproval(pending, checked.arguments));
+    else continue;
+    asked.add(pending.callId);
+  }
+  let free = held || places.alone ? 0 : toolConcurrency - places.busy.size - checks.length;
   let alone = false;
   let next = places.from;
   for (; free > 0 && !alone; next++) {
     const pending = state.pendingToolCalls[next];
     if (pending === undefined) break;
-    if (pending.result || places.busy.has(pending.callId) || pending.intent?.epoch === deps.epoch) continue;
+    if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;
+    if (places.busy.has(pending.callId) || asked.has(pending.callId)) continue;
     const checked = checkOnce(deps, pending.call);
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
       free--;
+    } else if (approvalOf(pending)?.approved === false) {
+      records.push(rejection(pending));
     } else if (checked.ok) {
       alone = checked.tool.definition.sequential === true;
       if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
       const intent = intentOf(pending, checked.arguments);
       records.push(intent);
-      starts.push({ callId: pending.callId, call: pending.call, intent });
+      starts.push({ callId: pending.callId, call: pending.call, intent, answers: pending.answers });
       free--;
     } else {
       records.push(refusal(pending, checked));
@@ -76,7 +92,7 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
 function checkOnce(deps: TurnDeps, call: ToolCall): CheckedCall | Promise<unknown> {
   const known = deps.checks.get(call);
   if (known) return known;
-  const checked = checkCall(deps.tools, call);
+  const checked = checkCall(deps, call);
   if (!(checked instanceof Promise)) return checked;
   const done = checked.then((answer) => deps.checks.set(call, answer));
   deps.checks.set(call, done);
@@ -87,8 +103,21 @@ function intentOf(pending: PendingToolCall, value: unknown): ToolIntent {
   return {
     type: 'tool.intent',
     callId: pending.callId,
-    attempt: (pending.intent?.attempt ?? 0) + 1,
+    attempt: pending.attempts + 1,
     arguments: value,
+  };
+}
+
+function rejection(pending: PendingToolCall): ToolResultRecord {
+  const why = approvalOf(pending)?.reason;
+  const message = `the call was rejected${why === undefined || why === '' ? '' : `: ${why}`}`;
+  return {
+    type: 'tool.result',
+    callId: pending.callId,
+    content: `Tool error: ${message}`,
+    success: false,
+    error: { code: 'TOOL_REJECTED', message },
+    durationMs: 0,
   };
 }
 

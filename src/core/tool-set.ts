@@ -13,7 +13,11 @@ export interface ToolSet {
   /** Without the engine's own members. */
   readonly offered: readonly ToolDefinition[];
   readonly functions: readonly ToolDefinition['function'][];
+  /** Whether calls of any of them may have to be approved. */
+  readonly anyNeedsApproval: boolean;
 }
+
+export const noTools: ToolSet = { byName: new Map(), offered: [], functions: [], anyNeedsApproval: false };
 
 /**
  * Asks every provider for its tools, at the same time. Errors: `DUPLICATE_TOOL` where two tools have one name, naming both
@@ -57,7 +61,9 @@ function toolSet(tools: readonly OfferedTool[]): ToolSet {
   const byName = new Map<string, OfferedTool>();
   for (const tool of tools) addTool(byName, tool);
   const functions = tools.map((tool) => tool.definition.function);
-  return { byName, functions, offered: functions.map((each) => ({ type: 'function', function: each })) };
+  const anyNeedsApproval = tools.some(({ definition }) => definition.needsApproval);
+  const offered = functions.map((each) => ({ type: 'function' as const, function: each }));
+  return { byName, functions, offered, anyNeedsApproval };
 }
 
 function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
@@ -83,16 +89,57 @@ function providerName(provider: ToolProvider): string {
 
 /** A call that may run, or why it may not, in words for the model. */
 export type CheckedCall =
-  | { readonly ok: true; readonly tool: OfferedTool; readonly arguments: unknown }
+  | {
+      readonly ok: true;
+      readonly tool: OfferedTool;
+      readonly arguments: unknown;
+      /** Whether it has to be approved. */
+      readonly needsApproval: boolean;
+    }
   | {
       readonly ok: false;
-      readonly code: 'TOOL_NOT_FOUND' | 'TOOL_ARGUMENTS';
+      readonly code: 'TOOL_NOT_FOUND' | 'TOOL_ARGUMENTS' | 'TOOL_FAILED';
       readonly message: string;
       readonly arguments: unknown;
     };
 
-/** Looks a call's tool up, parses its arguments and checks them. A promise only where the tool's own check is one. */
-export function checkCall(tools: ToolSet, call: ToolCall): CheckedCall | Promise<CheckedCall> {
+/** What a check may look at besides the call. */
+export interface CheckDeps {
+  readonly tools: ToolSet;
+  readonly turn: Omit<ToolListContext, 'authContext'>;
+  readonly authContext: ToolListContext['authContext'];
+}
+
+/**
+ * Looks a call's tool up, parses its arguments, checks them and whether it has to be approved. A promise only where one of the tool's
+ * own checks is one.
+ */
+export function checkCall(deps: CheckDeps, call: ToolCall): CheckedCall | Promise<CheckedCall> {
+  const checked = checkedArguments(deps.tools, call);
+  if (checked instanceof Promise) return checked.then((answer) => withApproval(deps, answer));
+  return withApproval(deps, checked);
+}
+
+function withApproval(deps: CheckDeps, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+  const needsApproval = checked.ok && checked.tool.definition.needsApproval;
+  if (!checked.ok || !needsApproval) return checked;
+  if (needsApproval === true) return { ...checked, needsApproval: true };
+  const answer = (needed: boolean): CheckedCall => ({ ...checked, needsApproval: needed });
+  const refuse = (error: unknown): CheckedCall => {
+    const message = `whether the call needs approval could not be found out: ${messageOf(error)}`;
+    return { ok: false, code: 'TOOL_FAILED', message, arguments: checked.arguments };
+  };
+  try {
+    const { taskId, agentId, contextId, metadata } = deps.turn;
+    const context = { taskId, agentId, contextId, metadata, authContext: deps.authContext };
+    const needed = needsApproval(checked.arguments, context);
+    return needed instanceof Promise ? needed.then(answer, refuse) : answer(needed);
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+function checkedArguments(tools: ToolSet, call: ToolCall): CheckedCall | Promise<CheckedCall> {
   const { name } = call.function;
   const parsed = parseArguments(call.function.arguments);
   const tool = tools.byName.get(name);
@@ -102,7 +149,7 @@ export function checkCall(tools: ToolSet, call: ToolCall): CheckedCall | Promise
     return { ok: false, code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
   }
   const { checkArguments } = tool.definition;
-  if (!parsed.ok || !checkArguments) return { ok: true, tool, arguments: parsed.value };
+  if (!parsed.ok || !checkArguments) return { ok: true, tool, arguments: parsed.value, needsApproval: false };
   return checked(tool, parsed.value, checkArguments);
 }
 
@@ -113,7 +160,7 @@ function checked(
 ): CheckedCall | Promise<CheckedCall> {
   const refuse = (message: string): CheckedCall => ({ ok: false, code: 'TOOL_ARGUMENTS', message, arguments: value });
   const answer = (check: ArgumentCheck): CheckedCall =>
-    check.ok ? { ok: true, tool, arguments: check.value } : refuse(check.message);
+    check.ok ? { ok: true, tool, arguments: check.value, needsApproval: false } : refuse(check.message);
   try {
     const check = checkArguments(value);
     if (!(check instanceof Promise)) return answer(check);

@@ -22,6 +22,8 @@ export interface RunDeps extends Stamper {
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;
+  /** Aborted when the process shuts down and the turn shall be left to another. */
+  readonly drain: AbortScope;
   /** What the turn is asked to do while it runs. */
   readonly inbox: Inbox;
 }

@@ -1,5 +1,6 @@
 import { Observable } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
+import { recordsOfAnswers } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
 import { AgentLoopError } from './errors.ts';
 import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
@@ -112,6 +113,18 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
     checkMessages([message]);
     this.#checkRunning();
     this.#inbox.steer(message);
+  }
+
+  /**
+   * Answers an open question of the turn, by the call that asks, while other calls run; a turn that has suspended meanwhile is answered
+   * with `AgentLoop.resume`. Errors: `INVALID_INPUT` for a call that asks nothing and for an answer of the wrong form, `CONFLICT` for
+   * a second answer that differs.
+   */
+  answer(callId: string, answer: unknown): void {
+    this.#checkRunning();
+    const { state } = this.#shared;
+    if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
+    if (recordsOfAnswers(state, { [callId]: answer }).length > 0) this.#inbox.answer(callId, answer);
   }
 
   [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {

@@ -10,6 +10,8 @@ export type OnInDoubt =
   | 'retry'
   /** Tell the model that the outcome is unknown. The default. */
   | 'fail'
+  /** Suspend the turn with an `in-doubt` question, whose answer is a `Reconciled`. */
+  | 'ask'
   /** Ask the tool: what became of the call with this idempotency key? */
   | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
 
@@ -30,9 +32,30 @@ export interface ToolPolicy {
   readonly idempotent?: boolean;
   /** Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
   readonly onInDoubt?: OnInDoubt;
+  /**
+   * Whether somebody has to approve a call before it runs: the turn asks an `approval` question, answered by an `Approval`. A
+   * function decides by the checked arguments; where it fails the call is refused. Default `false`.
+   */
+  readonly needsApproval?: boolean | NeedsApproval;
   /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
   readonly acceptsRaw?: boolean;
 }
+
+/** Whether a call with these arguments has to be approved. */
+export type NeedsApproval = (args: unknown, context: ToolListContext) => boolean | Promise<boolean>;
+
+/** What a running tool asks. */
+export interface AskOptions {
+  /** Default `'input'`. `'auth'` makes the turn `auth-required`; a `'client-tool'` is answered by a `ClientToolAnswer`. */
+  readonly kind?: 'input' | 'auth' | 'client-tool';
+  /** In words for whoever answers. */
+  readonly prompt?: string;
+  /** JSON, for whoever answers. */
+  readonly data?: unknown;
+}
+
+/** What a client gives for a call that it ran: what the tool returned, or why it failed, in words for the model. */
+export type ClientToolAnswer = { readonly result: unknown } | { readonly error: string };
 
 /** The outcome of checking arguments: the value to use, or what is wrong, in words for the model. */
 export type ArgumentCheck =
@@ -72,10 +95,17 @@ export interface ToolContext {
   readonly idempotencyKey: string;
   /** 1, or more where the call runs again after a crash. */
   readonly attempt: number;
-  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it. */
+  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it and `ask`. */
   readonly signal: AbortSignal;
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
+  /**
+   * Asks whoever is behind the turn, and returns the answer, which is JSON. Where there is none yet it throws: the attempt ends there,
+   * whatever the tool does after it, and once the answer is given, maybe days later in another process, the tool runs again from its
+   * start, with `attempt` one higher. So ask before you change anything. The n-th question of a call gets its n-th answer. Errors:
+   * `INVALID_INPUT` for what is not JSON.
+   */
+  readonly ask: (question: AskOptions) => unknown;
   /** Shows a sign of life as an `internal:tool-progress` event. Never journaled. */
   readonly progress: (update: unknown) => void;
 }

@@ -54,6 +54,7 @@ const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
   'execute',
   'timeoutMs',
   'onInDoubt',
+  'needsApproval',
 ]);
 
 /** Throws `INVALID_CONFIG`, naming the tool, the option and the cure, where a value is not the options of a tool. */
@@ -110,16 +111,19 @@ function checkObjectSchema(option: string, schema: unknown, fail: Fail): void {
 }
 
 function checkPolicy(value: Fields, fail: Fail): void {
-  const { timeoutMs, onInDoubt, idempotent, readOnly } = value;
+  const { timeoutMs, onInDoubt, idempotent, readOnly, needsApproval } = value;
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && Number.isFinite(timeoutMs) && timeoutMs >= 0)) {
     fail('timeoutMs', timeoutMs, 'give a finite number of milliseconds, or 0 for no limit');
   }
   for (const flag of flags) {
     if (value[flag] !== undefined && typeof value[flag] !== 'boolean') fail(flag, value[flag], 'give true or false');
   }
-  const choices: readonly unknown[] = [undefined, 'retry', 'fail'];
+  const choices: readonly unknown[] = [undefined, 'retry', 'fail', 'ask'];
   if (typeof onInDoubt !== 'function' && !choices.includes(onInDoubt)) {
-    fail('onInDoubt', onInDoubt, 'give "retry", "fail" or a function');
+    fail('onInDoubt', onInDoubt, 'give "retry", "fail", "ask" or a function');
+  }
+  if (needsApproval !== undefined && typeof needsApproval !== 'boolean' && typeof needsApproval !== 'function') {
+    fail('needsApproval', needsApproval, 'give true, false or a function (args, context) => boolean');
   }
   if (onInDoubt === 'retry' && idempotent !== true && readOnly !== true) {
     fail('onInDoubt', onInDoubt, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail"');

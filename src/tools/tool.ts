@@ -57,13 +57,14 @@ function definitionOf(
 
 /** The policy alone, without options that were not given. */
 export function policyOf(options: ToolPolicy): ToolPolicy {
-  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, acceptsRaw } = options;
+  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, acceptsRaw } = options;
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(sequential !== undefined && { sequential }),
     ...(readOnly !== undefined && { readOnly }),
     ...(idempotent !== undefined && { idempotent }),
     ...(onInDoubt !== undefined && { onInDoubt }),
+    ...(needsApproval !== undefined && { needsApproval }),
     ...(acceptsRaw !== undefined && { acceptsRaw }),
   };
 }

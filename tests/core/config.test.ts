@@ -64,6 +64,8 @@ describe('the configuration', () => {
     ['toolFailureMode', ['stop', null], 'must be one of continue, fail'],
     ['abortGraceMs', [-1, Number.NaN, 2 ** 31, null], 'must be milliseconds from 0'],
     ['leaseMs', [0, 99, Number.NaN, 2 ** 31, null], 'must be milliseconds from 100'],
+    ['maxResumes', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
+    ['shutdown', [true, {}, new AbortController()], 'must be an AbortSignal'],
     ['storeDeadlineMs', [-1, Number.NaN, 2 ** 31, null], 'must be milliseconds from 0'],
     ['enableTracing', ['yes', 1, null], 'must be true or false'],
     ['captureContent', ['yes', 0, null], 'must be true or false'],
@@ -141,6 +143,8 @@ describe('the configuration', () => {
       abortGraceMs: 0,
       leaseMs: 100,
       storeDeadlineMs: 0,
+      maxResumes: 1,
+      shutdown: new AbortController().signal,
       enableTracing: false,
       captureContent: true,
       redact: (text) => text,
@@ -168,6 +172,7 @@ describe('the configuration', () => {
       abortGraceMs: 5_000,
       leaseMs: 30_000,
       storeDeadlineMs: 30_000,
+      maxResumes: 10,
       enableTracing: true,
     });
     expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000);
@@ -291,7 +296,7 @@ describe('the options of a turn', () => {
     const resumeWith = (name: string, value: unknown) => () =>
       AgentLoop.resume('t', config, Object.fromEntries([[name, value]]));
     expect(refusalOf(resumeWith('maxIterations', 3)).message).toBe(
-      'maxIterations is not an option here; the options are: contextId, authContext, parentContext, signal, detached.',
+      'maxIterations is not an option here; the options are: contextId, authContext, parentContext, signal, detached, answers.',
     );
     expect(refusalOf(resumeWith('authContext', 'ann')).message).toContain('authContext must be an object');
     expect(refusalOf(() => AgentLoop.resume('a b', config)).message).toContain('taskId must have 1 to 128 characters');

@@ -22,6 +22,9 @@ export function toolContext(changes: Partial<ToolContext> = {}): ToolContext {
     attempt: 1,
     signal: new AbortController().signal,
     traceContext: ROOT_CONTEXT,
+    ask: () => {
+      throw new Error('nobody answers here');
+    },
     progress: () => {},
     ...changes,
   };

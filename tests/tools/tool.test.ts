@@ -172,7 +172,7 @@ describe('the options of a tool', () => {
     [{ readOnly: 1 }, 'readOnly is 1; give true or false.'],
     [{ idempotent: null }, 'idempotent is null; give true or false.'],
     [{ acceptsRaw: {} }, 'acceptsRaw is an object; give true or false.'],
-    [{ onInDoubt: 'again' }, 'onInDoubt is "again"; give "retry", "fail" or a function.'],
+    [{ onInDoubt: 'again' }, 'onInDoubt is "again"; give "retry", "fail", "ask" or a function.'],
     [{ onInDoubt: 'retry' }, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail".'],
     [{ timeout: 5 }, 'Tool "weather": timeout is 5; it is no option of a tool; those are '],
   ];

@@ -5,7 +5,7 @@ import type { RunDeps } from '../turn-deps.ts';
 import { type FusibleOperator, operate } from './operate.ts';
 
 /**
- * Listens, while the turn runs, to what others ask of it: cancel aborts its scope, pause and steering go to its inbox. A command
+ * Listens, while the turn runs, to what others ask of it: cancel aborts its scope; pause, steering and answers go to its inbox. A command
  * that an earlier owner of the turn followed (`followed`) is passed over. A store that cannot tell of commands is logged and
  * does not stop the turn.
  */
@@ -35,5 +35,7 @@ function obey(deps: RunDeps, command: Command): void {
       return deps.inbox.requestPause(command.reason ?? 'paused', command.id);
     case 'steer':
       return deps.inbox.steer(command.message, command.id);
+    case 'answer':
+      return deps.inbox.answer(command.callId, command.answer, command.id);
   }
 }

@@ -41,6 +41,29 @@ function turnError(thrown: unknown): AgentLoopError {
   });
 }
 
+/** Errors with `SHUTDOWN` behind a run that was left to another process, once all it did is written and its lease given back. */
+export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (state.outcome) to.complete();
+        else to.error(shutDown(deps.turn.taskId));
+      },
+    };
+  });
+}
+
+/** Says that a turn is not gone on with in this process. */
+export function shutDown(taskId: string): AgentLoopError {
+  const message = `Turn "${taskId}" is left because this process shuts down; go on with AgentLoop.resume elsewhere.`;
+  return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
+}
+
 /**
  * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything behind this operator hears
  * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn.

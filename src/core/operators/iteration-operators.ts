@@ -67,7 +67,7 @@ export function runIteration(
 /**
  * Iterations, one after another, until the turn ends, suspends or is cancelled; completes with the record of that. Flat for any
  * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
- * a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
+ * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
  */
 export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   return (state) =>
@@ -109,7 +109,10 @@ class IterationLoop {
     this.#out = options.out;
     this.#iterate = options.iterate;
     this.#state = options.state;
-    this.#stopListening = deps.scope.onAbort(() => this.#leaveModelCall());
+    const stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveModelCall()));
+    this.#stopListening = () => {
+      for (const stop of stops) stop();
+    };
   }
 
   /** Takes steps until one of them waits for something. */

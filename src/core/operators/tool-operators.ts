@@ -3,13 +3,14 @@ import { Observable, type Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
-import type { ToolContext, ToolResult } from '../../tools/interfaces.ts';
+import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
+import type { Content } from '../messages.ts';
 import type { ToolResultRecord } from '../records.ts';
-import type { Signal, ToolProgress } from '../signals.ts';
+import type { Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
-import { ToolBatch, type ToolCallRun } from '../tool-batch.ts';
+import { ToolBatch, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
 import { type FusibleOperator, operate } from './operate.ts';
@@ -72,10 +73,7 @@ export function executeTools(deps: TurnDeps, traceContext: Context): (state: Loo
  * <message>`), a timeout (its signal is aborted), and a cancelled call that does not stop within `abortGraceMs`. Never errors.
  * Unsubscribing aborts the call's signal.
  */
-export function runTool(
-  deps: TurnDeps,
-  traceContext: Context,
-): (run: ToolCallRun) => Observable<ToolResultRecord | ToolProgress> {
+export function runTool(deps: TurnDeps, traceContext: Context): (run: ToolCallRun) => Observable<ToolSignal> {
   return (run) => new Observable((subscriber) => new RunningTool(deps, run, subscriber).start(traceContext));
 }
 
@@ -83,10 +81,10 @@ export function runTool(
 class RunningTool {
   readonly #deps: TurnDeps;
   readonly #run: ToolCallRun;
-  readonly #out: Subscriber<ToolResultRecord | ToolProgress>;
+  readonly #out: Subscriber<ToolSignal>;
   readonly #startedAt: number;
 
-  constructor(deps: TurnDeps, run: ToolCallRun, out: Subscriber<ToolResultRecord | ToolProgress>) {
+  constructor(deps: TurnDeps, run: ToolCallRun, out: Subscriber<ToolSignal>) {
     this.#deps = deps;
     this.#run = run;
     this.#out = out;
@@ -103,6 +101,7 @@ class RunningTool {
       ended = true;
       scope.release();
       if (result === undefined || isCanceled(result)) cancelSpan(span);
+      else if (context.asked) span.addEvent('millrace.tool.asked', { 'millrace.question.kind': context.asked.kind });
       else finishToolSpan(this.#deps.tracing, span, result);
       span.end();
     };
@@ -113,8 +112,9 @@ class RunningTool {
     });
     const settle = (record: ToolResultRecord) => {
       if (ended) return;
+      const { asked } = context;
       end(record);
-      this.#out.next(record);
+      this.#out.next(asked && !scope.aborted ? { type: 'turn.asked', question: asked } : record);
       this.#out.complete();
     };
     const progress = (update: unknown) => {
@@ -125,7 +125,7 @@ class RunningTool {
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
-  #answer(context: ToolContext, settle: (record: ToolResultRecord) => void): void {
+  #answer(context: CallContext, settle: (record: ToolResultRecord) => void): void {
     const { tool, started } = this.#run;
     try {
       const call = () => tool.provider.executeTool(started.call, context);
@@ -168,6 +168,8 @@ class RunningTool {
         'the tool provider returned no ToolResult; return { toolCallId, content, success }',
       );
     }
+    const tooLarge = sizeFlaw(answer.content);
+    if (tooLarge !== undefined) return this.#failed('TOOL_TOO_LARGE', tooLarge);
     if (answer.success) return this.#record({ content: answer.content, success: true });
     const message =
       answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');
@@ -191,6 +193,17 @@ class RunningTool {
     const { callId } = this.#run.started;
     return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
   }
+}
+
+const maxResultBytes = 8 * 1024 * 1024;
+
+/** Says that a result is too large for the journal. */
+function sizeFlaw(content: Content): string | undefined {
+  const length = typeof content === 'string' ? content.length : undefined;
+  if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
+  const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+  if (bytes <= maxResultBytes) return undefined;
+  return `the result has ${bytes} bytes, more than the ${maxResultBytes} that a turn keeps; return a part of it, or where it can be found`;
 }
 
 function codeOf(error: unknown): ErrorCode {

@@ -5,8 +5,8 @@ import type { AgentLoopConfig } from '../../../src/core/config.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import { runTool } from '../../../src/core/operators/tool-operators.ts';
 import type { ToolResultRecord } from '../../../src/core/records.ts';
-import type { ToolProgress } from '../../../src/core/signals.ts';
-import type { ToolCallRun } from '../../../src/core/tool-batch.ts';
+
+import type { ToolCallRun, ToolSignal } from '../../../src/core/tool-batch.ts';
 import type { TurnDeps } from '../../../src/core/turn-deps.ts';
 import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/tools/interfaces.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
@@ -42,6 +42,7 @@ function runOf(
       callId: '1:0',
       call,
       intent: { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: { of: 'apples' } },
+      answers: [],
     },
     tool: { definition, provider },
     iteration: 1,
@@ -79,9 +80,9 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
       },
       policy,
     );
-    const note = (signal: ToolResultRecord | ToolProgress) => {
+    const note = (signal: ToolSignal) => {
       if (signal.type === 'tool-progress') updates.push(signal.update);
-      else results.push(signal);
+      else if (signal.type === 'tool.result') results.push(signal);
       spanEnded.push(recorder.ended === 1);
     };
     const shown$ = runTool(

@@ -43,6 +43,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     tracing: turnTracing(config, turn),
     checks: new WeakMap(),
     scope: new AbortScope(),
+    drain: new AbortScope(),
     inbox: new Inbox(),
     epoch: 1,
     now: () => config.clock.now(),

@@ -1,0 +1,176 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { question } from './dead-turn.ts';
+import { plainTools } from './plain-tools.ts';
+import { turnBench } from './turn-bench.ts';
+import { outlineOf, watch } from './watch-events.ts';
+
+const bench = turnBench();
+let process: AbortController;
+
+beforeEach(() => {
+  process = new AbortController();
+});
+
+const lost = { code: 'SHUTDOWN', retryable: true, taskId: 't' };
+const typesOf = () => bench.store.read('t').map(({ type }) => type);
+
+describe('a turn whose process shuts down', () => {
+  it('leaves its model call at once, gives the lease back and is lost with SHUTDOWN', async () => {
+    const answer = gate();
+    const model = bench.model([{ gate: answer.pass(), text: 'Two.' }]);
+    const turn = new AgentLoop(bench.config(model, { shutdown: process.signal })).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    process.abort();
+    await expect(turn.result()).rejects.toMatchObject(lost);
+    await expect(turn.settled).rejects.toMatchObject(lost);
+    expect(watcher.end).toMatchObject({ error: lost });
+    expect(watcher.of('status-update')).toMatchObject([{ status: { state: 'working' }, final: false }]);
+    expect([model.active, typesOf()]).toEqual([0, ['turn.started', 'llm.start']]);
+    expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
+    const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }])));
+    expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+
+  it('records what running tools still do, starts no other, and forgets none', async () => {
+    const finish = gate();
+    const runs: string[] = [];
+    const toolProviders = [
+      plainTools({
+        slow: async () => {
+          await finish.pass();
+          runs.push('slow');
+        },
+        next: () => runs.push('next'),
+      }),
+    ];
+    const options = { toolProviders, toolConcurrency: 1, shutdown: process.signal };
+    const loop = bench.loop([{ toolCalls: [{ name: 'slow' }, { name: 'next' }] }], options);
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    const result = turn.result();
+    await finish.reached;
+    process.abort();
+    finish.open();
+    await expect(result).rejects.toMatchObject(lost);
+    expect(runs).toEqual(['slow']);
+    expect(outlineOf(watcher.events).at(-1)).toBe('tool-complete 1:0 ok');
+    const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Done.' }]), { toolProviders }));
+    expect(await again.result()).toMatchObject({ status: 'completed', toolCalls: 2 });
+    expect(runs).toEqual(['slow', 'next']);
+  });
+
+  it('leaves a tool that does not end within abortGraceMs: its signal aborts, and it is in doubt', async () => {
+    const signals: AbortSignal[] = [];
+    const started = gate();
+    const toolProviders = [
+      plainTools({
+        endless: ({ signal }) => {
+          signals.push(signal);
+          started.open();
+          return new Promise(() => {});
+        },
+      }),
+    ];
+    const loop = bench.loop([{ toolCalls: [{ name: 'endless' }] }], { toolProviders, shutdown: process.signal });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const result = turn.result();
+    await started.pass();
+    process.abort();
+    bench.clock.advance(4_999);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
+    bench.clock.advance(1);
+    await expect(result).rejects.toMatchObject(lost);
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    expect(typesOf()).toEqual(['turn.started', 'llm.start', 'llm.done', 'tool.intent']);
+    expect(bench.store.list()).toMatchObject([{ held: false }]);
+    const model = bench.model([{ text: 'Done.' }]);
+    await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: expect.stringContaining('OUTCOME_UNKNOWN') });
+  });
+
+  it('is not started or resumed any more, and writes nothing', async () => {
+    process.abort();
+    const config = bench.config(bench.model([]), { shutdown: process.signal });
+    await expect(new AgentLoop(config).startTurn(question, { taskId: 't' }).result()).rejects.toMatchObject(lost);
+    expect(bench.store.list()).toEqual([]);
+    await expect(AgentLoop.resume('t', config).result()).rejects.toMatchObject(lost);
+  });
+
+  it('ends as it would have where its end was written already, and a cancel comes before', async () => {
+    const config = bench.config(bench.model([{ text: 'Two.' }]), { shutdown: process.signal });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn, ({ kind }) => kind === 'internal:llm-response' && process.abort());
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(watcher.end).toBe('complete');
+  });
+
+  it('does not wait for a tool provider that does not say what it has', async () => {
+    const silent = { getTools: () => new Promise<never>(() => {}), executeTool: () => Promise.reject(new Error('no')) };
+    const config = bench.config(bench.model([]), { toolProviders: [silent], shutdown: process.signal });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+    const result = turn.result();
+    process.abort();
+    await expect(result).rejects.toMatchObject(lost);
+  });
+
+  it('has one listener on the signal, however many turns share it', async () => {
+    const answer = gate();
+    const { signal } = process;
+    let listeners = 0;
+    const add = signal.addEventListener.bind(signal);
+    signal.addEventListener = (...args: Parameters<typeof add>) => {
+      listeners++;
+      add(...args);
+    };
+    const model = bench.model(Array.from({ length: 20 }, () => ({ gate: answer.pass(), text: 'Hi.' })));
+    const loop = new AgentLoop(bench.config(model, { shutdown: signal }));
+    const turns = Array.from({ length: 20 }, () => loop.startTurn(question));
+    const results = turns.map((turn) => turn.result());
+    await answer.reached;
+    process.abort();
+    for (const result of results) await expect(result).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    expect(listeners).toBe(1);
+  });
+});
+
+describe('a turn that is resumed again and again', () => {
+  it('fails with POISON where nothing gets any further in between', async () => {
+    const answer = gate();
+    const config = () =>
+      bench.config(bench.model([{ gate: answer.pass(), text: 'Two.' }]), { maxResumes: 2, shutdown: process.signal });
+    const drained = async (turn: { result(): Promise<unknown> }) => {
+      const result = turn.result();
+      process.abort();
+      await expect(result).rejects.toMatchObject(lost);
+      process = new AbortController();
+    };
+    await drained(new AgentLoop(config()).startTurn(question, { taskId: 't' }));
+    await drained(AgentLoop.resume('t', config()));
+    await drained(AgentLoop.resume('t', config()));
+    const last = AgentLoop.resume('t', bench.config(bench.model([]), { maxResumes: 2 }));
+    await expect(last.result()).rejects.toMatchObject({ code: 'POISON', reason: 'poisoned' });
+    expect(typesOf().at(-1)).toBe('turn.failed');
+  });
+});
+
+describe('a tool result over 8 MiB', () => {
+  it.each([
+    ['of one byte more', 'x'.repeat(8 * 2 ** 20 + 1), true],
+    ['in characters of three bytes', '€'.repeat(3 * 2 ** 20), true],
+    ['of just that', 'x'.repeat(8 * 2 ** 20), false],
+  ])('%s', async (_which, text, refused) => {
+    const model = bench.model([{ toolCalls: [{ name: 'big' }] }, { text: 'Done.' }]);
+    const loop = new AgentLoop(bench.config(model, { toolProviders: [plainTools({ big: () => text })] }));
+    const watcher = watch(loop.startTurn(question, { taskId: 't' }));
+    await watcher.ended;
+    const [complete] = watcher.of('internal:tool-complete');
+    expect(complete?.error?.code).toBe(refused ? 'TOOL_TOO_LARGE' : undefined);
+    if (refused)
+      expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+        content: expect.stringContaining('return a part of it'),
+      });
+  });
+});

@@ -1,0 +1,439 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { StatusUpdateEvent } from '../../src/core/events.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
+import type { ToolContext } from '../../src/tools/interfaces.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
+import { type PlainTool, plainTools } from './plain-tools.ts';
+import { turnBench } from './turn-bench.ts';
+import { ofRecords, outlineOf, watch } from './watch-events.ts';
+
+const bench = turnBench();
+
+const calls = (...names: string[]) => [{ toolCalls: names.map((name) => ({ name })) }];
+
+/** A turn of these tools that called all of them and waits. */
+async function waiting(tools: Readonly<Record<string, PlainTool>>) {
+  const toolProviders = [plainTools(tools)];
+  const turn = bench.loop(calls(...Object.keys(tools)), { toolProviders }).startTurn(question, { taskId: 't' });
+  const watcher = watch(turn);
+  const result = await turn.result();
+  await turn.settled;
+  return { result, watcher, toolProviders };
+}
+
+/** Goes on with task `t` in what might be another process. */
+function resumed(answers: Readonly<Record<string, unknown>>, tools: Readonly<Record<string, PlainTool>>) {
+  const model = bench.model([{ text: 'Done.' }]);
+  const turn = AgentLoop.resume('t', bench.config(model, { toolProviders: [plainTools(tools)] }), { answers });
+  return { turn, model };
+}
+
+const statuses = (events: readonly unknown[]) =>
+  (events as readonly StatusUpdateEvent[])
+    .filter(({ kind }) => kind === 'status-update')
+    .map(({ status, final, questions }) => [status.state, final, questions?.map(({ callId }) => callId)]);
+
+describe('a tool that needs approval', () => {
+  const remove = (runs: unknown[]): PlainTool => ({
+    needsApproval: true,
+    execute: ({ callId, attempt }) => runs.push([callId, attempt]),
+  });
+
+  it('suspends the turn with its question; nothing was run or intended', async () => {
+    const runs: unknown[] = [];
+    const { result, watcher } = await waiting({ remove: remove(runs) });
+    expect(result).toMatchObject({
+      status: 'input-required',
+      reason: 'waits for answers',
+      questions: [{ callId: '1:0', kind: 'approval', toolName: 'remove', data: {} }],
+    });
+    expect(runs).toEqual([]);
+    expect(outlineOf(watcher.events).slice(-4)).toEqual([
+      'checkpoint after-llm 1',
+      'status input-required',
+      'paused (waits for answers)',
+      'status input-required final (waits for answers)',
+    ]);
+    const types = bench.store.read('t').map(({ type }) => type);
+    expect(types).toEqual(['turn.started', 'llm.start', 'llm.done', 'turn.asked', 'turn.suspended']);
+    expect(bench.store.list()).toMatchObject([{ state: 'input-required', held: false }]);
+  });
+
+  it('runs once it is approved, in another process', async () => {
+    const runs: unknown[] = [];
+    await waiting({ remove: remove(runs) });
+    const { turn } = resumed({ '1:0': { approved: true } }, { remove: remove(runs) });
+    const watcher = watch(turn);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Done.' });
+    expect(runs).toEqual([['1:0', 1]]);
+    expect(watcher.of('internal:tool-start')).toMatchObject([{ callId: '1:0', attempt: 1 }]);
+  });
+
+  it('is not run where it is rejected; the model reads why', async () => {
+    const runs: unknown[] = [];
+    await waiting({ remove: remove(runs) });
+    const { turn, model } = resumed(
+      { '1:0': { approved: false, reason: 'not on a Sunday' } },
+      { remove: remove(runs) },
+    );
+    const watcher = watch(turn);
+    await turn.result();
+    expect(runs).toEqual([]);
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({
+      role: 'tool',
+      status: 'error',
+      content: 'Tool error: the call was rejected: not on a Sunday',
+    });
+    expect(watcher.of('internal:tool-start')).toEqual([]);
+    expect(watcher.of('internal:tool-complete')).toMatchObject([{ error: { code: 'TOOL_REJECTED' } }]);
+  });
+
+  it('lets the other calls go on, and is asked although they hold every place', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass(), remove: remove(runs) })];
+    const loop = bench.loop([...calls('slow', 'remove'), { text: 'Done.' }], { toolProviders, toolConcurrency: 1 });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('status-update', ({ questions }) => questions?.[0]?.callId === '1:1');
+    await finish.reached;
+    turn.answer('1:1', { approved: true });
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual([['1:1', 1]]);
+    expect(statuses(watcher.events)).toEqual([
+      ['working', false, undefined],
+      ['input-required', false, ['1:1']],
+      ['working', false, undefined],
+      ['completed', true, undefined],
+    ]);
+  });
+
+  it('can be answered from within the handler of its question, without a suspension', async () => {
+    const runs: unknown[] = [];
+    const loop = bench.loop([...calls('remove'), { text: 'Done.' }], {
+      toolProviders: [plainTools({ remove: remove(runs) })],
+    });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn, (event) => {
+      if (event.kind === 'status-update' && event.questions) turn.answer('1:0', { approved: true });
+    });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toHaveLength(1);
+    expect(watcher.of('internal:paused')).toEqual([]);
+  });
+
+  it('is asked only where its function says so, which reads the checked arguments', async () => {
+    const asked: unknown[] = [];
+    const tools = {
+      pay: {
+        needsApproval: async (args: unknown, { taskId }: { taskId: string }) => {
+          asked.push([args, taskId]);
+          return false;
+        },
+        execute: () => 'paid',
+      },
+    };
+    const loop = bench.loop([...calls('pay'), { text: 'Done.' }], { toolProviders: [plainTools(tools)] });
+    expect(await loop.startTurn(question, { taskId: 't' }).result()).toMatchObject({ status: 'completed' });
+    expect(asked).toEqual([[{}, 't']]);
+  });
+
+  it('is refused where its function fails', async () => {
+    const needsApproval = () => {
+      throw new Error('no rules today');
+    };
+    const toolProviders = [plainTools({ pay: { needsApproval, execute: () => 'paid' } })];
+    const model = bench.model([...calls('pay'), { text: 'Done.' }]);
+    await new AgentLoop(bench.config(model, { toolProviders })).startTurn(question).result();
+    expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+      status: 'error',
+      content: 'Tool error: whether the call needs approval could not be found out: no rules today',
+    });
+  });
+});
+
+describe('a tool that asks', () => {
+  const book =
+    (seen: unknown[]): PlainTool =>
+    (context: ToolContext) => {
+      seen.push(context.attempt);
+      const city = context.ask({ prompt: 'Where to?', data: { choices: ['Rome', 'Oslo'] } });
+      const day = context.ask({ prompt: 'When?' });
+      return `booked ${city} on ${day}`;
+    };
+
+  it('runs again with its answers, one question after the other', async () => {
+    const seen: unknown[] = [];
+    const { result } = await waiting({ book: book(seen) });
+    expect(result.questions).toEqual([
+      { callId: '1:0', kind: 'input', toolName: 'book', prompt: 'Where to?', data: { choices: ['Rome', 'Oslo'] } },
+    ]);
+    const second = resumedWithoutModel({ '1:0': 'Rome' }, { book: book(seen) });
+    expect((await second.result()).questions).toMatchObject([{ callId: '1:0', prompt: 'When?' }]);
+    const { turn, model } = resumed({ '1:0': 'Monday' }, { book: book(seen) });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: 'booked Rome on Monday' });
+    expect(seen).toEqual([1, 2, 3]);
+  });
+
+  it('asks also where it swallows what ask throws', async () => {
+    const { result } = await waiting({
+      quiet: ({ ask }) => {
+        try {
+          return ask({ prompt: 'Well?' });
+        } catch {
+          return 'never mind';
+        }
+      },
+    });
+    expect(result).toMatchObject({ status: 'input-required', questions: [{ prompt: 'Well?' }] });
+  });
+
+  it('makes the turn auth-required where it asks for a login', async () => {
+    const { result } = await waiting({ login: (context) => context.ask({ kind: 'auth', prompt: 'Sign in' }) });
+    expect(result).toMatchObject({ status: 'auth-required', questions: [{ kind: 'auth' }] });
+    expect(bench.store.list()).toMatchObject([{ state: 'auth-required' }]);
+  });
+
+  it('is told what is wrong with a question', async () => {
+    const toolProviders = [plainTools({ odd: (context) => context.ask({ data: 1n }) })];
+    const model = bench.model([...calls('odd'), { text: 'Done.' }]);
+    await new AgentLoop(bench.config(model, { toolProviders })).startTurn(question).result();
+    expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+      content: expect.stringContaining('data that is not JSON'),
+    });
+  });
+});
+
+function resumedWithoutModel(answers: Readonly<Record<string, unknown>>, tools: Readonly<Record<string, PlainTool>>) {
+  return AgentLoop.resume('t', bench.config(bench.model([]), { toolProviders: [plainTools(tools)] }), { answers });
+}
+
+describe('a tool of the client', () => {
+  const provider = () =>
+    new ClientToolProvider([
+      { name: 'locate', description: 'Where the user is.', parameters: { type: 'object', required: ['exact'] } },
+    ]);
+  const locate = { toolCalls: [{ name: 'locate', arguments: { exact: true } }] };
+
+  it('S1-50 suspends the turn; the client posts its result, and the turn goes on', async () => {
+    const toolProviders = [provider()];
+    const first = bench.loop([locate], { toolProviders }).startTurn(question, { taskId: 't' });
+    const watcher = watch(first);
+    expect(await first.result()).toMatchObject({
+      status: 'input-required',
+      questions: [{ callId: '1:0', kind: 'client-tool', toolName: 'locate', data: { exact: true } }],
+    });
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { result: { city: 'Oslo' } } } });
+    expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
+    const model = bench.model([{ text: 'Oslo.' }]);
+    const again = AgentLoop.resume('t', bench.config(model, { toolProviders: [provider()] }));
+    const later = watch(again);
+    expect(await again.result()).toMatchObject({ status: 'completed', text: 'Oslo.' });
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: '{"city":"Oslo"}' });
+    expect(statuses(watcher.events).at(-1)).toEqual(['input-required', true, ['1:0']]);
+    expect(statuses(later.events)).toEqual([
+      ['working', false, undefined],
+      ['input-required', false, ['1:0']],
+      ['input-required', false, ['1:0']],
+      ['working', false, undefined],
+      ['working', false, undefined],
+      ['completed', true, undefined],
+    ]);
+  });
+
+  it('may have failed', async () => {
+    const first = bench.loop([locate], { toolProviders: [provider()] }).startTurn(question, { taskId: 't' });
+    await first.result();
+    const model = bench.model([{ text: 'Sorry.' }]);
+    const config = bench.config(model, { toolProviders: [provider()] });
+    await AgentLoop.resume('t', config, { answers: { '1:0': { error: 'no GPS' } } }).result();
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ status: 'error', content: 'Tool error: no GPS' });
+  });
+
+  it('is not asked with arguments that do not fit', async () => {
+    const model = bench.model([{ toolCalls: [{ name: 'locate', arguments: {} }] }, { text: 'Sorry.' }]);
+    const loop = new AgentLoop(bench.config(model, { toolProviders: [provider()] }));
+    expect(await loop.startTurn(question).result()).toMatchObject({ status: 'completed' });
+    expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+      status: 'error',
+      content: expect.stringContaining('exact'),
+    });
+  });
+});
+
+describe('a call in doubt whose tool says ask', () => {
+  const pay = (runs: unknown[]): PlainTool => ({ onInDoubt: 'ask', execute: ({ attempt }) => runs.push(attempt) });
+
+  async function asked() {
+    const runs: unknown[] = [];
+    deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
+    const turn = resumedWithoutModel({}, { pay: pay(runs) });
+    const result = await turn.result();
+    return { runs, result };
+  }
+
+  it('suspends the turn', async () => {
+    const { runs, result } = await asked();
+    expect(result).toMatchObject({
+      status: 'input-required',
+      questions: [{ callId: '1:0', kind: 'in-doubt', toolName: 'pay', data: {} }],
+    });
+    expect(runs).toEqual([]);
+  });
+
+  it.each([
+    [{ outcome: 'applied', content: 'paid before' }, [], 'paid before'],
+    [{ outcome: 'not-applied' }, [2], '1'],
+    [{ outcome: 'unknown' }, [], expect.stringContaining('OUTCOME_UNKNOWN')],
+  ])('does as it is answered: %j', async (answer, expected, told) => {
+    const { runs } = await asked();
+    const { turn, model } = resumed({ '1:0': answer }, { pay: pay(runs) });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual(expected);
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: told });
+  });
+
+  it('does not ask again where the answer is in the journal and the process died behind it', async () => {
+    const { runs } = await asked();
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { outcome: 'applied', content: 'paid' } } });
+    const { turn, model } = resumed({}, { pay: pay(runs) });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: 'paid' });
+  });
+});
+
+describe('answers', () => {
+  const tools = (runs: unknown[]) => ({
+    one: { needsApproval: true, execute: () => runs.push('one') },
+    two: { needsApproval: true, execute: () => runs.push('two') },
+  });
+
+  it('are matched by call; what is not answered is asked on', async () => {
+    const runs: unknown[] = [];
+    await waiting(tools(runs));
+    const second = resumedWithoutModel({ '1:1': { approved: true } }, tools(runs));
+    expect(await second.result()).toMatchObject({ status: 'input-required', questions: [{ callId: '1:0' }] });
+    expect(runs).toEqual(['two']);
+    const { turn } = resumed({ '1:0': { approved: true } }, tools(runs));
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual(['two', 'one']);
+  });
+
+  it('have to come: a resume without any only shows the turn, and writes nothing', async () => {
+    const { watcher } = await waiting(tools([]));
+    const before = bench.store.read('t').length;
+    const again = resumedWithoutModel({}, tools([]));
+    const later = watch(again);
+    expect(await again.result()).toMatchObject({ status: 'input-required' });
+    expect(ofRecords(later.events)).toEqual(ofRecords(watcher.events));
+    expect(bench.store.read('t')).toHaveLength(before);
+  });
+
+  it.each([
+    [
+      { '1:7': true },
+      'INVALID_INPUT',
+      'call "1:7" asks nothing; open questions: "1:0" (approval, one), "1:1" (approval, two)',
+    ],
+    [{ '1:0': true }, 'INVALID_INPUT', 'the answer to call "1:0" must be { "approved": true }'],
+    [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a text'],
+    [{ '1:0': undefined }, 'INVALID_INPUT', 'is not JSON'],
+  ])('that do not fit are refused: %j', async (answers, code, message) => {
+    await waiting(tools([]));
+    const before = bench.store.read('t').length;
+    const refusal = { code, message: expect.stringContaining(message) };
+    await expect(resumedWithoutModel(answers, tools([])).result()).rejects.toMatchObject(refusal);
+    await expect(AgentLoop.answer('t', { store: bench.store, answers })).rejects.toMatchObject(refusal);
+    expect(bench.store.read('t')).toHaveLength(before);
+    expect(bench.store.list()).toMatchObject([{ held: false }]);
+  });
+
+  it('count once: the same again does nothing, another is a conflict', async () => {
+    await waiting(tools([]));
+    const { store } = bench;
+    await AgentLoop.answer('t', { store, answers: { '1:0': { approved: false } } });
+    const before = store.read('t').length;
+    await AgentLoop.answer('t', { store, answers: { '1:0': { approved: false } } });
+    expect(store.read('t')).toHaveLength(before);
+    await expect(AgentLoop.answer('t', { store, answers: { '1:0': { approved: true } } })).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: 'Call "1:0" of task "t" was answered otherwise before.',
+    });
+  });
+
+  it('reach the owner of a running turn, from any process', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass(), ...tools(runs) })];
+    const loop = bench.loop([...calls('slow', 'one'), { text: 'Done.' }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await finish.reached;
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:1': { approved: true } } });
+    await watcher.until('internal:tool-complete');
+    expect(runs).toEqual(['one']);
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+  });
+
+  it('are passed on by a turn that only watches', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass(), ...tools(runs) })];
+    const owner = bench.loop([...calls('slow', 'one'), { text: 'Done.' }], { toolProviders });
+    const turn = owner.startTurn(question, { taskId: 't', contextId: 'c' });
+    watch(turn);
+    await finish.reached;
+    const attached = bench.loop([], { toolProviders }).startTurn(question, { taskId: 't', contextId: 'c' });
+    const watcher = watch(attached);
+    await watcher.until('status-update', ({ questions }) => questions !== undefined);
+    attached.answer('1:1', { approved: true });
+    await watcher.until('internal:tool-complete');
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual(['one']);
+  });
+
+  it('to a turn that is over are refused', async () => {
+    const turn = bench.loop([{ text: 'Done.' }]).startTurn(question, { taskId: 't' });
+    await turn.result();
+    const answers = { '1:0': { approved: true } };
+    await expect(AgentLoop.answer('t', { store: bench.store, answers })).rejects.toMatchObject({ code: 'TERMINAL' });
+    await expect(AgentLoop.answer('u', { store: bench.store, answers })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('a turn that waits', () => {
+  it('can be cancelled, and keeps every call with one result', async () => {
+    await waiting({ remove: { needsApproval: true, execute: () => 'gone' } });
+    await AgentLoop.cancel('t', { store: bench.store, reason: 'never mind' });
+    const { turn } = { turn: AgentLoop.resume('t', bench.config(bench.model([]))) };
+    const error = await turn.result().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      code: 'CANCELED',
+      reason: 'never mind',
+      result: { messages: [{ role: 'assistant' }, { role: 'tool', status: 'error' }] },
+    });
+  });
+
+  it('loses no steering message that came with a pause in the middle of a batch', async () => {
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass() })];
+    const turn = bench
+      .loop(calls('slow', 'slow'), { toolProviders, toolConcurrency: 1 })
+      .startTurn(question, { taskId: 't' });
+    watch(turn);
+    await finish.reached;
+    turn.steer({ role: 'user', content: 'And be quick.' });
+    turn.pause();
+    finish.open();
+    await turn.result();
+    const { turn: again, model } = resumed({}, { slow: () => 'x' });
+    await again.result();
+    expect(model.calls[0]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool', 'user']);
+  });
+});
