@@ -6,10 +6,11 @@ import { type CodeBlock, codeBlocksIn, pages, root, textOf } from './markdown.ts
 
 /** What a block without imports takes for granted. */
 const given = `
-import { AgentLoop, AgentLoopError, contentParts, LocalToolProvider, tool, TurnError } from 'millrace';
+import { AgentLoop, AgentLoopError, ClientToolProvider, contentParts, LocalToolProvider, tool, TurnError } from 'millrace';
 import type { LLMProvider, Message, TaskStateStore, ToolProvider, Turn } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { recordSpans } from 'millrace/testing';
+import { z } from 'zod';
 declare const loop: AgentLoop;
 declare const turn: Turn;
 declare const messages: readonly Message[];
@@ -19,7 +20,9 @@ declare const toolProviders: readonly ToolProvider[];
 declare const bank: {
   pay(invoice: string, key: string): Promise<string>;
   find(key: string): Promise<{ readonly receipt: string } | undefined>;
+  refund(order: string, cents: number, key: string): Promise<string>;
 };
+declare const airline: { book(to: string, seat: string): Promise<string> };
 export async function block(): Promise<void> {
 `;
 
