@@ -49,7 +49,8 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
       checkSameTurn(started, answer.started);
       return openOldTurn(options, started.taskId);
     }),
-    watchWhere('BUSY'),
+    // Between the creation and the lease, another may have taken the turn over, and ended it.
+    watchWhere('BUSY', 'TERMINAL'),
   );
 }
 
@@ -75,10 +76,10 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
   );
 }
 
-/** A turn whose lease is refused for this reason is somebody else's, or over. */
-function watchWhere(code: ErrorCode): MonoTypeOperatorFunction<Opening> {
+/** A turn whose lease is refused for one of these reasons is somebody else's, or over. */
+function watchWhere(...codes: readonly ErrorCode[]): MonoTypeOperatorFunction<Opening> {
   return catchError((error: unknown) => {
-    if (AgentLoopError.isInstance(error) && error.code === code) return of({ own: false } as const);
+    if (AgentLoopError.isInstance(error) && codes.includes(error.code)) return of({ own: false } as const);
     throw error;
   });
 }

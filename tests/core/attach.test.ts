@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { StartOptions } from '../../src/core/config.ts';
 import type { Message } from '../../src/core/messages.ts';
+import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
@@ -54,6 +55,17 @@ describe('startTurn with a taskId that exists', () => {
     const watcher = watch(again);
     expect(await again.result()).toEqual(await first.result());
     expect(ofRecords(watcher.events)).toEqual(ofRecords(before.events));
+  });
+
+  it('S1-13 replays the turn that another took over and ended before its creator had the lease', async () => {
+    const heir = bench.config(bench.model([{ text: 'Two.' }]));
+    const acquire: TaskStateStore['acquire'] = async (...args) => {
+      await AgentLoop.resume('t', heir).result();
+      return bench.store.acquire(...args);
+    };
+    const slow = { taskStateStore: { ...asyncStore(bench.store), acquire } };
+    const turn = bench.loop([], slow).startTurn(question, known);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
   });
 
   const others: readonly [string, readonly Message[], StartOptions, string][] = [
