@@ -30,6 +30,7 @@ export type {
   ToolStartEvent,
 } from './core/events.ts';
 export { eventsOf, type ProjectionOptions } from './core/events-of.ts';
+export type { ApprovalDecision, ApprovalRequest, Extension } from './core/extension.ts';
 export type { ForkEdits, ResultEdit } from './core/fork-edits.ts';
 export type { ForkedTask, ForkOptions } from './core/fork-task.ts';
 export {

@@ -3,6 +3,7 @@ import type { LLMProvider, ToolChoice } from '../providers/interfaces.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
+import type { Extension } from './extension.ts';
 import type { Message } from './messages.ts';
 
 /** Where the engine writes what an operator of a service wants to know: ids, codes and numbers, never content. */
@@ -27,6 +28,8 @@ export interface AgentLoopConfig {
   readonly llmProvider: LLMProvider;
   /** Default none. */
   readonly toolProviders?: readonly ToolProvider[];
+  /** Hooks around the loop, asked in this order. Default none. */
+  readonly extensions?: readonly Extension[];
   /** Where turns are journaled. Without one a turn lives and dies with its process. */
   readonly taskStateStore?: TaskStateStore;
   /** Model calls a turn may make, from 1. Default 10. */

@@ -2,12 +2,14 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
 import { AgentLoopError } from './errors.ts';
+import type { Extension } from './extension.ts';
 import { guardedLogger } from './guarded-logger.ts';
 import { shownValue } from './shown-value.ts';
 
 /** A configuration that was checked, with every default filled in. */
 export interface ResolvedConfig extends AgentLoopConfig {
   readonly toolProviders: NonNullable<AgentLoopConfig['toolProviders']>;
+  readonly extensions: NonNullable<AgentLoopConfig['extensions']>;
   readonly maxIterations: number;
   readonly onLimit: OnLimit;
   readonly toolConcurrency: number;
@@ -27,6 +29,7 @@ const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 const defaults = {
   toolProviders: [],
+  extensions: [],
   maxIterations: 10,
   onLimit: 'fail' as const,
   toolConcurrency: 5,
@@ -46,6 +49,7 @@ const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
   'agentId',
   'llmProvider',
   'toolProviders',
+  'extensions',
   'taskStateStore',
   'maxIterations',
   'onLimit',
@@ -111,7 +115,24 @@ function checkParts(config: ResolvedConfig): void {
       );
     }
   }
+  checkExtensions(config.extensions);
   if (config.taskStateStore !== undefined) checkStore('taskStateStore', config.taskStateStore);
+}
+
+const hooks: ReadonlySet<string> = new Set<keyof Extension>(['approveToolCall']);
+
+function checkExtensions(extensions: ResolvedConfig['extensions']): void {
+  if (!Array.isArray(extensions)) throw invalid('extensions must be an array', 'write extensions: [{ name, … }]');
+  for (const [index, extension] of extensions.entries()) {
+    if (typeof extension?.name !== 'string' || extension.name === '') {
+      throw invalid(`extensions[${index}] must have a name`, 'it stands in errors');
+    }
+    for (const [hook, value] of Object.entries(extension)) {
+      if (hook === 'name' || value === undefined || (hooks.has(hook) && typeof value === 'function')) continue;
+      const known = `the hooks are functions: ${[...hooks].join(', ')}`;
+      throw invalid(`extensions[${index}].${hook} is no hook`, known);
+    }
+  }
 }
 
 const storeMethods: readonly (keyof TaskStateStore)[] = [

@@ -22,6 +22,9 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
   };
 }
 
+/** In one answer. */
+const maxCalls = 10_000;
+
 const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
 
 /** What is wrong with a provider's answer, where it has not the shape of an `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
@@ -35,6 +38,10 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
     return misshapen('message.content', 'a text, parts or null');
   }
   const calls = toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
+  if (calls.length > maxCalls) {
+    const message = `The model asked for ${calls.length} tool calls in one answer; a turn takes at most ${maxCalls}.`;
+    return new AgentLoopError('PROVIDER_TOO_LARGE', message);
+  }
   if (!Array.isArray(calls) || !calls.every((call) => typeof call?.function === 'object' && call.function !== null)) {
     return misshapen('toolCalls', 'a list of { id, type: "function", function: { name, arguments } }');
   }

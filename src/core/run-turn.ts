@@ -137,7 +137,7 @@ function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Le
   const { config } = request;
   const deps = runDeps(run, past.after, lease);
   const first = run.resumed ? resumption(deps, past.after, { span: traced.span, answers: request.answers }) : undefined;
-  const loop$ = loop(deps, first?.after ?? past.after, traced.traceContext);
+  const loop$ = loop({ deps, resumed: run.resumed }, first?.after ?? past.after, traced.traceContext);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const operators = fuse(
@@ -174,8 +174,8 @@ function stopped({ scope, drain }: RunDeps): boolean {
 }
 
 /** The loop, as soon as the tools are known. A cancel and a drain do not wait for tool providers that do not answer. */
-function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observable<Signal> {
-  return toolsOf(deps).pipe(
+function loop({ deps, resumed }: ToolsOptions, state: LoopState, traceContext: Context): Observable<Signal> {
+  return toolsOf({ deps, resumed }).pipe(
     handOver((tools) => {
       if (!stopped(deps)) checkToolsOfOpenCalls({ tools }, state);
       return loopIterations(withTools(deps, tools), traceContext)(state);
@@ -183,7 +183,13 @@ function loop(deps: RunDeps, state: LoopState, traceContext: Context): Observabl
   );
 }
 
-function toolsOf(deps: RunDeps): Observable<ToolSet> {
+interface ToolsOptions {
+  readonly deps: RunDeps;
+  readonly resumed: boolean;
+}
+
+/** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
+function toolsOf({ deps, resumed }: ToolsOptions): Observable<ToolSet> {
   return new Observable((subscriber) => {
     const give = (tools: ToolSet) => {
       subscriber.next(tools);
@@ -194,8 +200,12 @@ function toolsOf(deps: RunDeps): Observable<ToolSet> {
     const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
     if (!(tools instanceof Promise)) return give(tools);
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools.then(give, (error: unknown) => subscriber.error(error));
+    tools.then(give, (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error));
   });
+}
+
+function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
+  return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
 function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | undefined): RunDeps {
@@ -209,6 +219,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | und
     provider: config.llmProvider,
     authContext,
     tracing,
+    approvers: config.extensions.filter(({ approveToolCall }) => approveToolCall),
     checks: new WeakMap(),
     scope,
     drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
@@ -228,6 +239,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     provider: deps.provider,
     authContext: deps.authContext,
     tracing: deps.tracing,
+    approvers: deps.approvers,
     checks: deps.checks,
     scope: deps.scope,
     drain: deps.drain,

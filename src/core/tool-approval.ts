@@ -1,11 +1,110 @@
+import type { AuthContext } from '../tools/interfaces.ts';
+import { messageOf } from './errors.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension } from './extension.ts';
 import type { Approval, TurnAsked } from './records.ts';
-import type { LoopState, PendingToolCall } from './state.ts';
+import type { LoopState, PendingToolCall, TurnIdentity } from './state.ts';
+import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
+
+/** What decides whether a call may run. */
+export interface DecisionDeps {
+  readonly turn: TurnIdentity;
+  readonly authContext: AuthContext | undefined;
+  /** The extensions that approve calls. */
+  readonly approvers: readonly Extension[];
+}
+
+/** Whether a call runs, is refused, or somebody is asked. */
+export type Decision =
+  | { readonly decision: 'approve' }
+  | { readonly decision: 'reject'; readonly reason: string | undefined }
+  | { readonly decision: 'ask'; readonly prompt: string | undefined };
+
+/** A call whose arguments are in order. */
+export interface Candidate {
+  readonly pending: PendingToolCall;
+  readonly tool: OfferedTool;
+  readonly arguments: unknown;
+}
+
+const approve: Decision = { decision: 'approve' };
+
+/**
+ * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws refuses the
+ * call. A promise only where one of them is.
+ */
+export function decide(deps: DecisionDeps, candidate: Candidate): Decision | Promise<Decision> {
+  const { needsApproval } = candidate.tool.definition;
+  if (deps.approvers.length === 0 && !needsApproval) return approve;
+  const request = requestOf(deps, candidate);
+  return decideBy(deps.approvers, request, () => ownDecision(needsApproval, request));
+}
+
+function decideBy(
+  approvers: readonly Extension[],
+  request: ApprovalRequest,
+  last: () => Decision | Promise<Decision>,
+): Decision | Promise<Decision> {
+  const [approver, ...others] = approvers;
+  if (!approver) return last();
+  const next = (given: ApprovalDecision | undefined): Decision | Promise<Decision> =>
+    given === undefined ? decideBy(others, request, last) : decisionOf(approver, given);
+  return attempt(() => approver.approveToolCall?.(request), next, `extension "${approver.name}"`);
+}
+
+function ownDecision(
+  needsApproval: OfferedTool['definition']['needsApproval'],
+  request: ApprovalRequest,
+): Decision | Promise<Decision> {
+  if (typeof needsApproval !== 'function') return needsApproval ? { decision: 'ask', prompt: undefined } : approve;
+  const next = (needed: boolean): Decision => (needed ? { decision: 'ask', prompt: undefined } : approve);
+  return attempt(() => needsApproval(request.arguments, request), next, 'needsApproval');
+}
+
+/** Goes on with what an approver answers, at once where it does. */
+function attempt<T>(
+  ask: () => T | Promise<T>,
+  next: (answer: T) => Decision | Promise<Decision>,
+  who: string,
+): Decision | Promise<Decision> {
+  const refuse = (error: unknown): Decision => ({ decision: 'reject', reason: `${who} failed: ${messageOf(error)}` });
+  try {
+    const answer = ask();
+    return answer instanceof Promise ? answer.then(next).catch(refuse) : next(answer);
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+function decisionOf({ name }: Extension, given: ApprovalDecision): Decision {
+  switch (given.decision) {
+    case 'approve':
+      return approve;
+    case 'reject':
+      return { decision: 'reject', reason: given.reason };
+    case 'ask':
+      return { decision: 'ask', prompt: given.prompt };
+    default:
+      return { decision: 'reject', reason: `extension "${name}" gave no decision: approve, reject or ask` };
+  }
+}
+
+function requestOf({ turn, authContext }: DecisionDeps, { pending, arguments: args }: Candidate): ApprovalRequest {
+  const { taskId, agentId, contextId, metadata } = turn;
+  const { callId, call } = pending;
+  return { taskId, agentId, contextId, metadata, authContext, callId, call, arguments: args };
+}
 
 /** Whether a call was approved, once that was asked and answered. */
 export function approvalOf({ answers }: PendingToolCall): Approval | undefined {
+  if (answers.length === 0) return undefined;
   const given = answers.find(({ question }) => question.kind === 'approval');
   return given?.answer as Approval | undefined;
+}
+
+/** Whether any call of the turn may have to be approved. */
+export function mayAsk({ approvers, tools }: TurnDeps): boolean {
+  return approvers.length > 0 || tools.anyNeedsApproval;
 }
 
 /** The calls of a batch that may have to be approved and were not asked about yet, in call order. */
@@ -14,17 +113,18 @@ export function callsToApprove(
   state: LoopState,
   busy: ReadonlySet<string>,
 ): readonly PendingToolCall[] {
-  if (!deps.tools.anyNeedsApproval) return [];
+  if (!mayAsk(deps)) return [];
+  const all = deps.approvers.length > 0;
   return state.pendingToolCalls.filter((pending) => {
     const { callId, call, intent, question, result } = pending;
     if (question || result || intent || busy.has(callId) || approvalOf(pending)) return false;
-    return Boolean(deps.tools.byName.get(call.function.name)?.definition.needsApproval);
+    return all || Boolean(deps.tools.byName.get(call.function.name)?.definition.needsApproval);
   });
 }
 
 /** The question whether a call may run. */
-export function askApproval({ callId, call }: PendingToolCall, args: unknown): TurnAsked {
+export function askApproval({ callId, call }: PendingToolCall, args: unknown, prompt: string | undefined): TurnAsked {
   const toolName = call.function.name;
-  const prompt = `May the tool "${toolName}" run with these arguments?`;
-  return { type: 'turn.asked', question: { callId, kind: 'approval', toolName, prompt, data: args } };
+  const words = prompt ?? `May the tool "${toolName}" run with these arguments?`;
+  return { type: 'turn.asked', question: { callId, kind: 'approval', toolName, prompt: words, data: args } };
 }

@@ -1,8 +1,9 @@
+import { type CheckedCall, checkCall, rejected } from './check-call.ts';
 import type { ToolCall } from './messages.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
-import { approvalOf, askApproval, callsToApprove } from './tool-approval.ts';
-import { type CheckedCall, checkCall } from './tool-set.ts';
+import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
+
 import type { TurnDeps } from './turn-deps.ts';
 
 /** Who holds the places of a batch. */
@@ -54,9 +55,9 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
   const asked = new Set<string>();
   for (const pending of held ? [] : callsToApprove(deps, state, places.busy)) {
-    const checked = checkOnce(deps, pending.call);
+    const checked = checkOnce(deps, pending);
     if (checked instanceof Promise) checks.push({ pending, done: checked });
-    else if (checked.ok && checked.needsApproval) records.push(askApproval(pending, checked.arguments));
+    else if (checked.ok && checked.ask) records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
     else continue;
     asked.add(pending.callId);
   }
@@ -68,7 +69,7 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
     if (pending === undefined) break;
     if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;
     if (places.busy.has(pending.callId) || asked.has(pending.callId)) continue;
-    const checked = checkOnce(deps, pending.call);
+    const checked = checkOnce(deps, pending);
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
       free--;
@@ -88,12 +89,16 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
   return { records, starts, alone, checks, next };
 }
 
-/** Checks a call; an asynchronous check is made once and its answer kept for the next plan. */
-function checkOnce(deps: TurnDeps, call: ToolCall): CheckedCall | Promise<unknown> {
+/** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
+function checkOnce(deps: TurnDeps, pending: PendingToolCall): CheckedCall | Promise<unknown> {
+  const { call } = pending;
   const known = deps.checks.get(call);
   if (known) return known;
-  const checked = checkCall(deps, call);
-  if (!(checked instanceof Promise)) return checked;
+  const checked = checkCall(deps, pending);
+  if (!(checked instanceof Promise)) {
+    if (mayAsk(deps)) deps.checks.set(call, checked);
+    return checked;
+  }
   const done = checked.then((answer) => deps.checks.set(call, answer));
   deps.checks.set(call, done);
   return done;
@@ -109,8 +114,7 @@ function intentOf(pending: PendingToolCall, value: unknown): ToolIntent {
 }
 
 function rejection(pending: PendingToolCall): ToolResultRecord {
-  const why = approvalOf(pending)?.reason;
-  const message = `the call was rejected${why === undefined || why === '' ? '' : `: ${why}`}`;
+  const message = rejected(approvalOf(pending)?.reason);
   return {
     type: 'tool.result',
     callId: pending.callId,

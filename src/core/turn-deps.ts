@@ -2,12 +2,14 @@ import type { TurnTracing } from '../observability/spans/tracing-options.ts';
 import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import type { CheckedCall } from './check-call.ts';
+import type { Extension } from './extension.ts';
 import type { Inbox } from './inbox.ts';
 import type { ToolCall } from './messages.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import type { Stamper } from './signals.ts';
 import type { TurnIdentity } from './state.ts';
-import type { CheckedCall, ToolSet } from './tool-set.ts';
+import type { ToolSet } from './tool-set.ts';
 
 /** What a run of a turn has before its tools are known. */
 export interface RunDeps extends Stamper {
@@ -18,6 +20,8 @@ export interface RunDeps extends Stamper {
   readonly provider: LLMProvider;
   readonly authContext: AuthContext | undefined;
   readonly tracing: TurnTracing;
+  /** The extensions that approve calls. */
+  readonly approvers: readonly Extension[];
   /** Argument checks that are asynchronous, by call: running, or their answer. */
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
   /** Aborted when the turn is cancelled. */

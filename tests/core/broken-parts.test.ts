@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import type { ToolProvider } from '../../src/tools/interfaces.ts';
-import { question } from './dead-turn.ts';
+import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';
 
@@ -51,6 +51,34 @@ describe('tool providers that fail together', () => {
     });
   });
 });
+
+describe('a resumed turn whose tools cannot be had', () => {
+  it('is lost, not failed: it can be resumed where they can', async () => {
+    deadTurn(bench, [firstCall]);
+    const failing = { name: 'registry', getTools: () => Promise.reject(new Error('down')), executeTool: () => answer };
+    const lost = AgentLoop.resume('t', bench.config(bench.model([]), { toolProviders: [failing] }));
+    await expect(lost.result()).rejects.toMatchObject({
+      code: 'MISSING_TOOL',
+      retryable: true,
+      message: 'The tool provider registry cannot list its tools: down',
+    });
+    const later = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }])));
+    expect(await later.result()).toMatchObject({ status: 'completed' });
+  });
+});
+
+describe('a model that asks for more calls than anybody can mean', () => {
+  it('fails the turn with PROVIDER_TOO_LARGE', async () => {
+    const toolCalls = Array.from({ length: 10_001 }, () => ({ name: 'count' }));
+    const turn = bench.loop([{ toolCalls }]).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'PROVIDER_TOO_LARGE',
+      message: 'The model asked for 10001 tool calls in one answer; a turn takes at most 10000.',
+    });
+  });
+});
+
+const answer = { toolCallId: '', content: '', success: true };
 
 describe('a check of arguments that never answers', () => {
   const hanging: ToolProvider = {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { StatusUpdateEvent } from '../../src/core/events.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension } from '../../src/core/extension.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
 import type { ToolContext } from '../../src/tools/interfaces.ts';
@@ -141,6 +142,66 @@ describe('a tool that needs approval', () => {
     expect(asked).toEqual([[{}, 't']]);
   });
 
+  describe('by an extension', () => {
+    const extension = (decision: ApprovalDecision | undefined, name = 'policy') => ({
+      name,
+      approveToolCall: async () => decision,
+    });
+    const tools = { pay: { needsApproval: true, execute: () => 'paid' } };
+
+    it('S0-37 is rejected: the tool is not run, the reason goes to the model', async () => {
+      const requests: ApprovalRequest[] = [];
+      const runs: string[] = [];
+      const approver: Extension = {
+        name: 'policy',
+        approveToolCall(request) {
+          requests.push(request);
+          return { decision: 'reject', reason: 'too dear' };
+        },
+      };
+      const toolProviders = [plainTools({ pay: () => runs.push('paid') })];
+      const model = bench.model([{ toolCalls: [{ name: 'pay', arguments: { cents: 7 } }] }, { text: 'Done.' }]);
+      const loop = new AgentLoop(bench.config(model, { toolProviders, extensions: [approver] }));
+      const turn = loop.startTurn(question, { taskId: 't', authContext: { role: 'guest' } });
+      expect(await turn.result()).toMatchObject({ status: 'completed' });
+      expect(runs).toEqual([]);
+      expect(requests).toMatchObject([{ callId: '1:0', arguments: { cents: 7 }, authContext: { role: 'guest' } }]);
+      expect(model.calls[1]?.messages.at(-1)).toMatchObject({
+        status: 'error',
+        content: 'Tool error: the call was rejected: too dear',
+      });
+      const [result] = bench.store.read('t').filter(({ type }) => type === 'tool.result');
+      expect(result).toMatchObject({ error: { code: 'TOOL_REJECTED' }, arguments: { cents: 7 } });
+    });
+
+    it.each([
+      ['approved, whatever the tool says', [extension({ decision: 'approve' })], 'completed'],
+      ['left to the tool', [extension(undefined)], 'input-required'],
+      ['decided by the first', [extension({ decision: 'approve' }), extension({ decision: 'ask' }, 'b')], 'completed'],
+    ])('is %s', async (_how, extensions, status) => {
+      const steps = [...calls('pay'), ...(status === 'completed' ? [{ text: 'Done.' }] : [])];
+      const turn = bench.loop(steps, { toolProviders: [plainTools(tools)], extensions }).startTurn(question);
+      expect(await turn.result()).toMatchObject({ status });
+    });
+
+    it('is asked in its words', async () => {
+      const extensions = [extension({ decision: 'ask', prompt: 'Pay Ann?' })];
+      const turn = bench.loop(calls('free'), { toolProviders: [plainTools({ free: () => 1 })], extensions });
+      expect((await turn.startTurn(question).result()).questions).toMatchObject([{ prompt: 'Pay Ann?' }]);
+    });
+
+    it.each([
+      ['throws', () => Promise.reject(new Error('no rules')), 'extension "policy" failed: no rules'],
+      ['gives no decision', () => JSON.parse('{"decision":"maybe"}'), 'gave no decision'],
+    ])('is refused where it %s', async (_how, approveToolCall, message) => {
+      const extensions = [{ name: 'policy', approveToolCall }];
+      const model = bench.model([...calls('pay'), { text: 'Done.' }]);
+      const config = bench.config(model, { toolProviders: [plainTools(tools)], extensions });
+      await new AgentLoop(config).startTurn(question).result();
+      expect(model.calls[1]?.messages.at(-1)).toMatchObject({ content: expect.stringContaining(message) });
+    });
+  });
+
   it('is refused where its function fails', async () => {
     const needsApproval = () => {
       throw new Error('no rules today');
@@ -150,7 +211,7 @@ describe('a tool that needs approval', () => {
     await new AgentLoop(bench.config(model, { toolProviders })).startTurn(question).result();
     expect(model.calls[1]?.messages.at(-1)).toMatchObject({
       status: 'error',
-      content: 'Tool error: whether the call needs approval could not be found out: no rules today',
+      content: 'Tool error: the call was rejected: needsApproval failed: no rules today',
     });
   });
 });

@@ -7,7 +7,7 @@ import { type CodeBlock, codeBlocksIn, pages, root, textOf } from './markdown.ts
 /** What a block without imports takes for granted. */
 const given = `
 import { AgentLoop, AgentLoopError, ClientToolProvider, contentParts, LocalToolProvider, tool, TurnError } from 'millrace';
-import type { LLMProvider, Message, TaskStateStore, ToolProvider, Turn } from 'millrace';
+import type { Extension, LLMProvider, Message, TaskStateStore, ToolProvider, Turn } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { recordSpans } from 'millrace/testing';
 import { z } from 'zod';

@@ -41,6 +41,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     provider: config.llmProvider,
     authContext: undefined,
     tracing: turnTracing(config, turn),
+    approvers: [],
     checks: new WeakMap(),
     scope: new AbortScope(),
     drain: new AbortScope(),
