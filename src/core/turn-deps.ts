@@ -22,7 +22,7 @@ export interface RunDeps extends Stamper {
   readonly tracing: TurnTracing;
   /** The extensions that approve calls. */
   readonly approvers: readonly Extension[];
-  /** Argument checks that are asynchronous, by call: running, or their answer. */
+  /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;

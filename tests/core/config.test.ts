@@ -69,7 +69,7 @@ describe('the configuration', () => {
     [
       'extensions',
       [[{ name: 'x', beforeLunch() {} }], [{ name: 'x', approveToolCall: true }]],
-      'which is no hook; the hooks',
+      'is no hook; the hooks',
     ],
     ['maxResumes', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
     ['shutdown', [true, {}, new AbortController()], 'must be an AbortSignal'],
