@@ -92,6 +92,12 @@ export type {
   TaskSummary,
 } from './stores/interfaces.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
+export {
+  type Snapshot,
+  type SnapshotStateStoreOptions,
+  type SnapshotStore,
+  snapshotStateStore,
+} from './stores/snapshot/snapshot-state-store.ts';
 export { checkedTools } from './tools/checked-tools.ts';
 export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export type {

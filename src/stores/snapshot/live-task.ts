@@ -1,0 +1,176 @@
+import { applyRecord } from '../../core/apply-record.ts';
+import { isTerminal, type JournalRecord } from '../../core/records.ts';
+import { type LoopState, taskState } from '../../core/state.ts';
+import { checkAppend } from '../check-append.ts';
+import type { Lease } from '../interfaces.ts';
+import { MemoryTask } from '../memory/memory-task.ts';
+import { fenced, notFound } from '../store-errors.ts';
+import type { PlainStore } from './plain-store.ts';
+import { lostIntents, type SavedTurn, snapshotOf } from './snapshot.ts';
+
+/**
+ * A task that somebody in this process holds the lease of. Records are taken at once, and shown to followers once the snapshot that
+ * they call for is saved. Saves of a task never overlap. Holds the records of the turn.
+ */
+export class LiveTask {
+  /** What followers see. */
+  readonly shown: MemoryTask;
+  readonly #plain: PlainStore;
+  readonly #lease: Lease;
+  readonly #now: () => number;
+  /** Records that were taken and are not shown yet. */
+  #tail: JournalRecord[] = [];
+  #hasEnded: boolean;
+  #state: LoopState;
+  /** The versions of the snapshot that are ours: the saved one, and one whose save may have failed. */
+  #saved: string;
+  #attempted: string;
+  #saving: Promise<void> = Promise.resolve();
+  #dropped = false;
+  readonly #wasReleased: boolean;
+
+  /** `epoch` has to be above that of every record. */
+  constructor(saved: SavedTurn, holder: Holder) {
+    const { plain, now, taskId, owner, epoch, leaseMs } = holder;
+    const lost = lostIntents(saved);
+    const records = [...saved.records, ...lost];
+    this.#plain = plain;
+    this.#now = now;
+    this.#saved = versionOf(saved.state.seq, saved.epoch);
+    this.#attempted = this.#saved;
+    this.#wasReleased = saved.released;
+    this.#hasEnded = saved.state.isComplete;
+    this.#state = lost.reduce<LoopState>(applyRecord, saved.state);
+    this.#lease = { taskId, owner, epoch, seq: records.length, leaseMs };
+    this.shown = new MemoryTask(saved.started);
+    this.shown.records.push(...records.slice(1));
+    this.shown.status = taskState(this.#state);
+    this.shown.grant(this.#lease, now());
+  }
+
+  get lease(): Lease {
+    return this.#lease;
+  }
+
+  get state(): LoopState {
+    return this.#state;
+  }
+
+  /** Saves that the task is taken, so that who had it before is fenced off. */
+  claim(): Promise<void> {
+    return this.#inTurn(() => this.#save(this.#state, this.shown.records.slice(), this.#wasReleased));
+  }
+
+  isOwnedBy(lease: Lease): boolean {
+    return this.shown.isOwnedBy(lease);
+  }
+
+  /** Takes records at once; resolves when they are shown, behind the snapshot that they call for. */
+  append(lease: Lease, records: readonly JournalRecord[]): Promise<void> {
+    if (!this.isOwnedBy(lease)) throw fenced(lease);
+    const seq = this.shown.records.length + this.#tail.length;
+    if (checkAppend({ seq, hasEnded: this.#hasEnded }, lease, records)) {
+      this.#tail.push(...records);
+      this.#hasEnded = records.some(isTerminal);
+    }
+    const last = records.at(-1)?.seq ?? 0;
+    return this.#inTurn(() => this.#show(last));
+  }
+
+  /** Lets go of the task where somebody else has it. */
+  async verify(): Promise<void> {
+    await this.#inTurn(() => this.#look()).catch((error: unknown) => {
+      if (!this.#dropped) throw error;
+    });
+  }
+
+  /** Prolongs the lease, where the snapshot is still ours. */
+  async renew(): Promise<void> {
+    await this.#inTurn(() => this.#look());
+    this.shown.expiresAt = this.#now() + this.#lease.leaseMs;
+  }
+
+  /** Saves what no snapshot has yet, and lets go of the lease. Does nothing where somebody else has the task. */
+  async release(): Promise<void> {
+    try {
+      if (!this.#state.outcome) await this.#inTurn(() => this.#saveAll());
+    } catch (error) {
+      if (!this.#dropped) throw error;
+    }
+    this.shown.owner = undefined;
+  }
+
+  /** Whether this process has lost it. */
+  get isDropped(): boolean {
+    return this.#dropped;
+  }
+
+  /** Its followers have to look elsewhere; nothing is saved any more. */
+  drop(): void {
+    if (this.#dropped) return;
+    this.#dropped = true;
+    this.shown.owner = undefined;
+    this.shown.drop();
+  }
+
+  #inTurn(job: () => Promise<void>): Promise<void> {
+    const done = this.#saving.then(job);
+    this.#saving = done.catch(() => {});
+    return done;
+  }
+
+  async #show(upTo: number): Promise<void> {
+    const records = this.#tail.slice(0, Math.max(0, upTo - this.shown.records.length));
+    if (records.length === 0) return;
+    const after = records.reduce<LoopState>(applyRecord, this.#state);
+    if (callsForSave(records, after)) await this.#save(after, [...this.shown.records, ...records], false);
+    this.#tail.splice(0, records.length);
+    this.#state = after;
+    this.shown.append(this.#lease, records, { status: taskState(after), barrier: true }, this.#now());
+  }
+
+  async #saveAll(): Promise<void> {
+    await this.#show(this.shown.records.length + this.#tail.length);
+    if (!this.#state.outcome) await this.#save(this.#state, this.shown.records.slice(), true);
+  }
+
+  /** Looks before it saves: what somebody else saved meanwhile is not overwritten. */
+  async #save(state: LoopState, records: readonly JournalRecord[], released: boolean): Promise<void> {
+    await this.#look();
+    const { taskId, epoch } = this.#lease;
+    this.#attempted = versionOf(state.seq, epoch);
+    await this.#plain.save(taskId, snapshotOf(state, { journal: records, epoch, released }));
+    this.#saved = this.#attempted;
+  }
+
+  async #look(): Promise<void> {
+    if (this.#dropped) throw fenced(this.#lease);
+    const { taskId } = this.#lease;
+    const there = await this.#plain.load(taskId);
+    const version = there && versionOf(there.state.seq, there.epoch);
+    if (version === this.#saved || version === this.#attempted) return;
+    this.drop();
+    throw there ? fenced(this.#lease) : notFound(taskId);
+  }
+}
+
+export interface Holder {
+  readonly plain: PlainStore;
+  readonly now: () => number;
+  readonly taskId: string;
+  readonly owner: string;
+  readonly epoch: number;
+  readonly leaseMs: number;
+}
+
+function versionOf(seq: number, epoch: number): string {
+  return `${seq}-${epoch}`;
+}
+
+/** All but what happens inside an iteration: a model call begins, a tool begins, a tool ends while others are open. */
+function callsForSave(records: readonly JournalRecord[], after: LoopState): boolean {
+  return records.some(({ type }) => {
+    if (type === 'tool.result') return after.openCalls === 0;
+    return type !== 'llm.start' && type !== 'tool.intent';
+  });
+}

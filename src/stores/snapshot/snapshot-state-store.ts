@@ -1,0 +1,254 @@
+import { randomInt } from 'node:crypto';
+import { Observable } from 'rxjs';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import type {
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  ReadOptions,
+  StoreCheck,
+  TaskQuery,
+  TaskStateStore,
+  TaskSummary,
+} from '../interfaces.ts';
+import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
+import { CommandBox } from './command-box.ts';
+import { followSnapshots } from './follow-snapshots.ts';
+import { LiveTask } from './live-task.ts';
+import { assertSnapshotStore, PlainStore, type SnapshotStore } from './plain-store.ts';
+import { readSnapshot, type SavedTurn, snapshotOf } from './snapshot.ts';
+
+export type { SnapshotStore } from './plain-store.ts';
+export type { Snapshot } from './snapshot.ts';
+
+export interface SnapshotStateStoreOptions {
+  /** How often a reader looks for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
+  readonly pollMs?: number;
+  /** Replaced by tests. Leases and looks run on it. Default: the system's. */
+  readonly clock?: Clock;
+}
+
+/**
+ * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
+ *
+ * What is saved is a `PersistedLoopState` with the records it is the fold of: before each iteration, after each model call, when the
+ * turn asks, is answered, suspends or ends, and when its owner gives it back. A turn goes on from its last snapshot alone, in any process.
+ *
+ * The guarantee is weaker than a journal's:
+ * - Tool results and intents inside an iteration are not saved one by one. Where the process dies there, every open call of the batch
+ *   is in doubt, also one that had its result or had not begun, and its `onInDoubt` decides.
+ * - Leases hold in this process only, so two processes can take one task. A save looks first, and an owner whose snapshot was replaced
+ *   is `FENCED`; what both did until then was done twice, and two saves at the same moment are not told apart.
+ * - Commands (`cancel`, `pause`, `steer`) reach a turn that runs in this process. Readers of another process see snapshots, no deltas.
+ * - `list` knows the tasks that run here.
+ * - Each save hands over the whole turn: the bytes of a turn grow with the square of its iterations.
+ *
+ * Errors: those of the contract; `UNAVAILABLE`, retryable, for what the user's store throws without a code; `INVALID_CONFIG` at the
+ * call. Memory: the records of the turns that run here, and commands for those that do not.
+ */
+export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateStoreOptions = {}): TaskStateStore {
+  assertSnapshotStore(store);
+  const { pollMs = 1_000, clock = systemClock } = options;
+  if (!(pollMs > 0)) {
+    throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0, or leave it out.`);
+  }
+  return new SnapshotStateStore(new PlainStore(store), clock, pollMs);
+}
+
+/** How far an epoch jumps at most: so far that two processes do not meet. */
+const maxEpochStep = 2 ** 31;
+
+class SnapshotStateStore implements TaskStateStore {
+  readonly #plain: PlainStore;
+  readonly #clock: Clock;
+  readonly #pollMs: number;
+  readonly #live = new Map<string, LiveTask>();
+  readonly #commands = new Map<string, CommandBox>();
+  /** By task: what has to be over before it is created, taken or deleted. */
+  readonly #underWay = new Map<string, Promise<unknown>>();
+
+  constructor(plain: PlainStore, clock: Clock, pollMs: number) {
+    this.#plain = plain;
+    this.#clock = clock;
+    this.#pollMs = pollMs;
+  }
+
+  async create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
+    assertTaskId(taskId);
+    return this.#inTurn(taskId, async () => {
+      const there = await this.#plain.load(taskId);
+      if (there) return { created: false, started: there.started };
+      const { state, records } = readSnapshot(taskId, { journal: [started] });
+      await this.#plain.save(taskId, snapshotOf(state, { journal: records, epoch: 0, released: true }));
+      return { created: true, started };
+    });
+  }
+
+  async acquire(taskId: string, owner: string, leaseMs: number): Promise<Lease> {
+    return this.#inTurn(taskId, async () => {
+      const now = this.#clock.now();
+      const before = this.#running(taskId);
+      if (before?.state.isComplete) throw ended(taskId);
+      if (before?.shown.isHeld(now)) throw busy(taskId, before.shown.expiresAt - now);
+      await before?.release();
+      const saved = await this.#saved(taskId);
+      if (saved.state.isComplete) throw ended(taskId);
+      const epoch = saved.epoch + randomInt(1, maxEpochStep);
+      const holder = { plain: this.#plain, now: () => this.#clock.now(), taskId, owner, epoch, leaseMs };
+      const task = new LiveTask(saved, holder);
+      await task.claim();
+      this.#live.set(taskId, task);
+      before?.drop();
+      return task.lease;
+    });
+  }
+
+  async append(lease: Lease, records: readonly JournalRecord[]): Promise<void> {
+    const task = await this.#owned(lease);
+    await task.append(lease, records);
+  }
+
+  async renew(lease: Lease): Promise<void> {
+    const task = await this.#owned(lease);
+    await task.renew();
+  }
+
+  async release(lease: Lease): Promise<void> {
+    const task = this.#running(lease.taskId);
+    if (!task?.isOwnedBy(lease)) return;
+    await task.release();
+    this.#forget(lease.taskId, task);
+  }
+
+  commands(taskId: string): Observable<Command> {
+    return new Observable((subscriber) => {
+      const box = this.#box(taskId);
+      box.listen(subscriber);
+      subscriber.add(() => {
+        if (box.isIdle && this.#commands.get(taskId) === box) this.#commands.delete(taskId);
+      });
+    });
+  }
+
+  async post(taskId: string, command: Command): Promise<void> {
+    const { state } = (await this.#verified(taskId)) ?? (await this.#saved(taskId));
+    if (state.isComplete) throw ended(taskId);
+    this.#box(taskId).post(command);
+  }
+
+  async read(taskId: string, { from = 1 }: ReadOptions = {}): Promise<readonly JournalRecord[]> {
+    return (await this.#records(taskId)).slice(Math.max(1, from) - 1);
+  }
+
+  follow(taskId: string, { from = 1 }: ReadOptions = {}): Observable<FollowSignal> {
+    const read = () => this.#records(taskId);
+    const live = () => this.#running(taskId);
+    return followSnapshots({ live, read, clock: this.#clock, pollMs: this.#pollMs }, Math.max(1, from));
+  }
+
+  publish(taskId: string, delta: Delta): void {
+    this.#running(taskId)?.shown.publish(delta);
+  }
+
+  async load(taskId: string): Promise<PersistedLoopState | null> {
+    assertTaskId(taskId);
+    const found = (await this.#verified(taskId)) ?? (await this.#plain.load(taskId));
+    return found ? toPersisted(found.state) : null;
+  }
+
+  list({ state, contextId, limit = 50 }: TaskQuery = {}): readonly TaskSummary[] {
+    const now = this.#clock.now();
+    return [...this.#live.values()]
+      .filter((task) => !task.isDropped)
+      .map((task) => task.shown.summary(now))
+      .filter((summary) => state === undefined || summary.state === state)
+      .filter((summary) => contextId === undefined || summary.contextId === contextId)
+      .reverse()
+      .slice(0, limit);
+  }
+
+  async delete(taskId: string): Promise<void> {
+    await this.#inTurn(taskId, async () => {
+      await this.#plain.delete(taskId);
+      const task = this.#live.get(taskId);
+      if (task) this.#forget(taskId, task);
+      this.#commands.delete(taskId);
+    });
+  }
+
+  check(): StoreCheck {
+    return {
+      ok: true,
+      warnings: [
+        'Snapshots keep no two processes apart: run each task in one process at a time, or use the LMDB or Redis store.',
+        'Where a process dies inside an iteration, every open tool call of it is in doubt; use the LMDB or Redis store to keep each result.',
+      ],
+    };
+  }
+
+  #running(taskId: string): LiveTask | undefined {
+    const task = this.#live.get(taskId);
+    if (task?.isDropped) this.#live.delete(taskId);
+    return task?.isDropped ? undefined : task;
+  }
+
+  /** The task where it runs here for sure: behind the end of a lease, another process may have taken it. */
+  async #verified(taskId: string): Promise<LiveTask | undefined> {
+    const task = this.#running(taskId);
+    if (task && !task.shown.isHeld(this.#clock.now())) await task.verify();
+    return this.#running(taskId);
+  }
+
+  async #records(taskId: string): Promise<readonly JournalRecord[]> {
+    const task = await this.#verified(taskId);
+    return task?.shown.records.slice() ?? (await this.#saved(taskId)).records;
+  }
+
+  async #saved(taskId: string): Promise<SavedTurn> {
+    assertTaskId(taskId);
+    const saved = await this.#plain.load(taskId);
+    if (!saved) throw notFound(taskId);
+    return saved;
+  }
+
+  async #owned(lease: Lease): Promise<LiveTask> {
+    const task = this.#running(lease.taskId);
+    if (task?.isOwnedBy(lease)) return task;
+    await this.#saved(lease.taskId);
+    throw fenced(lease);
+  }
+
+  #forget(taskId: string, task: LiveTask): void {
+    if (this.#live.get(taskId) === task) this.#live.delete(taskId);
+    task.drop();
+    if (task.state.isComplete) this.#commands.delete(taskId);
+  }
+
+  #box(taskId: string): CommandBox {
+    const box = this.#commands.get(taskId) ?? new CommandBox();
+    this.#commands.set(taskId, box);
+    return box;
+  }
+
+  async #inTurn<T>(taskId: string, job: () => Promise<T>): Promise<T> {
+    const before = this.#underWay.get(taskId);
+    const result = (async () => {
+      await before;
+      return job();
+    })();
+    const over = result.catch(() => {});
+    this.#underWay.set(taskId, over);
+    try {
+      return await result;
+    } finally {
+      if (this.#underWay.get(taskId) === over) this.#underWay.delete(taskId);
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import { foldRecords } from '../../core/apply-record.ts';
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { type JournalRecord, journalSchema, type Stamped, type ToolIntent, type TurnStarted } from '../../core/records.ts';
+import { isSuspended, type LoopState, type PersistedLoopState, type PendingToolCall, toPersisted } from '../../core/state.ts';
+import { newerSchema } from '../store-errors.ts';
+
+/** What is saved of a turn: its state to be read by people and queries, and the records that a turn goes on from. Plain JSON. */
+export interface Snapshot extends PersistedLoopState {
+  /** The records that the state is the fold of, in order. Has to come back from `load` as it was given to `save`. */
+  readonly journal: readonly JournalRecord[];
+  /** Of the lease that it was saved under; 0 before the first. Whoever finds another one than its own has lost the task. */
+  readonly epoch: number;
+  /** True where it was saved as its owner gave the task back: nothing has happened behind it. */
+  readonly released: boolean;
+}
+
+/** A snapshot as it came back, checked. */
+export interface SavedTurn {
+  readonly started: Stamped<TurnStarted>;
+  readonly records: readonly JournalRecord[];
+  readonly state: LoopState;
+  readonly epoch: number;
+  readonly released: boolean;
+}
+
+export function snapshotOf(state: LoopState, { journal, epoch, released }: Omit<Snapshot, keyof PersistedLoopState>): Snapshot {
+  return { ...toPersisted(state), journal, epoch, released };
+}
+
+/** Errors: `SCHEMA` for a newer journal; `POISON` for what is no snapshot, cannot be folded, or belongs to another task. */
+export function readSnapshot(taskId: string, saved: object): SavedTurn {
+  const journal = 'journal' in saved ? saved.journal : undefined;
+  if (!Array.isArray(journal)) {
+    throw unreadable(taskId, 'it has no "journal"; load has to give back all that save was given');
+  }
+  const records: readonly JournalRecord[] = journal;
+  const [started] = records;
+  if (started?.type !== 'turn.started') throw unreadable(taskId, 'its journal does not start with turn.started');
+  if (started.schema > journalSchema) throw newerSchema(taskId, started.schema);
+  const state = folded(taskId, records);
+  if (state.turn.taskId !== taskId) throw unreadable(taskId, `it belongs to task "${state.turn.taskId}"`);
+  const epoch = 'epoch' in saved && typeof saved.epoch === 'number' ? saved.epoch : state.epoch;
+  return { started, records, state, epoch, released: 'released' in saved && saved.released === true };
+}
+
+function folded(taskId: string, records: readonly JournalRecord[]): LoopState {
+  try {
+    return foldRecords(records);
+  } catch (thrown) {
+    if (AgentLoopError.isInstance(thrown)) throw thrown;
+    throw unreadable(taskId, messageOf(thrown));
+  }
+}
+
+/**
+ * The intents that a dead owner may have written behind its last snapshot: those of every call of the open batch that has neither
+ * intent nor result, so that no such call is taken for one that never ran. None where nothing can have run.
+ */
+export function lostIntents({ state, released }: SavedTurn): readonly Stamped<ToolIntent>[] {
+  const ran = !released && !(state.outcome && (state.isComplete || isSuspended(state.outcome.state)));
+  if (!ran) return [];
+  const { seq, epoch, updatedAt: at } = state;
+  return state.pendingToolCalls
+    .filter(({ intent, result }) => !intent && !result)
+    .map((pending, index) => ({ ...intentOf(pending), seq: seq + 1 + index, epoch, at }));
+}
+
+function intentOf({ callId, call }: PendingToolCall): ToolIntent {
+  return { type: 'tool.intent', callId, attempt: 1, arguments: parsed(call.function.arguments) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function unreadable(taskId: string, why: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The snapshot of task "${taskId}" cannot be read: ${why}. It is kept for inspection.`,
+    { taskId },
+  );
+}
