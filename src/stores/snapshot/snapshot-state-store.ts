@@ -36,13 +36,14 @@ export interface SnapshotStateStoreOptions {
  * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
  *
  * What is saved is a `PersistedLoopState` with the records it is the fold of: before each iteration, after each model call, when the
- * turn asks, is answered, suspends or ends, and when its owner gives it back. A turn goes on from its last snapshot alone, in any process.
+ * turn asks, is answered, suspends or ends, and when somebody takes the task or gives it back. A turn goes on from its last snapshot
+ * alone, in any process. Nothing is shown before it is saved, but for what happens inside an iteration.
  *
  * The guarantee is weaker than a journal's:
  * - Tool results and intents inside an iteration are not saved one by one. Where the process dies there, every open call of the batch
  *   is in doubt, also one that had its result or had not begun, and its `onInDoubt` decides.
- * - Leases hold in this process only, so two processes can take one task. A save looks first, and an owner whose snapshot was replaced
- *   is `FENCED`; what both did until then was done twice, and two saves at the same moment are not told apart.
+ * - Leases hold in this process only, so two processes can take one task. A save or a renewal looks first, and an owner whose snapshot
+ *   was replaced is `FENCED`; what both did until then was done twice, and two saves at the same moment are not kept apart.
  * - Commands (`cancel`, `pause`, `steer`) reach a turn that runs in this process. Readers of another process see snapshots, no deltas.
  * - `list` knows the tasks that run here.
  * - Each save hands over the whole turn: the bytes of a turn grow with the square of its iterations.

@@ -1,7 +1,19 @@
 import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { type JournalRecord, journalSchema, type Stamped, type ToolIntent, type TurnStarted } from '../../core/records.ts';
-import { isSuspended, type LoopState, type PersistedLoopState, type PendingToolCall, toPersisted } from '../../core/state.ts';
+import {
+  type JournalRecord,
+  journalSchema,
+  type Stamped,
+  type ToolIntent,
+  type TurnStarted,
+} from '../../core/records.ts';
+import {
+  isSuspended,
+  type LoopState,
+  type PendingToolCall,
+  type PersistedLoopState,
+  toPersisted,
+} from '../../core/state.ts';
 import { newerSchema } from '../store-errors.ts';
 
 /** What is saved of a turn: its state to be read by people and queries, and the records that a turn goes on from. Plain JSON. */
@@ -23,7 +35,10 @@ export interface SavedTurn {
   readonly released: boolean;
 }
 
-export function snapshotOf(state: LoopState, { journal, epoch, released }: Omit<Snapshot, keyof PersistedLoopState>): Snapshot {
+export function snapshotOf(
+  state: LoopState,
+  { journal, epoch, released }: Omit<Snapshot, keyof PersistedLoopState>,
+): Snapshot {
   return { ...toPersisted(state), journal, epoch, released };
 }
 
@@ -53,20 +68,20 @@ function folded(taskId: string, records: readonly JournalRecord[]): LoopState {
 }
 
 /**
- * The intents that a dead owner may have written behind its last snapshot: those of every call of the open batch that has neither
- * intent nor result, so that no such call is taken for one that never ran. None where nothing can have run.
+ * The intents that a dead owner may have written behind its last snapshot: those of every call of the open batch that has no intent, no
+ * result and no open question, so that none is taken for one that did not run. None where nothing can have run.
  */
 export function lostIntents({ state, released }: SavedTurn): readonly Stamped<ToolIntent>[] {
   const ran = !released && !(state.outcome && (state.isComplete || isSuspended(state.outcome.state)));
   if (!ran) return [];
   const { seq, epoch, updatedAt: at } = state;
   return state.pendingToolCalls
-    .filter(({ intent, result }) => !intent && !result)
+    .filter(({ intent, question, result }) => !intent && !question && !result)
     .map((pending, index) => ({ ...intentOf(pending), seq: seq + 1 + index, epoch, at }));
 }
 
-function intentOf({ callId, call }: PendingToolCall): ToolIntent {
-  return { type: 'tool.intent', callId, attempt: 1, arguments: parsed(call.function.arguments) };
+function intentOf({ callId, call, attempts }: PendingToolCall): ToolIntent {
+  return { type: 'tool.intent', callId, attempt: attempts + 1, arguments: parsed(call.function.arguments) };
 }
 
 function parsed(text: string): unknown {
