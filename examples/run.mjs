@@ -17,6 +17,18 @@ const shows = new Map([
   ['smallest', [/I am a stand-in for a model/]],
   ['tools', [/start 1:0 current_time/, /done {2}1:1 count_words 3/, /In Tokyo it is/, /2 iterations, 2 tool calls/]],
   ['cancel', [/tool: looking for millrace/, /tool: told to stop/, /turn: CANCELED/, /role: 'tool'/]],
+  [
+    'approval',
+    [
+      /done {2}1:0 refunded 900/,
+      /state input-required \(final\)/,
+      /asks {2}1:1/,
+      /tool {2}refunded 12000/,
+      /Both orders/,
+    ],
+  ],
+  ['client-tool', [/input-required \{/, /kind: 'client-tool'/, /You are in Oslo/]],
+  ['shutdown', [/old process: SHUTDOWN/, /new process: The house stands/, /each step once: dig, pour, build/]],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../core/errors.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
-import type { JSONSchema, ToolContext, ToolPolicy } from './interfaces.ts';
+import type { JSONSchema, ToolContext, ToolListContext, ToolPolicy } from './interfaces.ts';
 
 /** A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. */
 export type ToolParameters = StandardSchemaV1 | JSONSchema;
@@ -21,7 +21,7 @@ export interface RawArguments {
   readonly _raw: string;
 }
 
-export interface ToolOptions<P extends ToolParameters, Raw extends boolean> extends ToolPolicy {
+export interface ToolOptions<P extends ToolParameters, Raw extends boolean> extends Omit<ToolPolicy, 'needsApproval'> {
   /** 1 to 64 letters, digits, `_` and `-`. */
   readonly name: string;
   /** What the tool does and when to use it, in words for the model. */
@@ -30,9 +30,15 @@ export interface ToolOptions<P extends ToolParameters, Raw extends boolean> exte
   /** What the model reads as parameters, for a Standard Schema that cannot tell its JSON Schema. */
   readonly jsonSchema?: JSONSchema;
   readonly acceptsRaw?: Raw;
+  /** As in `ToolPolicy`; a function gets the arguments as `execute` does. */
+  readonly needsApproval?:
+    | boolean
+    | ((args: Arguments<P, Raw>, context: ToolListContext) => boolean | Promise<boolean>);
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
-  readonly execute: (args: ArgumentsOf<P> | (Raw extends true ? RawArguments : never), context: ToolContext) => unknown;
+  readonly execute: (args: Arguments<P, Raw>, context: ToolContext) => unknown;
 }
+
+type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
 
 /** The options of some tool, the types of its arguments not known. */
 export interface AnyToolOptions extends ToolPolicy {
