@@ -22,7 +22,14 @@ import { waitsForAnswers } from './state.ts';
 
 /** A turn that may go on here, or that is somebody else's or over. */
 export type Opening =
-  | { readonly own: true; readonly past: Commit; readonly lease: Lease | undefined; readonly resumed: boolean }
+  | {
+      readonly own: true;
+      readonly past: Commit;
+      readonly lease: Lease;
+      /** When the lease was asked for. */
+      readonly askedAt: number;
+      readonly resumed: boolean;
+    }
   | { readonly own: false };
 
 export interface OpenOptions {
@@ -87,6 +94,7 @@ function watchWhere(...codes: readonly ErrorCode[]): MonoTypeOperatorFunction<Op
 function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed: boolean): Observable<Opening> {
   const { store, deadline, owner, leaseMs } = options;
   const { taskId } = known[0] as Stamped<TurnStarted>;
+  const askedAt = deadline.clock.now();
   return whenReady(() => store.acquire(taskId, owner, leaseMs), deadline).pipe(
     switchMap((lease) =>
       missing(options, lease, known.length).pipe(
@@ -94,7 +102,7 @@ function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed
           const past = pastOf([...known, ...records], lease);
           // Others may have answered since the journal was read.
           recordsOfAnswers(past.after, options.answers ?? {});
-          return { own: true as const, past, lease, resumed };
+          return { own: true as const, past, lease, askedAt, resumed };
         }),
         catchError((error: unknown) =>
           concat(

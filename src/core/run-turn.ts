@@ -11,6 +11,7 @@ import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import { checkToolsOfOpenCalls } from './in-doubt.ts';
 import type { Inbox } from './inbox.ts';
+import { LeaseHold } from './lease-hold.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
@@ -58,8 +59,7 @@ export function startRun(
     const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
     const started = startRecord(config, start, traced.span);
     const { taskStateStore: store } = config;
-    if (!store)
-      return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]), lease: undefined });
+    if (!store) return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]) });
     return openNewTurn(openOptions(config, store, contextId), started).pipe(
       endingOnError(traced.span),
       handOver((opening) => {
@@ -130,12 +130,20 @@ interface Run {
   readonly resumed: boolean;
 }
 
+/** The records so far, and the lease, where there is a store. */
+interface OwnTurn {
+  readonly past: Commit;
+  readonly lease?: Lease;
+  /** When the lease was asked for. */
+  readonly askedAt?: number;
+}
+
 /** Runs a turn that is ours: the records so far, then the loop, journaled. */
-function runOwned(run: Run, opening: { readonly past: Commit; readonly lease: Lease | undefined }): Observable<Signal> {
+function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { request, traced } = run;
-  const { past, lease } = opening;
+  const { lease } = leased;
   const { config } = request;
-  const deps = runDeps(run, past.after, lease);
+  const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, { span: traced.span, answers: request.answers }) : undefined;
   const loop$ = loop({ deps, resumed: run.resumed }, first?.after ?? past.after, traced.traceContext);
   const { taskStateStore: store } = config;
@@ -160,11 +168,12 @@ function storeOperators(
   target: { readonly store: TaskStateStore; readonly lease: Lease },
   state: LoopState,
 ): readonly FusibleOperator<Signal, Signal>[] {
-  const leased = { ...target, clock: deps.config.clock };
+  const { clock, storeDeadlineMs } = deps.config;
+  const leased = { ...target, clock };
   return [
     publishDeltas(deps, target.store),
     followCommands(deps, target.store, state.commands),
-    keepLease(leased),
+    ...(deps.hold ? [keepLease({ ...leased, hold: deps.hold, storeDeadlineMs })] : []),
     releaseLease(leased),
   ];
 }
@@ -208,7 +217,7 @@ function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
   return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
 }
 
-function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | undefined): RunDeps {
+function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
   const { config, scope, inbox, authContext } = request;
   const { settings } = state.turn;
   return {
@@ -224,6 +233,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, lease: Lease | und
     scope,
     drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
     inbox,
+    hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt),
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
   };
@@ -244,6 +254,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     scope: deps.scope,
     drain: deps.drain,
     inbox: deps.inbox,
+    hold: deps.hold,
     epoch: deps.epoch,
     now: deps.now,
     tools,

@@ -116,20 +116,27 @@ export class ToolBatch {
     this.#ready.push(started);
   }
 
-  /** Starts what is ready; ends the batch when no call holds a place any more. */
+  /**
+   * Starts what is ready, none while somebody else may own the turn: then it waits for a renewal of the lease, which that refuses. Ends
+   * the batch when no call holds a place any more.
+   */
   #pump(): void {
     if (this.#pumping || this.#ended) return;
     this.#pumping = true;
-    while (this.#ready.length > 0) {
-      const ready = this.#ready;
-      this.#ready = [];
-      for (const started of ready) this.#start(started);
-    }
+    let next = 0;
+    for (; next < this.#ready.length && this.#mayStart; next++) this.#start(this.#ready[next] as StartedCall);
+    if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
+    if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
     if (this.#busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure) this.#options.out.error(this.#failure);
     else this.#options.out.complete();
+  }
+
+  /** A call that is stopped does not start, so it need not wait. */
+  get #mayStart(): boolean {
+    return this.#deps.hold === undefined || this.#deps.hold.isSure || this.#stopping;
   }
 
   #close(canceled: boolean): void {

@@ -5,6 +5,7 @@ import type { AbortScope } from './abort-scope.ts';
 import type { CheckedCall } from './check-call.ts';
 import type { Extension } from './extension.ts';
 import type { Inbox } from './inbox.ts';
+import type { LeaseHold } from './lease-hold.ts';
 import type { ToolCall } from './messages.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import type { Stamper } from './signals.ts';
@@ -30,6 +31,8 @@ export interface RunDeps extends Stamper {
   readonly drain: AbortScope;
   /** What the turn is asked to do while it runs. */
   readonly inbox: Inbox;
+  /** Absent without a store: nobody else can own the turn then. */
+  readonly hold: LeaseHold | undefined;
 }
 
 /** What the operators of one run of a turn are given. */

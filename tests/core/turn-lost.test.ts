@@ -93,6 +93,44 @@ describe('a turn that another process took over', () => {
   });
 });
 
+/** A turn whose process is stopped while the answer to its first intents is on the way, and wakes up when its lease has run out. */
+async function asleep(steps: Parameters<typeof bench.loop>[0] = []) {
+  const answer = gate();
+  let now = () => bench.clock.now();
+  const clock = { ...bench.clock, now: () => now() };
+  const held = { method: 'append', call: 2, fault: 'hold-after', gate: answer } as const;
+  const started: string[] = [];
+  const pay = () => {
+    started.push('pay');
+    return 'paid';
+  };
+  const model = bench.model([{ toolCalls: [{ name: 'pay' }] }, ...steps]);
+  const options = { taskStateStore: faultyStore(bench.store, [held]), toolProviders: [plainTools({ pay })], clock };
+  const turn = new AgentLoop(bench.config(model, options)).startTurn(question, { taskId: 't' });
+  const watcher = watch(turn);
+  await watcher.until('internal:llm-call');
+  while (bench.store.read('t').at(-1)?.type !== 'tool.intent') await new Promise((resolve) => setImmediate(resolve));
+  now = () => bench.clock.now() + 30_000;
+  return { turn, watcher, answer, started };
+}
+
+describe('a turn whose process wakes up when its lease has run out', () => {
+  it('S1-80 starts no tool where another process took it over: it is lost with FENCED', async () => {
+    const { turn, watcher, answer, started } = await asleep();
+    takeOver();
+    answer.open();
+    await expectLost(turn, watcher, 'FENCED');
+    expect(started).toEqual([]);
+  });
+
+  it('goes on once the store has renewed the lease where nobody did', async () => {
+    const { turn, answer, started } = await asleep([{ text: 'Two.' }]);
+    answer.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    expect(started).toEqual(['pay']);
+  });
+});
+
 describe('a turn whose store fails', () => {
   it('is lost with REWOUND where the journal lost its tail', async () => {
     const error = new AgentLoopError('REWOUND', 'cut');

@@ -20,8 +20,6 @@ export interface JournalDeps {
  * pipelined: a commit is sent when it arrives, whatever is still unacknowledged. A delta passes at once where nothing is
  * unacknowledged, else it waits in line, adjacent text merged.
  *
- * A barrier whose answer comes later than the lease lasts is let through only once a renewal says that the lease still holds.
- *
  * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
  * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
  * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the source and the retries. Holds the signals behind the oldest
@@ -64,8 +62,6 @@ interface Held {
   state: 'open' | 'sent' | 'durable';
   /** How often it was sent; an answer to an older sending is void. */
   sends: number;
-  /** When the store was last asked whether the lease holds: the append says so, if its answer comes before the lease runs out. */
-  askedAt: number;
 }
 
 const firstRetryMs = 50;
@@ -89,7 +85,7 @@ class JournalLine {
 
   take(signal: Signal): void {
     if (signal.type !== 'commit') return this.#takeDelta(signal);
-    const held: Held = { signal, state: 'open', sends: 0, askedAt: 0 };
+    const held: Held = { signal, state: 'open', sends: 0 };
     const idle = this.#held.length === 0;
     if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#release(signal);
     this.#held.push(held);
@@ -113,7 +109,7 @@ class JournalLine {
     if (signal.type === 'text' && last.signal.type === 'text') {
       last.signal = { type: 'text', text: last.signal.text + signal.text };
     } else {
-      this.#held.push({ signal, state: 'durable', sends: 0, askedAt: 0 });
+      this.#held.push({ signal, state: 'durable', sends: 0 });
     }
   }
 
@@ -121,7 +117,6 @@ class JournalLine {
   #append(held: Held, commit: Commit): boolean {
     const send = ++held.sends;
     held.state = 'sent';
-    if (commit.barrier) held.askedAt = this.#deps.clock.now();
     const failed = (error: unknown) => this.#fail(held, send, error);
     try {
       const answer = this.#write(commit);
@@ -142,38 +137,12 @@ class JournalLine {
 
   #acknowledge(held: Held, send: number): void {
     if (held.sends !== send || held.state !== 'sent') return;
-    if (this.#mayBeOvertaken(held)) return this.#confirmLease(held, send);
     held.state = 'durable';
     if (this.#failure !== undefined) {
       this.#failure = undefined;
       this.#resend();
     }
     this.#drain();
-  }
-
-  #mayBeOvertaken({ signal, askedAt }: Held): boolean {
-    const { journal: target, clock } = this.#deps;
-    if (target === undefined || signal.type !== 'commit' || !signal.barrier) return false;
-    return clock.now() - askedAt >= target.lease.leaseMs;
-  }
-
-  /**
-   * A process that was stopped, or waited long for the store, finds the answer to an append that is older than its lease: somebody else
-   * may own the turn by now, and what waits for this commit must not start before the store says that nobody does.
-   */
-  #confirmLease(held: Held, send: number): void {
-    const { journal: target, clock } = this.#deps;
-    if (target === undefined) return;
-    held.askedAt = clock.now();
-    const confirmed = () => this.#acknowledge(held, send);
-    const failed = (error: unknown) => this.#fail(held, send, error);
-    try {
-      const answer = target.store.renew(target.lease);
-      if (answer instanceof Promise) answer.then(confirmed, failed);
-      else confirmed();
-    } catch (error) {
-      failed(error);
-    }
   }
 
   #drain(): void {

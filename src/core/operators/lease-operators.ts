@@ -1,6 +1,7 @@
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
+import type { LeaseHold } from '../lease-hold.ts';
 import type { Signal } from '../signals.ts';
 import { type FusibleOperator, operate } from './operate.ts';
 
@@ -10,33 +11,68 @@ export interface LeaseDeps {
   readonly clock: Clock;
 }
 
+export interface KeepLeaseDeps extends LeaseDeps {
+  readonly hold: LeaseHold;
+  /** How long what waits for a renewal waits, in milliseconds. */
+  readonly storeDeadlineMs: number;
+}
+
 /**
- * Renews the lease every third of its length while the turn runs. A renewal that fails because the store does not answer ends
- * nothing; one that fails for good (`FENCED`, `NOT_FOUND`) errors the stream: somebody else owns the turn, or it is gone.
+ * Renews the lease every third of its length while the turn runs, and at once where a tool waits for it. A renewal that fails because
+ * the store does not answer ends nothing, unless something waits for it for `storeDeadlineMs`: then the stream errors with
+ * `UNAVAILABLE`. One that fails for good (`FENCED`, `NOT_FOUND`) errors the stream: somebody else owns the turn, or it is gone.
  */
-export function keepLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {
+export function keepLease(deps: KeepLeaseDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
-    let cancel: () => void;
+    const { store, lease, clock, hold, storeDeadlineMs } = deps;
+    let cancel = () => {};
+    let cancelDeadline: (() => void) | undefined;
+    let renewing = false;
+    const arm = () => {
+      renewing = false;
+      if (!to.closed) cancel = clock.schedule(lease.leaseMs / 3, renew);
+    };
     const fail = (error: unknown) => {
       if (AgentLoopError.isInstance(error) && error.retryable) arm();
       else to.error(error);
     };
+    const succeed = (askedAt: number) => {
+      arm();
+      cancelDeadline?.();
+      cancelDeadline = undefined;
+      if (!to.closed) hold.prolong(askedAt);
+    };
     const renew = () => {
+      cancel();
+      renewing = true;
+      const askedAt = clock.now();
       try {
         const answer = store.renew(lease);
-        if (answer instanceof Promise) answer.then(arm, fail);
-        else arm();
+        if (answer instanceof Promise) answer.then(() => succeed(askedAt), fail);
+        else succeed(askedAt);
       } catch (error) {
         fail(error);
       }
     };
-    const arm = () => {
-      if (!to.closed) cancel = clock.schedule(lease.leaseMs / 3, renew);
-    };
+    hold.onDemand(() => {
+      cancelDeadline ??= clock.schedule(storeDeadlineMs, () => to.error(unrenewed(storeDeadlineMs)));
+      if (!renewing) renew();
+    });
     arm();
-    to.add(() => cancel());
+    to.add(() => {
+      cancel();
+      cancelDeadline?.();
+    });
     return {};
   });
+}
+
+function unrenewed(ms: number): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The lease ran out, and the store did not renew it within ${ms} ms (storeDeadlineMs); the task can be resumed once it is back.`,
+    { retryable: true },
+  );
 }
 
 /**

@@ -1,6 +1,6 @@
 import { map, type Observable } from 'rxjs';
 import type { Clock } from '../../../src/core/clock.ts';
-import type { AppendOptions, Lease, TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { answerWhen } from './marbles.ts';
 
@@ -14,28 +14,15 @@ export interface Append extends AppendOptions {
   readonly seqs: readonly number[];
 }
 
-/** A place to write a journal to whose appends and renewals answer by plan, in the order of the calls; those beyond it answer at once. */
-export function answeringStore(
-  clock: Clock,
-  plan: readonly AppendAnswer[] = [],
-  renewalPlan: readonly AppendAnswer[] = [],
-) {
+/** A place to write a journal to whose appends answer by plan, in the order of the calls; those beyond it answer at once. */
+export function answeringStore(clock: Clock, plan: readonly AppendAnswer[] = []) {
   const appends: Append[] = [];
-  const renewals: number[] = [];
   const append: InMemoryStateStore['append'] = (_lease, records, options) => {
     appends.push({ at: clock.now(), seqs: records.map(({ seq }) => seq), ...options });
-    return answerOf(plan[appends.length - 1]);
+    const answer = plan[appends.length - 1] ?? 'at once';
+    if (answer === 'at once') return;
+    if ('throws' in answer) throw answer.throws;
+    return answerWhen(answer.pipe(map(() => undefined)));
   };
-  const renew: TaskStateStore['renew'] = () => {
-    renewals.push(clock.now());
-    return answerOf(renewalPlan[renewals.length - 1]);
-  };
-  const store: TaskStateStore = Object.assign(new InMemoryStateStore({ clock }), { append, renew });
-  return { appends, renewals, journal: { store, lease } };
-}
-
-function answerOf(answer: AppendAnswer = 'at once'): void | Promise<void> {
-  if (answer === 'at once') return;
-  if ('throws' in answer) throw answer.throws;
-  return answerWhen(answer.pipe(map(() => undefined)));
+  return { appends, journal: { store: Object.assign(new InMemoryStateStore({ clock }), { append }), lease } };
 }

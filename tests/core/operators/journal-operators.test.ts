@@ -50,8 +50,6 @@ interface Diagram {
   readonly source: string;
   /** How the store answers, append by append; those beyond it at once. */
   readonly answers: (helpers: MarbleHelpers) => readonly AppendAnswer[];
-  /** How it answers renewals of the lease, which lasts 300 ms. */
-  readonly renewals?: (helpers: MarbleHelpers) => readonly AppendAnswer[];
   readonly out: string;
   readonly error?: unknown;
   readonly subscribed: string;
@@ -61,18 +59,17 @@ interface Diagram {
 
 /** Writes a source to a store, and gives what the store was sent and when timers ran that nobody cancelled. */
 function draw(diagram: Diagram) {
-  const { appends, renewals, fired } = marbles((helpers) => {
+  const { appends, fired } = marbles((helpers) => {
     const { clock, hot, expectObservable, expectSubscriptions } = helpers;
-    const answers = [diagram.answers(helpers), diagram.renewals?.(helpers)] as const;
-    const { appends, renewals, journal: target } = answeringStore(clock, ...answers);
+    const { appends, journal: target } = answeringStore(clock, diagram.answers(helpers));
     const source$ = hot<Signal>(diagram.source, values);
     const { storeDeadlineMs = 10_000 } = diagram;
     const written$ = source$.pipe(journal({ journal: target, clock, storeDeadlineMs }), map(shown));
     expectObservable(written$, diagram.leave).toBe(diagram.out, expected, diagram.error);
     expectSubscriptions(source$.subscriptions).toBe(diagram.subscribed);
-    return { appends, renewals, fired: clock.fired };
+    return { appends, fired: clock.fired };
   });
-  return { appends, renewals, fired, sent: appends.map(({ at, seqs }) => `${seqs.join()}@${at}`) };
+  return { appends, fired, sent: appends.map(({ at, seqs }) => `${seqs.join()}@${at}`) };
 }
 
 describe('journal', () => {
@@ -226,51 +223,6 @@ describe('journal', () => {
       subscribed: '^ -- 60ms !',
     });
     expect(sent).toEqual(['2@1', '3@2', '2@52', '3@52']);
-  });
-
-  it('S1-80 lets a barrier whose answer is older than the lease through only once a renewal says that the lease holds', () => {
-    const { renewals, sent } = draw({
-      source: '    -ab 600ms |',
-      answers: ({ cold }) => [cold('-a'), cold('300ms a')],
-      renewals: ({ cold }) => [cold('20ms a')],
-      out: '       --a 319ms b 280ms |',
-      subscribed: '^-- 600ms !',
-    });
-    expect(renewals).toEqual([302]);
-    expect(sent).toEqual(['2@1', '3@2']);
-  });
-
-  it('S1-80 errors where such a renewal is refused: somebody else owns the turn', () => {
-    draw({
-      source: '    -ab 600ms |',
-      answers: ({ cold }) => [cold('-a'), cold('300ms a')],
-      renewals: ({ cold }) => [cold('20ms #', {}, fenced)],
-      out: '       --a 319ms #',
-      error: fenced,
-      subscribed: '^- 320ms !',
-    });
-  });
-
-  it('asks again where the answer to that renewal is too old as well, and sends the append again where it fails', () => {
-    const { renewals, sent } = draw({
-      source: '    -ab 2s |',
-      answers: ({ cold }) => [cold('-a'), cold('300ms a')],
-      renewals: ({ cold }) => [cold('400ms a'), cold('#', {}, down)],
-      out: '       --a 749ms b 1250ms |',
-      subscribed: '^-- 2s !',
-    });
-    expect(renewals).toEqual([302, 702]);
-    expect(sent).toEqual(['2@1', '3@2', '3@752']);
-  });
-
-  it('does not ask for what is no barrier, nor where the answer comes in time', () => {
-    const { renewals } = draw({
-      source: '    -a 400ms b 400ms |',
-      answers: ({ cold }) => [cold('350ms a'), cold('299ms a')],
-      out: '       - 350ms a 349ms b 101ms |',
-      subscribed: '^ 401ms - 400ms !',
-    });
-    expect(renewals).toEqual([]);
   });
 
   it('errors at once with what no retry mends, and leaves the source', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER, type Observable, of, Subject, throwError } from 'rxjs';
 import { AgentLoopError } from '../../../src/core/errors.ts';
+import { LeaseHold } from '../../../src/core/lease-hold.ts';
 import { keepLease, releaseLease } from '../../../src/core/operators/lease-operators.ts';
 import type { Signal } from '../../../src/core/signals.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
@@ -21,10 +22,15 @@ interface Diagram {
   readonly error?: unknown;
   readonly subscribed: string;
   readonly leave?: string;
+  /** When something wants to know that the lease holds. */
+  readonly wanted?: readonly number[];
 }
 
-/** Keeps a lease of 300 ms whose renewals are answered by plan, and gives when it was renewed. */
-function keeping({ source, renewals, out, error, subscribed, leave }: Diagram) {
+/**
+ * Keeps a lease of 300 ms whose renewals are answered by plan, with a deadline of 150 ms, and gives when it was renewed, and when those
+ * were called back who wanted it.
+ */
+function keeping({ source, renewals, out, error, subscribed, leave, wanted = [] }: Diagram) {
   return marbles((helpers) => {
     const { clock, hot, expectObservable, expectSubscriptions } = helpers;
     const plan = renewals?.(helpers) ?? [];
@@ -38,9 +44,17 @@ function keeping({ source, renewals, out, error, subscribed, leave }: Diagram) {
     };
     const store = Object.assign(new InMemoryStateStore(), { renew });
     const source$ = hot(source, values);
-    expectObservable(source$.pipe(keepLease({ store, lease, clock })), leave).toBe(out, values, error);
+    const hold = new LeaseHold(clock, lease.leaseMs, 0);
+    const deps = { store, lease, clock, hold, storeDeadlineMs: 150 };
+    expectObservable(source$.pipe(keepLease(deps)), leave).toBe(out, values, error);
     expectSubscriptions(source$.subscriptions).toBe(subscribed);
-    return { renewed, fired: clock.fired };
+    const called: string[] = [];
+    for (const at of wanted) {
+      clock.schedule(at, () =>
+        hold.afterRenewal(() => called.push(`${clock.now()} ${hold.isSure ? 'sure' : 'not sure'}`)),
+      );
+    }
+    return { renewed, called, fired: clock.fired };
   });
 }
 
@@ -73,6 +87,53 @@ describe('keepLease', () => {
       subscribed: '^ 449ms !',
     });
     expect(renewed).toEqual([100, 200, 350]);
+  });
+
+  it('renews at once where something waits for it, and counts on from there', () => {
+    const { renewed, called } = keeping({
+      source: '    - 299ms |',
+      renewals: ({ cold }) => [cold('20ms a')],
+      out: '       - 299ms |',
+      subscribed: '^ 299ms !',
+      wanted: [40],
+    });
+    expect(renewed).toEqual([40, 160, 260]);
+    expect(called).toEqual(['60 sure']);
+  });
+
+  it('makes one renewal for all that wait for it', () => {
+    const { renewed, called } = keeping({
+      source: '    - 199ms |',
+      renewals: ({ cold }) => [cold('20ms a')],
+      out: '       - 199ms |',
+      subscribed: '^ 199ms !',
+      wanted: [40, 50],
+    });
+    expect(renewed).toEqual([40, 160]);
+    expect(called).toEqual(['60 sure', '60 sure']);
+  });
+
+  it('calls back who waits behind a renewal whose answer is older than the lease, which is not sure then', () => {
+    const { called } = keeping({
+      source: '    - 499ms |',
+      renewals: ({ cold }) => [cold('320ms a')],
+      out: '       - 499ms |',
+      subscribed: '^ 499ms !',
+      wanted: [380],
+    });
+    expect(called).toEqual(['420 not sure']);
+  });
+
+  it('errors with UNAVAILABLE where something waits longer than the deadline', () => {
+    const { called } = keeping({
+      source: '    - 499ms |',
+      renewals: () => Array.from({ length: 9 }, () => ({ throws: down })),
+      out: '       - 189ms #',
+      error: expect.objectContaining({ code: 'UNAVAILABLE', retryable: true }),
+      subscribed: '^ 189ms !',
+      wanted: [40],
+    });
+    expect(called).toEqual([]);
   });
 
   it.each([

@@ -46,6 +46,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),
+    hold: undefined,
     epoch: 1,
     now: () => config.clock.now(),
     tools: toolsOf(config.toolProviders),
