@@ -108,6 +108,34 @@ describe('a store whose process is killed', () => {
     expect(results).toHaveLength(4);
   }, 20_000);
 
+  it('hands a turn over on SIGTERM: another process goes on long before the lease would have run out', async () => {
+    const path = stores.path();
+    const world = join(stores.path(), 'world');
+    const store = stores.open({ path });
+    const child = children.start('drained', path, world, 't');
+    const exited = once(child, 'exit');
+    await once(child, 'message');
+    expect(store.list()).toMatchObject([{ held: true }]);
+    const lost = once(child, 'message');
+    child.kill('SIGTERM');
+    await whenFree(store);
+    const model = scriptedLLM([{ text: 'All done.' }]);
+    const toolProviders = [batchTools(world, { hangs: false })];
+    const config = {
+      agentId: 'worker',
+      llmProvider: model,
+      toolProviders,
+      taskStateStore: store,
+      enableTracing: false,
+    };
+    expect(await AgentLoop.resume('t', config).result()).toMatchObject({ status: 'completed', text: 'All done.' });
+    expect(await lost).toEqual(['SHUTDOWN', undefined]);
+    expect(await exited).toEqual([0, null]);
+    expect(readFileSync(world, 'utf8').trim().split('\n').toSorted()).toEqual(['book', 'look', 'mail', 'pay']);
+    const attempts = store.read('t').flatMap((record) => (record.type === 'llm.start' ? [record.attempt] : []));
+    expect(attempts).toEqual([1, 1, 2]);
+  }, 20_000);
+
   it('can be read and written on while a killed process had it open', async () => {
     const path = stores.path();
     const store = stores.open({ path });
