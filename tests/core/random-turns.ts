@@ -19,19 +19,23 @@ export interface RandomScript {
 
 const pieces = fc.array(fc.constantFrom('One', ' two', ' three.', ''), { maxLength: 3 });
 
-const call: fc.Arbitrary<LLMStepCall> = fc.record({
-  name: fc.constantFrom(...toolNames),
-  arguments: fc.constantFrom('{}', '{"of":"apples"}', '{"of":'),
-  id: fc.constantFrom('a', 'b', 'c', ''),
-});
+function callOf(names: readonly string[]): fc.Arbitrary<LLMStepCall> {
+  return fc.record({
+    name: fc.constantFrom(...names),
+    arguments: fc.constantFrom('{}', '{"of":"apples"}', '{"of":'),
+    id: fc.constantFrom('a', 'b', 'c', ''),
+  });
+}
 
-const asking: fc.Arbitrary<LLMStep> = fc
-  .record({
-    text: pieces,
-    toolCalls: fc.array(call, { minLength: 1, maxLength: 4 }),
-    reasoning: fc.constantFrom('Hm.', ''),
-  })
-  .map(({ reasoning, ...step }) => (reasoning === '' ? step : { ...step, reasoning }));
+function askingFor(names: readonly string[]): fc.Arbitrary<LLMStep> {
+  return fc
+    .record({
+      text: pieces,
+      toolCalls: fc.array(callOf(names), { minLength: 1, maxLength: 4 }),
+      reasoning: fc.constantFrom('Hm.', ''),
+    })
+    .map(({ reasoning, ...step }) => (reasoning === '' ? step : { ...step, reasoning }));
+}
 
 const ending: fc.Arbitrary<LLMStep> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ text: pieces }) },
@@ -42,13 +46,20 @@ const ending: fc.Arbitrary<LLMStep> = fc.oneof(
   },
 );
 
+function scriptWith(names: readonly string[]): fc.Arbitrary<RandomScript> {
+  return fc.record({
+    steps: fc.tuple(fc.array(askingFor(names), { maxLength: 3 }), ending).map(([asks, end]) => [...asks, end]),
+    toolConcurrency: fc.integer({ min: 1, max: 4 }),
+    synchronous: fc.boolean(),
+    store: fc.constantFrom('at once', 'microtask', 'macrotask'),
+  });
+}
+
 /** Turns of up to four iterations, with any mixture of tools, ending in any way. */
-export const randomScript: fc.Arbitrary<RandomScript> = fc.record({
-  steps: fc.tuple(fc.array(asking, { maxLength: 3 }), ending).map(([asks, end]) => [...asks, end]),
-  toolConcurrency: fc.integer({ min: 1, max: 4 }),
-  synchronous: fc.boolean(),
-  store: fc.constantFrom('at once', 'microtask', 'macrotask'),
-});
+export const randomScript = scriptWith(toolNames);
+
+/** The same, with tools that ask, ask twice, or need approval among them. */
+export const randomQuestions = scriptWith([...toolNames, 'asks', 'asks twice', 'guarded', 'guarded', 'asks']);
 
 const execute: Readonly<Record<string, PlainTool>> = {
   instant: () => 'instant',
@@ -58,6 +69,9 @@ const execute: Readonly<Record<string, PlainTool>> = {
     throw new RangeError('no');
   },
   alone: { sequential: true, execute: async () => 'alone' },
+  asks: async ({ ask }) => `was told ${JSON.stringify(ask({ prompt: 'What?' }))}`,
+  'asks twice': ({ ask }) => `was told ${ask({ prompt: 'What?' })} and ${ask({ prompt: 'And?' })}`,
+  guarded: { needsApproval: true, execute: () => 'guarded' },
 };
 
 /** As `execute`, and each may run again after a crash. */
