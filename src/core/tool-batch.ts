@@ -7,6 +7,7 @@ import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
@@ -130,7 +131,7 @@ export class ToolBatch {
     if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
     if (this.#busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
-    if (this.#failure) this.#options.out.error(this.#failure);
+    if (this.#failure && !this.#state.outcome) this.#options.out.error(this.#failure);
     else this.#options.out.complete();
   }
 
@@ -232,10 +233,17 @@ export class ToolBatch {
     const draft = new CommitDraft(this.#deps, this.#state);
     if (record) draft.add(record);
     const starts = this.#stopping ? noStarts : this.#plan(draft);
+    const cause = this.#failure;
+    // In one append with the last result: behind a crash between the two, the turn would go on.
+    if (cause && draft.after.phase === 'closed') draft.add(failed(cause.code, cause.message));
     this.#state = draft.after;
     const { steps, after } = draft;
     if (steps.length === 0) return;
     const asks = steps.some((step) => step.record.type === 'turn.asked');
+    if (after.outcome) {
+      this.#deps.inbox.close();
+      return this.#options.out.next({ type: 'commit', steps, after, barrier: true, cause });
+    }
     if (starts.length === 0 && !asks) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
     if (asks) this.#unseen++;
     const durable = () => {

@@ -1,7 +1,7 @@
 import type { Span } from '@opentelemetry/api';
 import { finishExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, messageOf } from '../errors.ts';
+import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
 import { failed } from '../response.ts';
 import { commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';
@@ -19,19 +19,24 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperat
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;
+        if (signal.type === 'commit' && signal.cause) logFailure(deps, signal.after.error?.code);
         to.next(signal);
       },
       error(thrown) {
         const error = turnError(thrown);
         if (error.code === 'MISSING_TOOL') return to.error(error);
-        const { taskId, agentId } = deps.turn;
-        deps.config.logger.error('turn failed', { taskId, agentId, code: error.code });
+        logFailure(deps, error.code);
         const commit = commitOf(deps, state, [failed(error.code, error.message)], true);
         to.next({ ...commit, cause: thrown });
         to.complete();
       },
     };
   });
+}
+
+function logFailure({ turn, config }: RunDeps, code: ErrorCode | undefined): void {
+  const { taskId, agentId } = turn;
+  config.logger.error('turn failed', { taskId, agentId, code });
 }
 
 function turnError(thrown: unknown): AgentLoopError {

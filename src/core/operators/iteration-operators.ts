@@ -20,6 +20,10 @@ export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iter
 /** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
 export function catchIterationError(_deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
   return operate((to) => ({
+    next(signal) {
+      if (signal.type === 'commit' && signal.cause) failSpan(span, signal.cause);
+      to.next(signal);
+    },
     error(error) {
       failSpan(span, error);
       to.error(error);

@@ -246,7 +246,7 @@ describe('executeTools', () => {
         calls: ['broken', 'deaf'],
         config,
       });
-      expect(timeline.slice(-2)).toEqual(['21: result 1:1 TOOL_ABANDONED', '21: error TOOL_FAILED']);
+      expect(timeline.slice(-2)).toEqual(['21: result 1:1 TOOL_ABANDONED, turn.failed', '21: complete']);
     });
 
     it('fails for a call that may not run, also where the others have their intents', () => {
@@ -389,22 +389,22 @@ describe('runToolCalls', () => {
     expect(recorder.started).toBe(0);
   });
 
-  it('errors with the batch', () => {
+  it('ends the turn in one append with the last result, so that a crash in between cannot let it go on', () => {
     const timeline = running({
       tools: { broken: { answers: '-#' } },
       calls: ['broken'],
       config: { toolFailureMode: 'fail' },
     });
-    expect(timeline.slice(-2)).toEqual(['1: result 1:0 TOOL_FAILED', '1: error TOOL_FAILED']);
+    expect(timeline.slice(-2)).toEqual(['1: result 1:0 TOOL_FAILED, turn.failed', '1: complete']);
   });
 
-  it('S0-21 errors for a single call that may not run', () => {
+  it('S0-21 fails the turn for a single call that may not run', () => {
     const config = { toolFailureMode: 'fail' } as const;
     expect(running({ tools: { fine: { answers: '-r' } }, calls: ['unknown'], config })).toEqual([
       '0: text',
       '0: llm.done',
-      '0: result 1:0 TOOL_NOT_FOUND',
-      '0: error TOOL_NOT_FOUND',
+      '0: result 1:0 TOOL_NOT_FOUND, turn.failed',
+      '0: complete',
     ]);
   });
 
