@@ -8,7 +8,8 @@ const everyKind: readonly Command[] = [
   { id: 'c1', type: 'steer', message: { role: 'user', content: 'be brief 😀' } },
   { id: 'c2', type: 'pause', reason: 'lunch' },
   { id: 'c3', type: 'steer', message: { role: 'user', content: [{ type: 'text', text: 'and in parts' }] } },
-  { id: 'c4', type: 'cancel', reason: 'changed my mind' },
+  { id: 'c4', type: 'answer', callId: '1:0', answer: { approved: true, by: ['Ann', null] } },
+  { id: 'c5', type: 'cancel', reason: 'changed my mind' },
 ];
 
 export const commandCases: ContractGroup = {
@@ -22,7 +23,7 @@ export const commandCases: ContractGroup = {
         const owner = listen(subject, taskId);
         await receives(owner, 2);
         for (const command of everyKind.slice(2)) await subject.peer.post(taskId, command);
-        await receives(owner, 4);
+        await receives(owner, everyKind.length);
         assert.deepEqual(owner.values, everyKind);
         assert.equal(owner.completed, false);
       },

@@ -24,8 +24,8 @@ const recorder = recordedSpans();
 const question = [{ role: 'user', content: 'How many apples?' }] as const;
 const usage = { promptTokens: 12, completionTokens: 3, totalTokens: 15 };
 
-describe('S1-104 the factories by name', () => {
-  it('S1-16 give a span and the context in which it is the parent', () => {
+describe('the factories by name', () => {
+  it('S1-104 S1-16 give a span and the context in which it is the parent', () => {
     const deps = turnDeps();
     const calling = commitOf(deps, startedState(), [{ type: 'llm.start', iteration: 1, attempt: 1 }]).after;
     for (const traced of [startIterationSpan(deps, ROOT_CONTEXT)(1), prepareLLMCall(deps, ROOT_CONTEXT)(calling)]) {
@@ -34,7 +34,7 @@ describe('S1-104 the factories by name', () => {
     }
   });
 
-  it('S1-14 give operators', () => {
+  it('S1-104 S1-14 give operators', () => {
     const deps = turnDeps({ enableTracing: false });
     const { span, traceContext } = startIterationSpan(deps, ROOT_CONTEXT)(1);
     expect(traceContext).toBe(ROOT_CONTEXT);
