@@ -9,10 +9,12 @@ import type { Interruption } from './interruption.ts';
 import { complain, note } from './notes.ts';
 import { oneLine, pad } from './one-line.ts';
 import type { Printer } from './printer.ts';
+import { shownQuestions, showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
 import type { Terminal } from './terminal.ts';
 import { TextPrinter } from './text-printer.ts';
+import { type NewTurnFlags, turnSettings } from './turn-flags.ts';
 import { wrapLines } from './wrap-lines.ts';
 
 const commands: readonly (readonly [name: string, purpose: string])[] = [
@@ -25,8 +27,8 @@ const commands: readonly (readonly [name: string, purpose: string])[] = [
 export interface ChatOptions {
   readonly session: Session;
   readonly terminal: Terminal;
-  /** Shows the spans of each turn. */
-  readonly traceEach: boolean;
+  /** `trace` shows the spans of each turn. */
+  readonly flags: NewTurnFlags;
 }
 
 /** A conversation in the terminal: the turns of one context, each with what was said before. */
@@ -53,11 +55,15 @@ export class Chat {
 
   /** Runs a turn, with all that was said before. */
   async say(content: string, interruption: Interruption): Promise<Ending['exitCode']> {
-    const { session, terminal } = this.#options;
+    const { session, terminal, flags } = this.#options;
     const question: Message = { role: 'user', content };
     const { closed } = terminal.stdout;
     const signal = AbortSignal.any([interruption.signal, closed]);
-    const turn = session.loop.startTurn([...this.#history, question], { signal, contextId: this.#contextId });
+    const turn = session.loop.startTurn([...this.#history, question], {
+      signal,
+      contextId: this.#contextId,
+      ...turnSettings(flags),
+    });
     const printer = new TextPrinter(terminal);
     let openText = '';
     const listening: Printer = {
@@ -74,7 +80,11 @@ export class Chat {
     this.#history = extended(this.#history, { question, added: await addedBy(turn), openText });
     if (ending.sentence !== undefined) complain(terminal, ending.sentence);
     else showTally(tally, terminal);
-    if (this.#options.traceEach) await this.#showSpans();
+    if (ending.suspended && session.store.durable) {
+      const place = { taskId: turn.taskId, store: session.store.settings, flags };
+      showWaiting(shownQuestions(tally.final?.questions ?? [], tally.calls), place, terminal);
+    }
+    if (flags.trace) await this.#showSpans();
     return ending.exitCode;
   }
 

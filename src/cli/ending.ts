@@ -5,6 +5,8 @@ export interface Ending {
   readonly exitCode: number;
   /** Absent where nothing has to be said. */
   readonly sentence?: string;
+  /** The turn can be resumed. */
+  readonly suspended?: true;
 }
 
 export interface EndingCircumstances {
@@ -13,6 +15,9 @@ export interface EndingCircumstances {
   /** Nobody reads stdout any more. */
   readonly readerLeft: boolean;
 }
+
+/** The turn waits for somebody, and can be resumed. */
+const suspended = 3;
 
 /** As a shell reports a process that SIGPIPE ended. */
 const brokenPipe = 141;
@@ -31,10 +36,7 @@ export function endingOf(final: StatusUpdateEvent | undefined, circumstances: En
       return { exitCode: interrupted ?? 1, sentence: failure(final) };
     case 'input-required':
     case 'auth-required':
-      return {
-        exitCode: 1,
-        sentence: `the turn waits for an answer, which this command cannot give: ${waitsFor(final)}`,
-      };
+      return { exitCode: suspended, sentence: suspension(final), suspended: true };
     default:
       return { exitCode: 1, sentence: 'the turn ended without saying how' };
   }
@@ -49,9 +51,7 @@ export function sentenceOf(error: { readonly code: string; readonly message: str
   return `${error.message.trim().replace(/\.$/, '')} (${error.code})`;
 }
 
-function waitsFor(final: StatusUpdateEvent): string {
-  const prompts = (final.questions ?? []).map(
-    (question) => question.prompt ?? `${question.kind} for call ${question.callId}`,
-  );
-  return prompts.length > 0 ? prompts.join('; ') : (final.reason ?? final.status.state);
+function suspension({ questions = [], reason }: StatusUpdateEvent): string {
+  if (questions.length === 0) return `the turn rests: ${reason ?? 'it was paused'}`;
+  return questions.length === 1 ? 'the turn waits for an answer' : `the turn waits for ${questions.length} answers`;
 }

@@ -1,15 +1,21 @@
 import type { AgentLoop } from '../core/agent-loop.ts';
+import type { AgentLoopConfig } from '../core/config.ts';
 import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
 import { connectModel } from './model-connection.ts';
-import type { ModelFlags, ModelSettings } from './model-settings.ts';
+import type { ModelSettings } from './model-settings.ts';
+import { newId } from './new-id.ts';
 import { note } from './notes.ts';
+import { type OpenStore, openStore, storeWarnings } from './open-store.ts';
+import type { StoreSettings } from './store-settings.ts';
 import type { Terminal } from './terminal.ts';
 import { openTrace, type TraceView } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
 /** All that turns of the command line need, ready to run. */
 export interface Session {
+  readonly config: AgentLoopConfig;
   readonly loop: AgentLoop;
+  readonly store: OpenStore;
   readonly tools: readonly ToolDefinition['function'][];
   readonly modelLabel: string;
   readonly modelUrl: string;
@@ -21,7 +27,8 @@ export interface Session {
 
 export interface SessionOptions {
   readonly model: ModelSettings;
-  readonly flags: Omit<TurnFlags, keyof ModelFlags>;
+  readonly store: StoreSettings;
+  readonly flags: Pick<TurnFlags, 'tools' | 'trace' | 'otlp' | 'leaseMs'>;
   readonly terminal: Terminal;
   /** Whether spans are recorded, whatever the flags say. */
   readonly traced: boolean;
@@ -31,36 +38,50 @@ export interface SessionOptions {
 
 /**
  * Loads the tools and starts what the settings need.
- * @throws AgentLoopError `INVALID_CONFIG` for settings that cannot work.
+ * @throws AgentLoopError `INVALID_CONFIG` for settings that cannot work; those of the store.
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
   const toolProvider = await toolsOf(flags.tools);
   const { AgentLoop } = await import('../core/agent-loop.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
+  const store = await openStore(options.store);
   const model = await connectModel(options.model, { delayMs: options.standInDelayMs });
-  for (const warning of options.model.warnings) note(terminal, warning);
-  const definitions = await toolProvider.getTools(nobody);
-  return {
-    loop: new AgentLoop({
+  const close = async () => {
+    await Promise.all([model.close(), store.close()]);
+    const sentence = await trace?.close();
+    if (sentence !== undefined) note(terminal, sentence);
+  };
+  try {
+    for (const warning of [...options.model.warnings, ...(await storeWarnings(store))]) note(terminal, warning);
+    const config = {
       agentId: 'millrace',
       llmProvider: model.provider,
       toolProviders: [toolProvider],
+      taskStateStore: store.store,
+      leaseMs: flags.leaseMs ?? defaultLeaseMs,
       enableTracing: traced,
-      ...(flags.system !== undefined && { systemPrompt: flags.system }),
-      ...(flags.maxIterations !== undefined && { maxIterations: flags.maxIterations }),
-    }),
-    tools: definitions.map((definition) => definition.function),
-    modelLabel: model.label,
-    modelUrl: model.baseUrl,
-    trace,
-    async close() {
-      await model.close();
-      const sentence = await trace?.close();
-      if (sentence !== undefined) note(terminal, sentence);
-    },
-  };
+      generateId: newId,
+    };
+    const definitions = await toolProvider.getTools(nobody);
+    return {
+      config,
+      loop: new AgentLoop(config),
+      store,
+      tools: definitions.map((definition) => definition.function),
+      modelLabel: model.label,
+      modelUrl: model.baseUrl,
+      trace,
+      close,
+    };
+  } catch (thrown) {
+    await close();
+    throw thrown;
+  }
 }
+
+/** So short that a turn whose process died can be resumed after a breath, so long that a busy machine keeps it. */
+const defaultLeaseMs = 10_000;
 
 /** Whoever asks for the list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };

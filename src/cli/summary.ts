@@ -5,12 +5,17 @@ import type { Terminal } from './terminal.ts';
 /** Wider ones are harder to read. */
 const widest = 110;
 
-/** Sums a turn up in a line on stderr; one that failed before anything happened needs none. */
-export function showTally(tally: Tally, { stderr, errorStyle, shared }: Terminal): void {
+/**
+ * Sums a turn up in a line on stderr, with its id where it can be looked at later; one that failed before anything happened needs
+ * none.
+ */
+export function showTally(tally: Tally, { stderr, errorStyle, shared }: Terminal, taskId?: string): void {
   const isGood = tally.final?.status.state === 'completed';
   if (!isGood && tally.toolCalls === 0 && tally.tokens === 0) return;
   const gap = shared ? '\n' : '';
-  void stderr.write(`${gap}${errorStyle.dim(`  ${tallyLine(tally, errorStyle.glyphs.dot)}`)}\n`);
+  const { dot } = errorStyle.glyphs;
+  const task = taskId === undefined ? '' : ` ${dot} task ${taskId}`;
+  void stderr.write(`${gap}${errorStyle.dim(`  ${tallyLine(tally, dot)}${task}`)}\n`);
 }
 
 /** Draws spans on stderr. */

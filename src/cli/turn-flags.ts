@@ -1,29 +1,70 @@
 import type { Command } from 'commander';
+import type { StartOptions } from '../core/config.ts';
 import { httpUrl, wholeNumber } from './arguments.ts';
 import type { ModelFlags } from './model-settings.ts';
+import type { StoreFlags } from './store-settings.ts';
 import type { TraceFlags } from './trace-view.ts';
 
-/** What the command line says about turns. */
-export interface TurnFlags extends ModelFlags, TraceFlags {
-  readonly system?: string;
-  readonly maxIterations?: number;
+/** What the command line says about turns, new and resumed ones. */
+export interface TurnFlags extends ModelFlags, StoreFlags, TraceFlags {
   /** A file of tools, in place of the built-in ones. */
   readonly tools?: string;
+  readonly leaseMs?: number;
 }
 
-/** Adds the options that `run` and `chat` share. */
+/** What it says about new turns; a resumed one finds it in its journal. */
+export interface NewTurnFlags extends TurnFlags {
+  readonly system?: string;
+  readonly maxIterations?: number;
+}
+
+/** Adds the options that all commands with turns share. */
 export function addTurnFlags(command: Command): Command {
-  return command
+  return addStoreFlag(
+    command
+      .option(
+        '--base-url <url>',
+        'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
+        httpUrl,
+      )
+      .option('--model <name>', 'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL)')
+      .option('--api-key-env <variable>', 'the environment variable that holds the API key (default: OPENAI_API_KEY)')
+      .option(
+        '--tools <file>',
+        'an ES module whose default export is an array of tools, in place of the built-in ones',
+      ),
+  )
     .option(
-      '--base-url <url>',
-      'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
-      httpUrl,
+      '--lease-ms <number>',
+      'how long a turn stays with a process that gives no sign of life (default: 10000)',
+      wholeNumber(100, 3_600_000),
     )
-    .option('--model <name>', 'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL)')
-    .option('--api-key-env <variable>', 'the environment variable that holds the API key (default: OPENAI_API_KEY)')
-    .option('--system <text>', 'a system prompt')
-    .option('--max-iterations <number>', 'model calls a turn may make (default: 10)', wholeNumber(1))
-    .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones')
     .option('--trace', 'show the spans of each turn as a waterfall')
     .option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl);
+}
+
+/** Adds the options of commands that start turns. */
+export function addNewTurnFlags(command: Command): Command {
+  return addTurnFlags(command)
+    .option('--system <text>', 'a system prompt')
+    .option('--max-iterations <number>', 'model calls a turn may make (default: 10)', wholeNumber(1));
+}
+
+/** Adds the option that says where journals are. */
+export function addStoreFlag(command: Command): Command {
+  return command.option(
+    '--store <where>',
+    'where journals are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: lmdb in .millrace)',
+  );
+}
+
+/** The settings of a new turn, which its journal keeps. */
+export function turnSettings({
+  system,
+  maxIterations,
+}: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations'> {
+  return {
+    ...(system !== undefined && { systemPrompt: system }),
+    ...(maxIterations !== undefined && { maxIterations }),
+  };
 }

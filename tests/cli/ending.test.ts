@@ -34,7 +34,19 @@ describe('endingOf', () => {
       'suspended',
       final('input-required', { questions: [question] }),
       {},
-      { exitCode: 1, sentence: 'the turn waits for an answer, which this command cannot give: Delete it?' },
+      { exitCode: 3, sentence: 'the turn waits for an answer', suspended: true },
+    ],
+    [
+      'suspended with several questions',
+      final('auth-required', { questions: [question, question] }),
+      {},
+      { exitCode: 3, sentence: 'the turn waits for 2 answers', suspended: true },
+    ],
+    [
+      'paused',
+      final('input-required', { questions: [], reason: 'lunch' }),
+      {},
+      { exitCode: 3, sentence: 'the turn rests: lunch', suspended: true },
     ],
     ['no final event', undefined, {}, { exitCode: 1, sentence: 'the turn ended without saying how' }],
   ])('%s', (_how, event, circumstances, expected) => {

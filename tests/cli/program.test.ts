@@ -4,7 +4,7 @@ import { runInProcess } from './run-in-process.ts';
 const local = 'http://127.0.0.1:9/v1';
 
 describe('a command line that cannot work: exit code 2, one sentence, nothing on stdout', () => {
-  it.each<[string, readonly string[], string]>([
+  it.each<[string, readonly string[], string, Record<string, string>?]>([
     ['an unknown option', ['run', 'hi', '--nope'], "millrace: unknown option '--nope'"],
     ['an unknown command', ['sing'], "millrace: unknown command 'sing'"],
     ['no prompt', ['run'], "millrace: missing required argument 'prompt'"],
@@ -19,9 +19,16 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     ['a key that is not set', ['run', 'hi', '--api-key-env', 'NOT_SET'], 'NOT_SET of --api-key-env is not set'],
     ['tools that are not there', ['run', 'hi', '--tools', 'not-there.mjs'], 'file "not-there.mjs" cannot be found'],
     ['a bad task id', ['run', 'hi', '--task-id', 'no spaces'], 'taskId must have 1 to 128 characters'],
+    ['a bad lease', ['run', 'hi', '--lease-ms', '5'], 'It must be a whole number from 100 to 3600000.'],
+    [
+      'a store that there is not',
+      ['run', 'hi', '--store', 'mongo'],
+      '--store has to be memory, lmdb, lmdb:FOLDER, or redis',
+    ],
+    ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE has to be memory', { MILLRACE_STORE: 'mongo' }],
     ['a bad collector', ['run', 'hi', '--otlp', 'localhost:4318'], 'It must be an http or https address'],
-  ])('%s', async (_what, args, sentence) => {
-    const end = await runInProcess(args);
+  ])('%s', async (_what, args, sentence, env = {}) => {
+    const end = await runInProcess(args, { env });
     expect(end).toMatchObject({ exitCode: 2, stdout: '' });
     expect(end.stderr).toContain(sentence);
     expect(end.stderr).not.toMatch(/^\s+at /m);
@@ -45,7 +52,7 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
 it('--help and --version answer on stdout with 0', async () => {
   const help = await runInProcess(['run', '--help']);
   expect(help).toMatchObject({ exitCode: 0, stderr: '' });
-  expect(help.stdout).toContain('Exit codes: 0 completed, 1 failed, 2 usage, 130 interrupted');
+  expect(help.stdout).toContain('Exit codes: 0 completed, 1 failed, 2 usage, 3 waits');
   const version = await runInProcess(['--version']);
   expect(version).toMatchObject({ exitCode: 0, stderr: '' });
   expect(version.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);

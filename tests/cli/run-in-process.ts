@@ -5,6 +5,7 @@ import { runProgram } from '../../src/cli/program.ts';
 import { fakeScreen } from './screen.ts';
 
 export interface InProcessOptions {
+  /** Added to one that keeps journals in memory. */
   readonly env?: Readonly<Record<string, string>>;
   /** A stream counts as a terminal, and so do the outputs then. */
   readonly stdin?: string | Readable;
@@ -19,7 +20,8 @@ export interface InProcessEnd {
 
 /** The command line on streams in memory, with no settings but those given. */
 export async function runInProcess(args: readonly string[], options: InProcessOptions = {}): Promise<InProcessEnd> {
-  const { env = {}, stdin = '', signals = new EventEmitter() } = options;
+  const { stdin = '', signals = new EventEmitter() } = options;
+  const env = { MILLRACE_STORE: 'memory', ...options.env };
   const isTTY = typeof stdin !== 'string';
   const screen = fakeScreen({ env, outTTY: isTTY, errTTY: isTTY });
   const host: CommandHost = {

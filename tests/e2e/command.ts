@@ -8,7 +8,7 @@ const main = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url));
 jest.setTimeout(30_000);
 
 export interface CommandOptions {
-  /** Added to an environment that holds no settings. */
+  /** Added to an environment that keeps journals in memory and holds no other settings. */
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
   readonly cwd?: string;
@@ -31,7 +31,7 @@ export class Command {
   constructor(args: readonly string[], { env = {}, stdin = '', cwd }: CommandOptions = {}) {
     const { PATH = '', HOME = '' } = process.env;
     this.child = spawn(process.execPath, [main, ...args], {
-      env: { PATH, HOME, ...env },
+      env: { PATH, HOME, MILLRACE_STORE: 'memory', ...env },
       ...(cwd !== undefined && { cwd }),
     });
     this.child.stdin?.on('error', () => {});

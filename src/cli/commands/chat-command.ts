@@ -5,25 +5,27 @@ import { Interruption } from '../interruption.ts';
 import { type LineOptions, pipedLines, typedLines } from '../line-source.ts';
 import { modelSettings } from '../model-settings.ts';
 import { openSession, type Session } from '../session.ts';
+import { storeSettings } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
-import { addTurnFlags, type TurnFlags } from '../turn-flags.ts';
+import { addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
 
 const interruptedByKey = 130;
 
 /** Adds `millrace chat`: many turns in the terminal. */
 export function addChatCommand(program: Command, host: CommandHost): void {
-  addTurnFlags(program.command('chat'))
+  addNewTurnFlags(program.command('chat'))
     .summary('talk: many turns, one conversation')
     .description('Talk in the terminal. Ctrl-C stops an answer; at the prompt it leaves. Reads lines from a pipe, too.')
-    .action((flags: TurnFlags) => chat(flags, host));
+    .action((flags: NewTurnFlags) => chat(flags, host));
 }
 
-async function chat(flags: TurnFlags, host: CommandHost): Promise<void> {
+async function chat(flags: NewTurnFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
+  const store = storeSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const session = await openSession({ model, flags, terminal, traced: true, standInDelayMs: 25 });
-  const talk = new Chat({ session, terminal, traceEach: flags.trace === true });
+  const session = await openSession({ model, store, flags, terminal, traced: true, standInDelayMs: 25 });
+  const talk = new Chat({ session, terminal, flags });
   try {
     if (host.stdin.isTTY) greet(session, terminal);
     host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)(talk, interruption, host);

@@ -50,6 +50,7 @@ async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promis
     flags,
     terminal,
     model: { kind: 'demo', warnings: [] },
+    store: { kind: 'memory', place: 'the memory of this process' },
     traced: true,
     standInDelayMs: flags.delayMs,
   });

@@ -1,0 +1,66 @@
+import { resolve } from 'node:path';
+import { AgentLoopError } from '../core/errors.ts';
+import type { Environment } from './style.ts';
+
+/** What the command line says about where journals are kept. */
+export interface StoreFlags {
+  readonly store?: string;
+}
+
+/** Where journals are kept. `place` names it for a person, without a password. */
+export type StoreSettings =
+  | { readonly kind: 'memory'; readonly place: string }
+  | { readonly kind: 'lmdb'; readonly path: string; readonly place: string }
+  | { readonly kind: 'redis'; readonly url: string; readonly place: string };
+
+const defaultFolder = '.millrace';
+const variable = 'MILLRACE_STORE';
+
+/**
+ * Decides from the command line, then from `MILLRACE_STORE`; else it is LMDB in `.millrace/` of the working folder.
+ * @throws AgentLoopError `INVALID_CONFIG`. What was given is not repeated: it may hold a password.
+ */
+export function storeSettings({ store }: StoreFlags, env: Environment): StoreSettings {
+  const fromEnvironment = env[variable]?.trim();
+  if (store !== undefined) return settingsOf(store.trim(), '--store');
+  return settingsOf(fromEnvironment || 'lmdb', variable);
+}
+
+function settingsOf(text: string, source: string): StoreSettings {
+  if (text === 'memory') return { kind: 'memory', place: 'the memory of this process' };
+  if (text === 'lmdb') return lmdbIn(defaultFolder);
+  if (text.startsWith('lmdb:') && text !== 'lmdb:') return lmdbIn(text.slice('lmdb:'.length));
+  if (isRedisUrl(text)) return { kind: 'redis', url: text, place: `Redis at ${shownRedis(text)}` };
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `${source} has to be memory, lmdb, lmdb:FOLDER, or redis://HOST:PORT (rediss:// for TLS)`,
+  );
+}
+
+function lmdbIn(folder: string): StoreSettings {
+  const path = resolve(folder);
+  return { kind: 'lmdb', path, place: `the LMDB store in ${path}` };
+}
+
+function isRedisUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname } = new URL(text);
+  return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '';
+}
+
+/** The settings as the command line takes them; of an address without a user name, a password or a query. */
+export function shownStore(settings: StoreSettings): string {
+  switch (settings.kind) {
+    case 'memory':
+      return 'memory';
+    case 'lmdb':
+      return `lmdb:${settings.path}`;
+    case 'redis':
+      return shownRedis(settings.url);
+  }
+}
+
+function shownRedis(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
+}
