@@ -9,7 +9,7 @@ import type { Interruption } from './interruption.ts';
 import { complain, note } from './notes.ts';
 import { oneLine, pad } from './one-line.ts';
 import type { Printer } from './printer.ts';
-import { shownQuestions, showWaiting } from './questions.ts';
+import { showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
 import type { Terminal } from './terminal.ts';
@@ -82,7 +82,7 @@ export class Chat {
     else showTally(tally, terminal);
     if (ending.suspended && session.store.durable) {
       const place = { taskId: turn.taskId, store: session.store.settings, flags };
-      showWaiting(shownQuestions(tally.final?.questions ?? [], tally.calls), place, terminal);
+      showWaiting(tally.final?.questions ?? [], place, terminal);
     }
     if (flags.trace) await this.#showSpans();
     return ending.exitCode;

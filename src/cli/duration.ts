@@ -10,3 +10,11 @@ export function duration(ms: number): string {
 export function elapsed(ms: number): string {
   return ms < 999.5 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
 }
+
+/** A moment in ISO 8601 as this machine's clock shows it: `2026-11-22 09:03:07`. */
+export function localTime(timestamp: string): string {
+  const date = new Date(timestamp);
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+}

@@ -23,7 +23,7 @@ export function resumeCommand({ taskId, store, flags }: TaskPlace): string {
 }
 
 /** The command that shows a task, and follows it. */
-export function watchCommand({ taskId, store, flags }: Pick<TaskPlace, 'taskId' | 'store' | 'flags'>): string {
+export function watchCommand({ taskId, store, flags }: TaskPlace): string {
   return ['millrace show', taskId, '--watch', ...storeOption(store, flags)].join(' ');
 }
 

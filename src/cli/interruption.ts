@@ -1,6 +1,7 @@
 import { constants } from 'node:os';
 
 type Signal = 'SIGINT' | 'SIGTERM';
+type Controllers = Readonly<Record<Signal, AbortController>>;
 
 /** The part of `process` that is used. */
 export interface SignalSource {
@@ -15,7 +16,7 @@ export interface SignalSource {
 export class Interruption {
   readonly #source: SignalSource;
   readonly #atOnce: (exitCode: number) => void;
-  #controller = new AbortController();
+  #controllers = newControllers();
   #exitCode: number | undefined;
 
   /** `atOnce` is called on the second signal and has to end the process. */
@@ -26,9 +27,19 @@ export class Interruption {
     source.on('SIGTERM', this.#onSignal);
   }
 
-  /** Aborted by the first signal. */
+  /** Aborted by the first signal, whichever it is. */
   get signal(): AbortSignal {
-    return this.#controller.signal;
+    return AbortSignal.any([this.byKey, this.byOrder]);
+  }
+
+  /** Aborted where the first signal is Ctrl-C: somebody does not want it any more. */
+  get byKey(): AbortSignal {
+    return this.#controllers.SIGINT.signal;
+  }
+
+  /** Aborted where the first signal is SIGTERM: the process has to go. */
+  get byOrder(): AbortSignal {
+    return this.#controllers.SIGTERM.signal;
   }
 
   /** 128 and the signal's number, once there was one: 130 for Ctrl-C, 143 for SIGTERM. */
@@ -38,7 +49,7 @@ export class Interruption {
 
   /** Forgets an interruption that was dealt with. */
   reset(): void {
-    this.#controller = new AbortController();
+    this.#controllers = newControllers();
     this.#exitCode = undefined;
   }
 
@@ -51,9 +62,13 @@ export class Interruption {
     const exitCode = 128 + constants.signals[name];
     if (this.#exitCode === undefined) {
       this.#exitCode = exitCode;
-      this.#controller.abort('interrupted');
+      this.#controllers[name].abort('interrupted');
     } else {
       this.#atOnce(exitCode);
     }
   };
+}
+
+function newControllers(): Controllers {
+  return { SIGINT: new AbortController(), SIGTERM: new AbortController() };
 }

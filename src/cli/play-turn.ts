@@ -1,18 +1,20 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { Turn } from '../core/turn.ts';
 import type { CommandHost } from './command-host.ts';
+import { duration } from './duration.ts';
 import { endingOf, sentenceOf } from './ending.ts';
 import { followTurn } from './follow-turn.ts';
 import { resumeCommand, type TaskPlace, watchCommand } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
 import { JsonPrinter } from './json-printer.ts';
 import { complain, note } from './notes.ts';
-import { shownQuestions, showWaiting } from './questions.ts';
+import { showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
 import type { Tally } from './tally.ts';
 import { TextPrinter } from './text-printer.ts';
 import type { TurnFlags } from './turn-flags.ts';
+import { withPlace } from './with-store.ts';
 
 export interface PlayFlags extends TurnFlags {
   readonly json?: boolean;
@@ -51,7 +53,7 @@ function conclude(tally: Tally, place: TaskPlace, { session, flags, host, interr
   host.exitCode = ending.exitCode;
   if (ending.sentence !== undefined) complain(terminal, ending.sentence);
   if (ending.suspended && durable) {
-    showWaiting(shownQuestions(tally.final?.questions ?? [], tally.calls), place, terminal);
+    showWaiting(tally.final?.questions ?? [], place, terminal);
   }
 }
 
@@ -66,15 +68,24 @@ function explainLost(thrown: unknown, place: TaskPlace, { session, host, interru
       complain(terminal, 'stopped in the middle of the turn, as told; nothing that was finished is lost');
       break;
     case 'FENCED':
-      complain(terminal, `${sentenceOf(thrown)}. Watch it with: ${watchCommand(place)}`);
-      return;
+      complain(terminal, sentenceOf(thrown));
+      return note(terminal, `watch it with: ${watchCommand(place)}`);
     case 'UNAVAILABLE':
     case 'FULL':
     case 'REWOUND':
       complain(terminal, sentenceOf(thrown));
       break;
+    case 'BUSY':
+      throw held(thrown, place);
     default:
-      throw thrown;
+      throw withPlace(thrown, place.store);
   }
   if (session.store.durable) note(terminal, `go on with: ${resumeCommand(place)}`);
+}
+
+/** Who holds a task is not known: a process that runs it, or one that died and whose lease has not run out. */
+function held({ taskId, retryAfterMs }: AgentLoopError, place: TaskPlace): AgentLoopError {
+  const soon = retryAfterMs === undefined ? 'soon' : `in ${duration(Math.max(retryAfterMs, 1))}`;
+  const message = `task "${place.taskId}" is held by a process that runs it, or by one that has just died: watch it with "${watchCommand(place)}", or try again ${soon}`;
+  return new AgentLoopError('BUSY', message, taskId === undefined ? {} : { taskId });
 }

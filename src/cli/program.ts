@@ -6,6 +6,7 @@ import type { CommandHost } from './command-host.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
 import { addModelCommand } from './commands/model-command.ts';
+import { addResumeCommand } from './commands/resume-command.ts';
 import { addRunCommand } from './commands/run-command.ts';
 import { sentenceOf } from './ending.ts';
 import { complain } from './notes.ts';
@@ -16,7 +17,7 @@ const debug = debuglog('millrace');
 const usageCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['INVALID_CONFIG', 'INVALID_INPUT', 'DUPLICATE_TOOL']);
 
 /**
- * Runs the command line and resolves with the exit code: 0 completed, 1 failed, 2 usage, 128 and the number of the signal
+ * Runs the command line and resolves with the exit code: 0 completed, 1 failed, 2 usage, 3 suspended, 128 and the number of the signal
  * that interrupted it. Never rejects: what goes wrong is one sentence on stderr; `NODE_DEBUG=millrace` adds the stack.
  */
 export async function runProgram(argv: readonly string[], host: CommandHost): Promise<number> {
@@ -45,6 +46,7 @@ function createProgram(host: CommandHost): Command {
   addDemoCommand(program, host);
   addRunCommand(program, host);
   addChatCommand(program, host);
+  addResumeCommand(program, host);
   addModelCommand(program, host);
   return program;
 }

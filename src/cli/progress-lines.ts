@@ -27,17 +27,23 @@ export function progressLines(progress: Progress, options: LineOptions & { reado
 /** One call: its name, its arguments, and its result or how long it has been running. */
 export function toolRowLine(row: ToolRow, options: LineOptions): string {
   const { style, now } = options;
-  const time = row.outcome === undefined ? elapsed(now - row.startedAt) : duration(row.outcome.durationMs);
+  const time = timeOf(row, now);
   const name = pad(cut(row.toolName, longestName, style.glyphs.ellipsis), nameColumns);
   const room = options.columns - 1 - columnsOf(`  x ${name}  `) - columnsOf(`  ${time}`);
   const said = row.outcome === undefined ? (row.note ?? '') : row.outcome.text;
   const body = bodyOf({ given: row.arguments, said, room, style, failed: row.outcome?.success === false });
-  return `  ${markOf(row, options)} ${style.bold(name)}  ${body}  ${style.dim(time)}`;
+  return `  ${markOf(row, options)} ${style.bold(name)}  ${body}  ${style.dim(time)}`.trimEnd();
+}
+
+function timeOf({ outcome, startedAt, attempt }: ToolRow, now: number): string {
+  const again = attempt > 1 ? `, attempt ${attempt}` : '';
+  if (outcome === undefined) return elapsed(now - startedAt) + again;
+  return outcome.durationMs === undefined ? '' : duration(outcome.durationMs) + again;
 }
 
 /** A call that begins, for an output where lines stay as they are. */
 export function plainStart(row: ToolRow, style: Style): string {
-  return `  ${style.glyphs.dot} ${row.toolName} ${cut(row.arguments, 100, style.glyphs.ellipsis)}`.trimEnd();
+  return `  ${style.glyphs.dot} ${row.toolName} ${cut(row.arguments, 100, style.glyphs.ellipsis)}${row.attempt > 1 ? `, attempt ${row.attempt}` : ''}`.trimEnd();
 }
 
 function folded(rows: readonly ToolRow[], options: LineOptions & { readonly rows: number }): readonly string[] {

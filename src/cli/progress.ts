@@ -12,8 +12,10 @@ export interface ToolRow {
   readonly startedAt: number;
   /** Its last sign of life. */
   readonly note?: string;
-  /** Absent while it runs. */
-  readonly outcome?: { readonly success: boolean; readonly text: string; readonly durationMs: number };
+  /** From 1; more than one where the call runs again. */
+  readonly attempt: number;
+  /** Absent while it runs. Without a time where it was cut off. */
+  readonly outcome?: { readonly success: boolean; readonly text: string; readonly durationMs?: number };
 }
 
 /** What a turn is busy with. Bounded by the calls of one iteration. */
@@ -37,10 +39,13 @@ export function foldProgress(progress: Progress, event: AgentEvent, now: number)
       return relabel(progress, 'the model is asking for tools');
     case 'artifact-update':
     case 'internal:llm-response':
-    case 'status-update':
       return { tools: progress.tools };
+    case 'status-update':
+      return { tools: withoutOpen(progress.tools, event.questions?.map(({ callId }) => callId) ?? []) };
     case 'internal:tool-start':
-      return { tools: [...progress.tools, startedRow(event, now)] };
+      return { tools: [...withoutOpen(progress.tools, [event.callId]), startedRow(event, now)] };
+    case 'internal:resumed':
+      return { tools: progress.tools.map(cutOff) };
     case 'internal:tool-progress':
       return { ...progress, tools: progress.tools.map((row) => noted(row, event)) };
     case 'internal:tool-complete':
@@ -70,6 +75,7 @@ export function finishedRow(event: ToolCompleteEvent, startedAt: number): ToolRo
     toolName: oneLine(event.toolName),
     arguments: given,
     startedAt,
+    attempt: 1,
     outcome: { success: event.success, text, durationMs: event.durationMs },
   };
 }
@@ -81,7 +87,18 @@ export function startedRow(event: ToolStartEvent, now: number): ToolRow {
     toolName: oneLine(event.toolName),
     arguments: oneLine(event.arguments),
     startedAt: now,
+    attempt: event.attempt,
   };
+}
+
+/** A call that asked something does not run; answered, it runs again. */
+function withoutOpen(rows: readonly ToolRow[], callIds: readonly string[]): readonly ToolRow[] {
+  return rows.filter((row) => row.outcome !== undefined || !callIds.includes(row.callId));
+}
+
+/** What ran in a process that is no more. */
+function cutOff(row: ToolRow): ToolRow {
+  return row.outcome === undefined ? { ...row, outcome: { success: false, text: 'cut off' } } : row;
 }
 
 function relabel(progress: Progress, label: string): Progress {
@@ -93,7 +110,7 @@ function noted(row: ToolRow, event: ToolProgressEvent): ToolRow {
 }
 
 function completed(rows: readonly ToolRow[], event: ToolCompleteEvent, now: number): readonly ToolRow[] {
-  const known = rows.some((row) => row.callId === event.callId);
-  if (!known) return [...rows, finishedRow(event, now)];
-  return rows.map((row) => (row.callId === event.callId ? finishedRow(event, row.startedAt) : row));
+  const isOpen = (row: ToolRow) => row.callId === event.callId && row.outcome === undefined;
+  if (!rows.some(isOpen)) return [...rows, finishedRow(event, now)];
+  return rows.map((row) => (isOpen(row) ? { ...finishedRow(event, row.startedAt), attempt: row.attempt } : row));
 }

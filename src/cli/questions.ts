@@ -1,78 +1,61 @@
 import type { Question } from '../core/records.ts';
 import { quoted, resumeCommand, type TaskPlace } from './go-on.ts';
 import { cut, oneLine } from './one-line.ts';
-import type { Tally } from './tally.ts';
+import type { Style } from './style.ts';
 import type { Terminal } from './terminal.ts';
 import { wrapLines } from './wrap-lines.ts';
 
-/** A question in the words of the command: who asks what, and what an answer looks like. */
-export interface ShownQuestion {
-  readonly callId: string;
-  /** `approval`, or what else is asked for. */
-  readonly kind: Question['kind'];
-  readonly prompt: string | undefined;
-  /** The tool that asks. Absent where the call is not known. */
-  readonly toolName: string | undefined;
-  /** In one line. */
-  readonly arguments: string;
-  /** An answer as JSON, to be changed. */
-  readonly example: string;
-}
+type Kind = Question['kind'];
 
-/** The questions that a turn waits for, with the tools that ask. */
-export function shownQuestions(questions: readonly Question[], calls: Tally['calls']): readonly ShownQuestion[] {
-  return questions.map(({ callId, kind, prompt }) => {
-    const call = calls.find((known) => known.callId === callId)?.call.function;
-    return {
-      callId,
-      kind,
-      prompt,
-      toolName: call?.name,
-      arguments: call === undefined ? '' : oneLine(parsed(call.arguments)),
-      example: examples[kind],
-    };
-  });
-}
-
-const examples: Readonly<Record<Question['kind'], string>> = {
+/** An answer to each kind, as JSON, to be changed. */
+const examples: Readonly<Record<Kind, string>> = {
   approval: '{"approved":true}',
   'in-doubt': '{"outcome":"not-applied"}',
+  'client-tool': '{"result":"…"}',
   input: '"…"',
   auth: '"…"',
-  'client-tool': '"…"',
 };
 
-const meanings: Readonly<Record<Question['kind'], string>> = {
-  approval: 'wants your approval',
+const meanings: Readonly<Record<Kind, string>> = {
+  approval: 'needs approval',
   'in-doubt': 'was cut off: did it take effect?',
+  'client-tool': 'has to be run by you',
   input: 'asks',
   auth: 'asks for credentials',
-  'client-tool': 'waits for you to run it',
 };
 
+export interface QuestionLineOptions {
+  readonly style: Style;
+  /** A line takes one column less at most. */
+  readonly columns: number;
+}
+
+/** A question for a person: the call that asks, its tool, what it asks about, and its prompt. */
+export function questionLines(question: Question, { style, columns }: QuestionLineOptions): readonly string[] {
+  const { callId, kind, toolName, prompt } = question;
+  const head = `  ? ${callId}  `;
+  const about = oneLine(question.data);
+  const said = `${oneLine(toolName)} ${meanings[kind]}${about === '' ? '' : `: ${about}`}`;
+  const indent = ' '.repeat(head.length);
+  return [
+    `  ${style.yellow('?')} ${style.bold(callId)}  ${cut(said, columns - 1 - head.length, style.glyphs.ellipsis)}`,
+    ...(prompt === undefined ? [] : wrapLines(oneLine(prompt), columns - 1 - head.length).map((line) => indent + line)),
+  ];
+}
+
+/** The command that answers all questions, with examples to be changed. */
+export function answerCommand(questions: readonly Question[], place: TaskPlace): string {
+  const answers = questions.map(({ callId, kind }) => ` --answer ${quoted(`${callId}=${examples[kind]}`)}`);
+  return resumeCommand(place) + answers.join('');
+}
+
 /** Tells on stderr what a suspended turn waits for, and the command that goes on. */
-export function showWaiting(questions: readonly ShownQuestion[], place: TaskPlace, terminal: Terminal): void {
+export function showWaiting(questions: readonly Question[], place: TaskPlace, terminal: Terminal): void {
   const { stderr, errorStyle: style } = terminal;
-  const columns = stderr.columns - 1;
-  const lines = questions.flatMap((question) => [
-    `  ${style.yellow('?')} ${style.bold(question.callId)}  ${cut(subject(question), columns - 6 - question.callId.length, style.glyphs.ellipsis)}`,
-    ...(question.prompt === undefined
-      ? []
-      : wrapLines(oneLine(question.prompt), columns - 9).map((line) => `         ${line}`)),
-  ]);
-  const options = questions.map(({ callId, example }) => ` --answer ${quoted(`${callId}=${example}`)}`).join('');
-  lines.push(style.dim('  go on with:'), `  ${resumeCommand(place)}${options}`);
+  const lines = [
+    ...questions.flatMap((question) => questionLines(question, { style, columns: stderr.columns })),
+    style.dim(questions.length === 0 ? '  go on with:' : '  answer with:'),
+    `  ${answerCommand(questions, place)}`,
+  ];
   void stderr.write(lines.map((line) => `${line}\n`).join(''));
-}
-
-function subject({ kind, toolName, arguments: given }: ShownQuestion): string {
-  return `${toolName === undefined ? 'a call' : oneLine(toolName)} ${meanings[kind]}${given === '' ? '' : `: ${given}`}`;
-}
-
-function parsed(json: string): unknown {
-  try {
-    return JSON.parse(json);
-  } catch {
-    return json;
-  }
 }

@@ -34,6 +34,8 @@ export interface SessionOptions {
   readonly traced: boolean;
   /** Of the stand-in, before each chunk. */
   readonly standInDelayMs: number;
+  /** Drains the turns when it is aborted. */
+  readonly shutdown?: AbortSignal;
 }
 
 /**
@@ -62,6 +64,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
       leaseMs: flags.leaseMs ?? defaultLeaseMs,
       enableTracing: traced,
       generateId: newId,
+      ...(options.shutdown && { shutdown: options.shutdown }),
     };
     const definitions = await toolProvider.getTools(nobody);
     return {

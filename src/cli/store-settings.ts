@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Environment } from './style.ts';
@@ -24,6 +25,27 @@ export function storeSettings({ store }: StoreFlags, env: Environment): StoreSet
   const fromEnvironment = env[variable]?.trim();
   if (store !== undefined) return settingsOf(store.trim(), '--store');
   return settingsOf(fromEnvironment || 'lmdb', variable);
+}
+
+/**
+ * The same for a command that works on tasks of earlier processes.
+ * @throws AgentLoopError `INVALID_CONFIG` for memory, `NOT_FOUND` for a folder that is not there.
+ */
+export function lastingStore(flags: StoreFlags, env: Environment): Exclude<StoreSettings, { kind: 'memory' }> {
+  const settings = storeSettings(flags, env);
+  if (settings.kind === 'memory') {
+    throw new AgentLoopError(
+      'INVALID_CONFIG',
+      'the memory of another process cannot be looked into; say which store the turn was run with: --store lmdb[:FOLDER] or redis://HOST:PORT',
+    );
+  }
+  if (settings.kind === 'lmdb' && !existsSync(settings.path)) {
+    throw new AgentLoopError(
+      'NOT_FOUND',
+      `no turn was kept in ${settings.path}: there is no such folder; say where the store is with --store`,
+    );
+  }
+  return settings;
 }
 
 function settingsOf(text: string, source: string): StoreSettings {

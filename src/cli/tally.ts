@@ -1,4 +1,4 @@
-import type { AgentEvent, LlmResponseEvent, StatusUpdateEvent } from '../core/events.ts';
+import type { AgentEvent, StatusUpdateEvent } from '../core/events.ts';
 import { duration } from './duration.ts';
 
 /** What a turn amounted to, from its events. */
@@ -6,8 +6,6 @@ export interface Tally {
   readonly iterations: number;
   readonly toolCalls: number;
   readonly tokens: number;
-  /** The calls of the last response. */
-  readonly calls: NonNullable<LlmResponseEvent['toolCalls']>;
   /** Milliseconds since 1970: of the start, or where the turn was resumed, of the last time. */
   readonly startedAt?: number;
   readonly endedAt?: number;
@@ -15,7 +13,7 @@ export interface Tally {
   readonly final?: StatusUpdateEvent;
 }
 
-export const emptyTally: Tally = { iterations: 0, toolCalls: 0, tokens: 0, calls: [] };
+export const emptyTally: Tally = { iterations: 0, toolCalls: 0, tokens: 0 };
 
 export function addToTally(tally: Tally, event: AgentEvent): Tally {
   switch (event.kind) {
@@ -25,7 +23,7 @@ export function addToTally(tally: Tally, event: AgentEvent): Tally {
     case 'internal:iteration-start':
       return { ...tally, iterations: tally.iterations + 1 };
     case 'internal:llm-response':
-      return { ...tally, tokens: tally.tokens + (event.usage?.totalTokens ?? 0), calls: event.toolCalls ?? [] };
+      return { ...tally, tokens: tally.tokens + (event.usage?.totalTokens ?? 0) };
     case 'internal:tool-complete':
       return { ...tally, toolCalls: tally.toolCalls + 1 };
     case 'status-update':

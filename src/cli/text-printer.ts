@@ -1,9 +1,12 @@
 import type { AgentEvent, ArtifactUpdateEvent } from '../core/events.ts';
+import type { Question } from '../core/records.ts';
+import { localTime } from './duration.ts';
 import { LiveRegion } from './live-region.ts';
 import { withoutControls } from './one-line.ts';
 import type { Printer } from './printer.ts';
 import { finishedRow, foldProgress, idle, type Progress, startedRow, type ToolRow, takeFinished } from './progress.ts';
 import { plainStart, progressLines, toolRowLine } from './progress-lines.ts';
+import { questionLines } from './questions.ts';
 import type { Terminal } from './terminal.ts';
 import { WordWrap } from './word-wrap.ts';
 
@@ -26,6 +29,8 @@ export class TextPrinter implements Printer {
   #timer: NodeJS.Timeout | undefined;
   #artifactId: string | undefined;
   #atLineStart = true;
+  /** The calls that wait for an answer. */
+  #open: ReadonlySet<string> = new Set();
   #last: 'text' | 'tools' | 'heading' | undefined;
 
   constructor(terminal: Terminal, now: () => number = Date.now) {
@@ -37,8 +42,12 @@ export class TextPrinter implements Printer {
   print(event: AgentEvent): void | Promise<void> {
     if (event.kind === 'artifact-update') return this.#text(event);
     if (event.kind === 'internal:llm-attempt-discarded') this.#discarded(event.reason);
-    if (this.#terminal.live) this.#redraw(event);
+    const { progress, finished } = takeFinished(foldProgress(this.#progress, event, this.#now()));
+    this.#progress = progress;
+    if (this.#terminal.live) this.#redraw(finished);
     else this.#plain(event);
+    if (event.kind === 'status-update' && !event.final) this.#asked(event.questions ?? []);
+    if (event.kind === 'internal:resumed') this.#resumed(event.timestamp);
   }
 
   /** Begins a section with its own line. */
@@ -93,10 +102,26 @@ export class TextPrinter implements Printer {
     );
   }
 
-  #redraw(event: AgentEvent): void {
-    const { progress, finished } = takeFinished(foldProgress(this.#progress, event, this.#now()));
-    this.#progress = progress;
-    if (progress.tools.length > 0 || finished.length > 0) this.#beforeTools();
+  /** What was shown before this line, an earlier process did. */
+  #resumed(timestamp: string): void {
+    const { dim, glyphs } = this.#terminal.errorStyle;
+    this.#line(dim(`  ${glyphs.dot} resumed ${localTime(timestamp)}`));
+  }
+
+  /** Names what is asked while other calls go on. What nothing else goes on beside is said at the end. */
+  #asked(questions: readonly Question[]): void {
+    const { errorStyle: style, stderr } = this.#terminal;
+    const columns = stderr.isTerminal ? stderr.columns : plainColumns;
+    const isNew = ({ callId }: Question) => !this.#open.has(callId);
+    const goesOn = this.#progress.tools.some(({ outcome }) => outcome === undefined);
+    for (const question of goesOn ? questions.filter(isNew) : []) {
+      for (const line of questionLines(question, { style, columns })) this.#line(line);
+    }
+    this.#open = new Set(questions.map(({ callId }) => callId));
+  }
+
+  #redraw(finished: readonly ToolRow[]): void {
+    if (this.#progress.tools.length > 0 || finished.length > 0) this.#beforeTools();
     this.#draw(finished);
   }
 

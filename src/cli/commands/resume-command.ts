@@ -1,0 +1,72 @@
+import type { Command } from 'commander';
+import { AgentLoopError } from '../../core/errors.ts';
+import { type Answers, parseAnswers } from '../answers.ts';
+import type { CommandHost } from '../command-host.ts';
+import { watchCommand } from '../go-on.ts';
+import { note } from '../notes.ts';
+import { playTurn } from '../play-turn.ts';
+import { addTurnFlags, type TurnFlags } from '../turn-flags.ts';
+import { type OpenedSession, withSession } from '../with-session.ts';
+
+interface ResumeFlags extends TurnFlags {
+  readonly answer?: readonly string[];
+  readonly json?: boolean;
+}
+
+const help = `
+What was finished is shown and not repeated. A call that was cut off is treated as its tool says: run again, asked about, or
+told to the model as unknown.
+
+Examples:
+  $ millrace resume k7m2q9xtbd
+  $ millrace resume k7m2q9xtbd --answer '1:0={"approved":true}'
+
+Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupted, 143 terminated.`;
+
+/** Adds `millrace resume`: goes on with a turn of an earlier process. */
+export function addResumeCommand(program: Command, host: CommandHost): void {
+  addTurnFlags(program.command('resume').argument('<task>', 'the id of the task, as run and tasks print it'))
+    .summary('go on with a turn that was cut off, or that waits')
+    .description('Go on with a turn that was cut off, suspended or forked, in this process.')
+    .option('--answer <call=json>', 'answers a question, e.g. 1:0=\'{"approved":true}\'; can be given again', collect)
+    .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
+    .addHelpText('after', help)
+    .action((taskId: string, flags: ResumeFlags) => resume(taskId, flags, host));
+}
+
+function collect(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
+}
+
+async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Promise<void> {
+  const answers = parseAnswers(flags.answer ?? []);
+  await withSession({ flags, host, existing: true }, async (opened) => {
+    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const { session, interruption, signal } = opened;
+    const turn = AgentLoop.resume(taskId, session.config, { signal, answers });
+    try {
+      await playTurn(turn, { session, flags, host, interruption, signal });
+    } catch (thrown) {
+      const isBusy = AgentLoopError.isInstance(thrown) && thrown.code === 'BUSY';
+      if (!isBusy || Object.keys(answers).length === 0) throw thrown;
+      await answerOwner({ taskId, answers, flags, host, opened });
+    }
+  });
+}
+
+interface Answering {
+  readonly taskId: string;
+  readonly answers: Answers;
+  readonly flags: ResumeFlags;
+  readonly host: CommandHost;
+  readonly opened: OpenedSession;
+}
+
+/** A turn that another process runs is that one's to go on with; it is only told the answers. */
+async function answerOwner({ taskId, answers, flags, host, opened }: Answering): Promise<void> {
+  const { store, settings } = opened.session.store;
+  const { AgentLoop } = await import('../../core/agent-loop.ts');
+  await AgentLoop.answer(taskId, { store, answers });
+  host.exitCode = 0;
+  note(host.terminal, `answered; another process runs the turn: ${watchCommand({ taskId, store: settings, flags })}`);
+}

@@ -1,0 +1,37 @@
+import { AgentLoopError } from '../core/errors.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { CommandHost } from './command-host.ts';
+import { openStore } from './open-store.ts';
+import { lastingStore, type StoreFlags, type StoreSettings, storeSettings } from './store-settings.ts';
+
+export interface StoreRequest {
+  readonly flags: StoreFlags;
+  readonly host: CommandHost;
+  /** Makes a store that is not there. Default false. */
+  readonly make?: boolean;
+}
+
+/** Opens the store that the flags name for the time of an action. */
+export async function withStore(
+  { flags, host, make = false }: StoreRequest,
+  action: (store: TaskStateStore, settings: StoreSettings) => Promise<void>,
+): Promise<void> {
+  const { env } = host.terminal;
+  const settings = make ? storeSettings(flags, env) : lastingStore(flags, env);
+  const { store, close } = await openStore(settings);
+  try {
+    await action(store, settings);
+  } catch (thrown) {
+    throw withPlace(thrown, settings);
+  } finally {
+    await close();
+  }
+}
+
+/** An error that names the store that was looked into, where a task is not in it. */
+export function withPlace(thrown: unknown, { place }: StoreSettings): unknown {
+  if (!AgentLoopError.isInstance(thrown) || thrown.code !== 'NOT_FOUND' || thrown.taskId === undefined) return thrown;
+  const { taskId } = thrown;
+  const message = `there is no task "${taskId}" in ${place}; millrace tasks lists what there is`;
+  return new AgentLoopError('NOT_FOUND', message, { taskId, cause: thrown });
+}
