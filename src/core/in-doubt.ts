@@ -4,6 +4,7 @@ import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { ToolResultRecord, TurnAsked } from './records.ts';
 import type { LoopState, PendingToolCall } from './state.ts';
+import { refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** Calls that another owner of the turn had started and that have no result and ask nothing: their outcome is unknown. */
@@ -100,14 +101,7 @@ function reconciled(pending: PendingToolCall, answer: Reconciled): Settled {
 
 function unknownOutcome(pending: PendingToolCall, detail = ''): ToolResultRecord {
   const message = `OUTCOME_UNKNOWN: the process stopped while this call ran, so it may or may not have taken effect${detail}; check before you repeat it`;
-  return {
-    type: 'tool.result',
-    callId: pending.callId,
-    content: `Tool error: ${message}`,
-    success: false,
-    error: { code: 'OUTCOME_UNKNOWN', message },
-    durationMs: 0,
-  };
+  return refusedCall(pending.callId, { code: 'OUTCOME_UNKNOWN', message });
 }
 
 /** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */

@@ -3,7 +3,7 @@ import { isObservable, type Observable, type Subscriber, type Subscription } fro
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { answerFlaw } from './check-answers.ts';
-import { AgentLoopError, type ErrorCode } from './errors.ts';
+import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
@@ -11,6 +11,7 @@ import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
+import { refusedCall } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -38,6 +39,7 @@ export interface ToolBatchOptions {
 }
 
 const noStarts: readonly StartedCall[] = [];
+const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before this call started' } as const;
 
 /** The calls of one response on their way: who has a place, what is committed, when nothing is left to wait for. */
 export class ToolBatch {
@@ -61,8 +63,8 @@ export class ToolBatch {
   readonly #checking = new Map<string, () => void>();
   readonly #stopListening: () => void;
   #state: LoopState;
-  /** Whether the call that holds a place runs alone. */
-  #alone = false;
+  /** The call that runs alone, where one does. */
+  #alone: string | undefined;
   /** The index of the first call that may still want a place. */
   #from = 0;
   #pumping = false;
@@ -113,7 +115,8 @@ export class ToolBatch {
   /** A call whose intent is durable by now. */
   #admit(started: StartedCall): void {
     this.#busy.add(started.callId);
-    this.#alone = this.#deps.tools.byName.get(started.call.function.name)?.definition.sequential === true;
+    const tool = this.#deps.tools.byName.get(started.call.function.name);
+    if (tool?.definition.sequential) this.#alone = started.callId;
     this.#ready.push(started);
   }
 
@@ -151,8 +154,7 @@ export class ToolBatch {
 
   #start(started: StartedCall): void {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
-    if (this.#stopping || !tool)
-      return this.#settle(neverStarted(started.callId, 'CANCELED', 'the turn was stopped before this call started'));
+    if (this.#stopping || !tool) return this.#settle(refusedCall(started.callId, neverStarted));
     const scope = this.#scope.child();
     const running = new DirectSubscriber(this.#observer);
     this.#runs.set(started.callId, running);
@@ -212,7 +214,7 @@ export class ToolBatch {
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     this.#runs.delete(callId);
     this.#busy.delete(callId);
-    this.#alone = false;
+    if (this.#alone === callId) this.#alone = undefined;
     if (record.type === 'tool.result') this.#noteFailure(record);
     this.#write(record);
     this.#pump();
@@ -256,14 +258,14 @@ export class ToolBatch {
 
   /** Adds to an append what comes next, and gives the calls behind it their places. */
   #plan(draft: CommitDraft): readonly StartedCall[] {
-    const places = { busy: this.#busy, alone: this.#alone, from: this.#from };
+    const places = { busy: this.#busy, alone: this.#alone !== undefined, from: this.#from };
     const plan = planStarts(this.#deps, draft.after, places);
     for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
     const failed = this.#failure !== undefined;
     for (const record of plan.records) if (!failed || record.type === 'tool.result') draft.add(record);
     if (failed) return noStarts;
     this.#from = plan.next;
-    if (plan.alone) this.#alone = true;
+    if (plan.alone) this.#alone = plan.starts.at(-1)?.callId;
     for (const { callId } of plan.starts) this.#busy.add(callId);
     for (const { pending, done } of plan.checks) {
       this.#busy.add(pending.callId);
@@ -280,7 +282,8 @@ export class ToolBatch {
     if (ms === 0) return () => {};
     return clock.schedule(ms, () => {
       this.#checking.delete(callId);
-      this.#settle(neverStarted(callId, 'TOOL_TIMEOUT', `the check of the arguments did not answer within ${ms} ms`));
+      const message = `the check of the arguments did not answer within ${ms} ms`;
+      this.#settle(refusedCall(callId, { code: 'TOOL_TIMEOUT', message }));
     });
   }
 
@@ -317,16 +320,4 @@ export class ToolBatch {
     this.#runs.set(pending.callId, run);
     run.add(() => scope.release());
   }
-}
-
-/** The result of a call that was never started, and why. */
-function neverStarted(callId: string, code: ErrorCode, message: string): ToolResultRecord {
-  return {
-    type: 'tool.result',
-    callId,
-    content: `Tool error: ${message}`,
-    success: false,
-    error: { code, message },
-    durationMs: 0,
-  };
 }

@@ -3,6 +3,7 @@ import type { ToolCall } from './messages.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
 import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
+import { refusedCall } from './tool-results.ts';
 
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -74,7 +75,8 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
       checks.push({ pending, done: checked });
       free--;
     } else if (approvalOf(pending)?.approved === false) {
-      records.push(rejection(pending));
+      const message = rejected(approvalOf(pending)?.reason);
+      records.push(refusedCall(pending.callId, { code: 'TOOL_REJECTED', message }));
     } else if (checked.ok) {
       alone = checked.tool.definition.sequential === true;
       if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
@@ -83,7 +85,8 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
       starts.push({ callId: pending.callId, call: pending.call, intent, answers: pending.answers });
       free--;
     } else {
-      records.push(refusal(pending, checked));
+      const { code, message, arguments: args } = checked;
+      records.push(refusedCall(pending.callId, { code, message, arguments: args }));
     }
   }
   return { records, starts, alone, checks, next };
@@ -110,29 +113,5 @@ function intentOf(pending: PendingToolCall, value: unknown): ToolIntent {
     callId: pending.callId,
     attempt: pending.attempts + 1,
     arguments: value,
-  };
-}
-
-function rejection(pending: PendingToolCall): ToolResultRecord {
-  const message = rejected(approvalOf(pending)?.reason);
-  return {
-    type: 'tool.result',
-    callId: pending.callId,
-    content: `Tool error: ${message}`,
-    success: false,
-    error: { code: 'TOOL_REJECTED', message },
-    durationMs: 0,
-  };
-}
-
-function refusal(pending: PendingToolCall, checked: Extract<CheckedCall, { ok: false }>): ToolResultRecord {
-  return {
-    type: 'tool.result',
-    callId: pending.callId,
-    content: `Tool error: ${checked.message}`,
-    success: false,
-    error: { code: checked.code, message: checked.message },
-    arguments: checked.arguments,
-    durationMs: 0,
   };
 }

@@ -358,6 +358,26 @@ describe('a call in doubt whose tool says ask', () => {
     expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: told });
   });
 
+  it('is settled beside a sequential tool that runs without letting others start', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const tools = {
+      pay: pay([]),
+      alone: { sequential: true, execute: () => finish.pass() },
+      next: () => runs.push('next'),
+    };
+    deadTurn(bench, [firstCall, answerOf(['pay', 'alone', 'next']), intentOf(0)]);
+    const { turn } = resumed({}, tools);
+    const watcher = watch(turn);
+    await finish.reached;
+    turn.answer('1:0', { outcome: 'applied', content: 'paid before' });
+    await watcher.until('internal:tool-complete', ({ callId }) => callId === '1:0');
+    expect(runs).toEqual([]);
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed', toolCalls: 3 });
+    expect(runs).toEqual(['next']);
+  });
+
   it('does not ask again where the answer is in the journal and the process died behind it', async () => {
     const { runs } = await asked();
     await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { outcome: 'applied', content: 'paid' } } });
