@@ -1,0 +1,40 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+
+const root = new URL('..', import.meta.url);
+const outdir = fileURLToPath(new URL('node_modules/.cache/bench/', root));
+
+/** What is measured is the built library, as a user gets it. */
+const builtLibrary = {
+  name: 'built-library',
+  setup({ onResolve }) {
+    onResolve({ filter: /^millrace$/ }, () => ({ path: new URL('dist/index.js', root).href, external: true }));
+    onResolve({ filter: /^millrace\/redis$/ }, () => ({
+      path: new URL('dist/stores/redis/redis-state-store.js', root).href,
+      external: true,
+    }));
+  },
+};
+
+/** Bundles programs of this folder and runs the first with the arguments of the command line; ends as it ends. */
+export async function bundleAndRun([main, ...children]) {
+  await build({
+    entryPoints: [main, ...children].map((file) => fileURLToPath(new URL(file, import.meta.url))),
+    outdir,
+    entryNames: '[name]',
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    logLevel: 'warning',
+    plugins: [builtLibrary],
+  });
+  const program = main.replace(/^.*\//, '').replace(/\.ts$/, '.mjs');
+  const { status } = spawnSync(process.execPath, ['--expose-gc', `${outdir}${program}`, ...process.argv.slice(2)], {
+    cwd: fileURLToPath(root),
+    stdio: 'inherit',
+  });
+  process.exitCode = status ?? 1;
+}
