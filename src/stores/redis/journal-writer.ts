@@ -48,7 +48,7 @@ export class JournalWriter {
 
   #call(lease: Lease, records: readonly JournalRecord[], { status }: AppendOptions): ScriptCall {
     const { taskId, owner, epoch, leaseMs } = lease;
-    const { head, journal } = taskKeys(this.#deps.prefix, taskId);
+    const { head } = taskKeys(this.#deps.prefix, taskId);
     const first = records[0]?.seq ?? 0;
     const last = records.at(-1);
     const terminal = last !== undefined && isTerminal(last);
@@ -56,7 +56,7 @@ export class JournalWriter {
     const numbers = [epoch, leaseMs, seconds, first, records.length, openCallAfter(records), +terminal, last?.at ?? 0];
     return {
       script: terminal ? 'finish' : 'append',
-      keys: [head, journal],
+      keys: [head],
       args: [owner, status, numbers.join(' '), ...records.flatMap(encodeRecord)],
       subject: { taskId, lease, seq: first },
     };

@@ -5,9 +5,9 @@ import { readFileSync } from 'node:fs';
 const files = {
   create: { file: 'create-2', flags: '' },
   acquire: { file: 'acquire-2', flags: '' },
-  append: { file: 'append-2', flags: '' },
+  append: { file: 'append-1', flags: '' },
   /** The same for a terminal record: a turn can end where memory is full. */
-  finish: { file: 'append-2', flags: ' flags=allow-oom' },
+  finish: { file: 'append-1', flags: ' flags=allow-oom' },
   renew: { file: 'renew-1', flags: ' flags=allow-oom' },
   release: { file: 'release-1', flags: ' flags=allow-oom' },
   post: { file: 'post-3', flags: '' },

@@ -1,5 +1,13 @@
 import { createHash } from 'node:crypto';
-import { isKnownType, type JournalRecord } from '../../core/records.ts';
+import type { ToolCall } from '../../core/messages.ts';
+import {
+  isKnownType,
+  type JournalRecord,
+  type LlmDone,
+  type RecordedCall,
+  type Stamped,
+  type TurnRecord,
+} from '../../core/records.ts';
 import { unknownRecord } from '../store-errors.ts';
 import { unreadable } from './redis-errors.ts';
 import type { StreamEntry } from './script-answer.ts';
@@ -10,12 +18,36 @@ export const maxInlineBytes = 256 * 1024;
 /** JSON of a record, and its digest where it goes to the blobs, else an empty string: two arguments of a script. */
 export type EncodedRecord = readonly [json: string, digest: string];
 
-/** Seq and epoch are left out: they are the entry's id. */
+/**
+ * Seq and epoch are left out: they are the entry's id. So are the calls in the message of an answer where they are those of the record:
+ * `toolCalls` is then their number.
+ */
 export function encodeRecord(record: JournalRecord): EncodedRecord {
   const { seq, epoch, ...rest } = record;
-  const json = JSON.stringify(rest);
+  const json = JSON.stringify(repeatsCalls(rest) ? withoutRepeats(rest) : rest);
   if (json.length * 3 <= maxInlineBytes || Buffer.byteLength(json) <= maxInlineBytes) return [json, ''];
   return [json, createHash('sha256').update(json).digest('hex')];
+}
+
+function repeatsCalls(record: TurnRecord): record is LlmDone {
+  if (record.type !== 'llm.done') return false;
+  const { toolCalls = [] } = record.message;
+  return toolCalls.length > 0 && sameCalls(toolCalls, record.calls);
+}
+
+function withoutRepeats(record: LlmDone): object {
+  return { ...record, message: { ...record.message, toolCalls: record.calls.length } };
+}
+
+/** The message again as it was given. */
+function withCalls(record: Stamped<LlmDone>): Stamped<LlmDone> {
+  const { message, calls } = record;
+  if (typeof message?.toolCalls !== 'number') return record;
+  return { ...record, message: { ...message, toolCalls: calls.map(({ call }) => call) } };
+}
+
+function sameCalls(toolCalls: readonly ToolCall[], calls: readonly RecordedCall[]): boolean {
+  return toolCalls.length === calls.length && toolCalls.every((call, index) => call === calls[index]?.call);
 }
 
 export interface EntryPlace {
@@ -41,7 +73,7 @@ export function decodeRecord(taskId: string, entry: StreamEntry, json: string): 
   if (record.type === 'turn.started' && record.taskId !== taskId) {
     throw unreadable(taskId, entry.id, `it belongs to task "${record.taskId}"`);
   }
-  return record;
+  return record.type === 'llm.done' ? withCalls(record) : record;
 }
 
 function parse(taskId: string, id: string, json: string): JournalRecord {

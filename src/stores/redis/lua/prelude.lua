@@ -32,6 +32,14 @@ local function keep(seconds)
   end
 end
 
+-- The same where it is due: a sign of life within the same second prolongs nothing.
+local function keepWhenDue(seconds)
+  local remaining = redis.call('PTTL', KEYS[1])
+  if seconds < 0 and remaining == -1 then return end
+  if seconds >= 0 and remaining > seconds * 1000 - 1000 and remaining <= seconds * 1000 then return end
+  keep(seconds)
+end
+
 -- Lets a key live as long as the head does.
 local function keepAsHead(key)
   local remaining = redis.call('PTTL', KEYS[1])
@@ -49,6 +57,7 @@ local function write(journal, seq, epoch, payload, digest)
   local field, value = 'r', payload
   if digest ~= '' then
     redis.call('HSETNX', keyOf('b'), digest, payload)
+    if redis.call('EXISTS', KEYS[1]) == 1 then keepAsHead(keyOf('b')) end
     field, value = 'b', digest
   end
   redis.call('XADD', journal, whole(seq) .. '-' .. whole(epoch), field, value)

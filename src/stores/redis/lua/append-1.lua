@@ -1,5 +1,5 @@
 -- Appends records, all or none, and renews the lease and the time to live. Sent again by its owner it answers as before.
--- KEYS  1 head  2 journal
+-- KEYS  1 head
 -- ARGV  1 owner  2 status of the task after these records
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
 --         number of records, seq of the model call that is open after them (0: none, below 0: as before),
@@ -10,6 +10,7 @@ local numbers = {}
 for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(number) end
 local epoch, leaseMs, seconds, first, count, open, ended, at = unpack(numbers)
 
+local journal = keyOf('j')
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended')
 if not head[1] then return { NOT_FOUND } end
 if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end
@@ -23,11 +24,11 @@ if appliedBefore or count == 0 then
   return { OK }
 end
 if first ~= seq + 1 then return { REWOUND, seq } end
-if redis.call('XLEN', KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
+if redis.call('XLEN', journal) ~= seq then return { TORN, seq, lastSeq(journal) } end
 
 for number = 1, (#ARGV - 3) / 2 do
   seq = seq + 1
-  write(KEYS[2], seq, epoch, ARGV[2 + number * 2], ARGV[3 + number * 2])
+  write(journal, seq, epoch, ARGV[2 + number * 2], ARGV[3 + number * 2])
 end
 local fields = { 'seq', whole(seq), 'status', ARGV[2], 'expires', expires, 'ended', whole(ended) }
 if open >= 0 then
@@ -41,7 +42,7 @@ end
 redis.call('HSET', KEYS[1], unpack(fields))
 -- Deltas of earlier model calls are in the records by now.
 if open > 0 then redis.call('XTRIM', keyOf('d'), 'MINID', whole(open) .. '-0') end
-keep(seconds)
+keepWhenDue(seconds)
 -- The records hold the whole answer; who reads the deltas just now gets a minute for it.
 if ended == 1 then redis.call('EXPIRE', keyOf('d'), 60, 'LT') end
 return { OK }
