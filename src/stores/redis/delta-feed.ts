@@ -42,6 +42,11 @@ export class DeltaFeed {
     this.#timer ??= setTimeout(() => this.#sendAll(), collectMs).unref();
   }
 
+  isWaiting(taskId: string): boolean {
+    const waiting = this.#tasks.get(taskId);
+    return waiting !== undefined && waiting.deltas.length > 0;
+  }
+
   /** Sends what waits, so that it stands before what is sent next. */
   flush(taskId: string): void {
     const waiting = this.#tasks.get(taskId);

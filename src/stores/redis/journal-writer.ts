@@ -2,6 +2,7 @@ import { AgentLoopError } from '../../core/errors.ts';
 import { isKnownType, isTerminal, type JournalRecord } from '../../core/records.ts';
 import type { AppendOptions, Lease } from '../interfaces.ts';
 import { ended, rewound, unknownRecord } from '../store-errors.ts';
+import { AppendGroup } from './append-group.ts';
 import { encodeRecord } from './record-codec.ts';
 import { overtaken } from './redis-errors.ts';
 import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';
@@ -16,9 +17,14 @@ export interface JournalWriterDeps {
   readonly confirmation: Confirmation | undefined;
 }
 
-/** Sends appends. Those of one task may be pipelined; they reach the journal in the order they are sent. */
+/**
+ * Sends appends. Those of one task may be pipelined; they reach the journal in the order they are made. What is appended to a task in one
+ * go of this process, its microtasks included, is sent as one append.
+ */
 export class JournalWriter {
   readonly #deps: JournalWriterDeps;
+  /** By task: what is being gathered. */
+  readonly #groups = new Map<string, AppendGroup>();
   /** By task: the appends on their way, the oldest first. */
   readonly #underWay = new Map<string, symbol[]>();
 
@@ -26,16 +32,50 @@ export class JournalWriter {
     this.#deps = deps;
   }
 
-  async append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
-    const { scripts, confirmation } = this.#deps;
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     const { taskId } = lease;
     const fault = faultOf(taskId, records);
-    // A batch that must not be written still learns first that its lease is gone, or that the turn has ended.
-    const call = this.#call(lease, fault === undefined ? records : [], options);
+    if (fault !== undefined) return this.#refuse(lease, fault, options);
+    const open = this.#groups.get(taskId);
+    if (open?.take(lease, records, options)) return open.answered;
+    this.flush(taskId);
+    const group = new AppendGroup(lease, records, options);
+    this.#groups.set(taskId, group);
+    process.nextTick(() => this.#sendGroup(group));
+    return group.answered;
+  }
+
+  /** Sends what is being gathered, so that it stands before what is sent next. */
+  flush(taskId: string): void {
+    const group = this.#groups.get(taskId);
+    if (group !== undefined) this.#sendGroup(group);
+  }
+
+  flushAll(): void {
+    for (const group of this.#groups.values()) this.#sendGroup(group);
+  }
+
+  #sendGroup(group: AppendGroup): void {
+    const { lease, records, options } = group;
+    if (this.#groups.get(lease.taskId) !== group) return;
+    this.#groups.delete(lease.taskId);
+    group.answerWith(this.#send(lease, records, options));
+  }
+
+  /** A batch that must not be written still learns first that its lease is gone, or that the turn has ended. */
+  async #refuse(lease: Lease, fault: AgentLoopError, options: AppendOptions): Promise<never> {
+    this.flush(lease.taskId);
+    await this.#send(lease, [], options);
+    throw fault;
+  }
+
+  async #send(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
+    const { scripts, confirmation } = this.#deps;
+    const { taskId } = lease;
     const place = Symbol(taskId);
     const line = this.#enter(taskId, place);
     try {
-      await scripts.runInOrder(call, options.barrier ? confirmation : undefined);
+      await scripts.runInOrder(this.#call(lease, records, options), options.barrier ? confirmation : undefined);
     } catch (error) {
       // In a cluster, a redirected append can be passed by one that was sent behind it.
       const passed = AgentLoopError.isInstance(error) && error.code === 'REWOUND' && line[0] !== place;
@@ -43,7 +83,6 @@ export class JournalWriter {
     } finally {
       this.#leave(taskId, place);
     }
-    if (fault !== undefined) throw fault;
   }
 
   #call(lease: Lease, records: readonly JournalRecord[], { status }: AppendOptions): ScriptCall {

@@ -122,7 +122,7 @@ export class RedisStateStore implements TaskStateStore {
   }
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
-    this.#deltas.flush(lease.taskId);
+    this.#sendDeltas(lease.taskId);
     return this.#writer.append(lease, records, options);
   }
 
@@ -139,7 +139,8 @@ export class RedisStateStore implements TaskStateStore {
 
   async release(lease: Lease): Promise<void> {
     const { taskId, owner, epoch } = lease;
-    this.#deltas.flush(taskId);
+    this.#sendDeltas(taskId);
+    this.#writer.flush(taskId);
     const { head } = this.#keys(taskId);
     await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
   }
@@ -212,12 +213,20 @@ export class RedisStateStore implements TaskStateStore {
 
   /** Sends what waits, ends the readers and the connections that this store made, and refuses further calls. */
   async close(): Promise<void> {
+    this.#writer.flushAll();
     this.#deltas.close();
     this.#scripts.close();
     this.#readers.close();
     if (!this.#ownsClient) return;
     if (this.#client.status === 'ready') await this.#client.quit().catch(() => {});
     this.#client.disconnect();
+  }
+
+  /** Behind the records that they follow. */
+  #sendDeltas(taskId: string): void {
+    if (!this.#deltas.isWaiting(taskId)) return;
+    this.#writer.flush(taskId);
+    this.#deltas.flush(taskId);
   }
 
   #keys(taskId: string): TaskKeys {

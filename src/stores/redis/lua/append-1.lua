@@ -1,4 +1,5 @@
--- Appends records, all or none, and renews the lease and the time to live. Sent again by its owner it answers as before.
+-- Appends records, all or none, and renews the lease and the time to live. What its owner sends again is not written twice, alone or
+-- with new records behind it.
 -- KEYS  1 head
 -- ARGV  1 owner  2 status of the task after these records
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
@@ -16,17 +17,19 @@ if not head[1] then return { NOT_FOUND } end
 if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end
 local seq = tonumber(head[1])
 local expires = whole(now() + leaseMs)
-local appliedBefore = count > 0 and first > tonumber(head[4]) and first + count - 1 <= seq
+local mine = count > 0 and first > tonumber(head[4]) and first <= seq + 1
+local applied = mine and math.min(count, seq + 1 - first) or 0
+local appliedBefore = count > 0 and applied == count
 if head[5] == '1' and not appliedBefore then return { TERMINAL } end
 if appliedBefore or count == 0 then
   -- A write all the same: a WAIT behind it then covers the records, also on a new connection.
   redis.call('HSET', KEYS[1], 'expires', expires)
   return { OK }
 end
-if first ~= seq + 1 then return { REWOUND, seq } end
+if not mine then return { REWOUND, seq } end
 if redis.call('XLEN', journal) ~= seq then return { TORN, seq, lastSeq(journal) } end
 
-for number = 1, (#ARGV - 3) / 2 do
+for number = applied + 1, count do
   seq = seq + 1
   write(journal, seq, epoch, ARGV[2 + number * 2], ARGV[3 + number * 2])
 end
