@@ -1,0 +1,56 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
+import { runCampaign, type StoreKind } from './parent/campaign.ts';
+import { ChildBundle } from './parent/child-bundle.ts';
+import { Nursery } from './parent/crash-child.ts';
+import type { Mode } from './parent/modes.ts';
+
+/** A share of `npm run test:crash`, which tells how to run a failing round again. */
+const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
+const bundle = new ChildBundle();
+const nursery = new Nursery(bundle.path, 2);
+const lanes = 6;
+let server: RedisProcess | undefined;
+
+afterAll(async () => {
+  await nursery.clear();
+  await server?.remove();
+  bundle.remove();
+});
+
+/** So many kills, or of `pause` pauses, and not a promise broken. */
+async function survives(store: StoreKind, mode: Mode, count: number): Promise<void> {
+  const counted = mode === 'pause' ? 'pauses' : 'kills';
+  const until = (sum: { readonly kills: number; readonly pauses: number; readonly violations: readonly unknown[] }) =>
+    sum[counted] >= count || sum.violations.length > 0;
+  const sum = await runCampaign({ seed, store, mode, nursery, server, lanes, until });
+  expect(sum.violations).toEqual([]);
+  expect(sum[counted]).toBeGreaterThanOrEqual(count);
+}
+
+describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed} --store lmdb)`, () => {
+  it.each([
+    ['boundary', 'S1-70 S1-76 S1-79', 45],
+    ['random', 'S1-70 S1-76 S1-79', 45],
+    ['race', 'S1-80', 15],
+    ['pause', 'S1-80', 6],
+  ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
+});
+
+describeRedis(`turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`, () => {
+  it.each([
+    ['boundary', 15],
+    ['random', 15],
+    ['race', 6],
+    ['pause', 3],
+    ['outage', 6],
+  ] as const)(
+    'S1-70 S1-79 keep every promise: %s, %d times',
+    async (mode, count) => {
+      server ??= await startRedis({ config: ['appendonly yes', 'save ""'] });
+      await survives('redis', mode, count);
+    },
+    120_000,
+  );
+});

@@ -1,0 +1,153 @@
+import { messageOf } from '../../../src/core/errors.ts';
+import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.ts';
+import { Random, seedOf } from '../random.ts';
+import type { Task } from '../workload/order.ts';
+import { planOf } from '../workload/plan.ts';
+import type { Nursery } from './crash-child.ts';
+import { boundaryRound, type Mode, outageRound, pauseRound, raceRound, randomRound } from './modes.ts';
+import { Round, type Tally } from './round.ts';
+import { LmdbSite, RedisSite, type Site } from './site.ts';
+
+export type StoreKind = 'lmdb' | 'redis';
+
+export interface CampaignOptions {
+  readonly seed: number;
+  readonly store: StoreKind;
+  readonly mode: Mode;
+  readonly nursery: Nursery;
+  /** The server of all rounds but those of `outage`, which have one each. */
+  readonly server: RedisProcess | undefined;
+  /** Rounds that run at the same time. */
+  readonly lanes: number;
+  /** Only this round. */
+  readonly round?: number;
+  /** Ends the campaign: enough kills or pauses, the first violation, or too much time. */
+  readonly until: (sum: CampaignSum) => boolean;
+}
+
+export interface CampaignSum {
+  readonly rounds: number;
+  readonly kills: number;
+  readonly pauses: number;
+  readonly tasks: number;
+  readonly violations: readonly Violation[];
+  readonly ms: number;
+}
+
+export interface Violation {
+  /** The round's number. */
+  readonly round: number;
+  readonly violation: string;
+}
+
+/** Long enough for a renewal of a busy process to come in time, short enough not to wait long for it. */
+const leaseMs = 200;
+
+/** Rounds of one mode on one store, some at a time, each determined by the seed and its number. */
+export async function runCampaign(options: CampaignOptions): Promise<CampaignSum> {
+  const startedAt = performance.now();
+  let sum: CampaignSum = { rounds: 0, kills: 0, pauses: 0, tasks: 0, violations: [], ms: 0 };
+  let next = options.round ?? 0;
+  const isOver = () => options.until(sum) || (options.round !== undefined && next > options.round);
+  const lane = async () => {
+    while (!isOver()) {
+      const number = next++;
+      const tally = await runRound(options, number);
+      sum = added(sum, number, tally, performance.now() - startedAt);
+    }
+  };
+  await Promise.all(Array.from({ length: options.lanes }, lane));
+  return sum;
+}
+
+function added(sum: CampaignSum, number: number, tally: Tally, ms: number): CampaignSum {
+  return {
+    rounds: sum.rounds + 1,
+    kills: sum.kills + tally.kills,
+    pauses: sum.pauses + tally.pauses,
+    tasks: sum.tasks + tally.tasks,
+    violations: [...sum.violations, ...tally.violations.map((violation) => ({ round: number, violation }))],
+    ms,
+  };
+}
+
+async function runRound(options: CampaignOptions, number: number): Promise<Tally> {
+  const { store, mode, nursery } = options;
+  const seed = seedOf(options.seed, store, mode, number);
+  const own = mode === 'outage' ? await startOwnRedis(seed) : undefined;
+  const site = siteOf(options, own);
+  const tasks = tasksOf(options, number, seed);
+  const round = new Round({ seed, site, nursery, tasks, leaseMs });
+  try {
+    await play(round, mode, { number, server: own?.server });
+  } catch (error) {
+    round.say(`the round can be played: ${messageOf(error)}`);
+  }
+  const tally = await round.end();
+  await own?.server.remove();
+  return tally;
+}
+
+function play(
+  round: Round,
+  mode: Mode,
+  { number, server }: { readonly number: number; readonly server: RedisProcess | undefined },
+): Promise<void> {
+  switch (mode) {
+    case 'boundary':
+      return boundaryRound(round, boundaryOf(number).moment);
+    case 'random':
+      return randomRound(round);
+    case 'pause':
+      return pauseRound(round);
+    case 'race':
+      return raceRound(round);
+    case 'outage':
+      if (server === undefined) throw new Error('An outage needs a server of its own.');
+      return outageRound(round, server);
+  }
+}
+
+/** So many moments a plan has at least; what lies beyond is for the other modes. */
+const momentsOfPlan = 90;
+
+/** Which moment of which plan a round is about. */
+function boundaryOf(number: number): { readonly plan: number; readonly moment: number } {
+  return { plan: Math.floor(number / momentsOfPlan), moment: (number % momentsOfPlan) + 1 };
+}
+
+function tasksOf({ mode, seed, store }: CampaignOptions, number: number, roundSeed: number): readonly Task[] {
+  const random = new Random(roundSeed);
+  if (mode === 'boundary')
+    return [{ taskId: `${mode}-${number}`, seed: longSeed(seedOf(seed, boundaryOf(number).plan)) }];
+  return Array.from({ length: random.int(2, 5) }, (_, index) => ({
+    taskId: `${store}-${mode}-${number}-${index}`,
+    seed: random.seed(),
+  }));
+}
+
+/** The first seed from there on whose plan has enough calls to reach every moment. */
+function longSeed(from: number): number {
+  for (let seed = from; ; seed++) {
+    const calls = planOf(seed).flat().length;
+    if (calls >= 8 && calls <= 12) return seed;
+  }
+}
+
+interface OwnRedis {
+  readonly server: RedisProcess;
+  readonly strict: boolean;
+}
+
+async function startOwnRedis(seed: number): Promise<OwnRedis> {
+  const strict = new Random(seedOf(seed, 'fsync')).chance(0.5);
+  const config = ['appendonly yes', `appendfsync ${strict ? 'always' : 'everysec'}`, 'save ""'];
+  return { server: await startRedis({ config }), strict };
+}
+
+function siteOf({ store, server }: CampaignOptions, own: OwnRedis | undefined): Site {
+  if (own) return new RedisSite(own.server, own.strict);
+  if (store === 'lmdb') return new LmdbSite();
+  if (server === undefined) throw new Error('A campaign on Redis needs a server.');
+  return new RedisSite(server, false);
+}

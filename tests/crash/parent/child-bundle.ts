@@ -1,0 +1,56 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A change of one source file of the engine. */
+export interface Patch {
+  /** From the root of the repository. */
+  readonly file: string;
+  /** Stands in the file exactly once. */
+  readonly from: string;
+  readonly to: string;
+}
+
+/** The program of the children, made from the sources as they are or with patches, in a folder of its own. */
+export class ChildBundle {
+  readonly path: string;
+  readonly #folder: string;
+
+  constructor(patches: readonly Patch[] = []) {
+    this.#folder = mkdtempSync(join(tmpdir(), 'millrace-crash-'));
+    this.path = join(this.#folder, 'child.mjs');
+    const sources = patches.length === 0 ? '.' : this.#patchedSources(patches);
+    symlinkSync(join(process.cwd(), 'node_modules'), join(this.#folder, 'node_modules'));
+    cpSync(join(sources, 'src/stores/redis/lua'), join(this.#folder, 'lua'), { recursive: true });
+    const entry = join(sources, 'tests/crash/workload/child.ts');
+    // The small packages are bundled: finding them at each start costs more than running them.
+    const options = ['--bundle', '--platform=node', '--format=esm', '--external:lmdb', '--external:ioredis'];
+    execFileSync(join('node_modules', '.bin', 'esbuild'), [
+      entry,
+      ...options,
+      '--log-level=warning',
+      `--outfile=${this.path}`,
+    ]);
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #patchedSources(patches: readonly Patch[]): string {
+    for (const folder of ['src', 'tests/crash']) cpSync(folder, join(this.#folder, folder), { recursive: true });
+    for (const patch of patches) {
+      const path = join(this.#folder, patch.file);
+      writeFileSync(path, patched(patch, readFileSync(path, 'utf8')));
+    }
+    return this.#folder;
+  }
+}
+
+/** Errors where the text to be replaced does not stand there exactly once: the source has changed since the patch was made. */
+export function patched({ file, from, to }: Patch, text: string): string {
+  const pieces = text.split(from);
+  if (pieces.length === 2) return pieces.join(to);
+  throw new Error(`${file} has ${pieces.length - 1} times what a patch replaces once; make the patch anew:\n${from}`);
+}

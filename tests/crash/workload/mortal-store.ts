@@ -1,0 +1,35 @@
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Life } from './life.ts';
+
+type Method = 'create' | 'acquire' | 'append' | 'renew' | 'release' | 'read';
+
+/** The same store, whose process may die before a call, after it was sent, and after it was answered. */
+export function mortalStore(store: TaskStateStore, life: Life): TaskStateStore {
+  const mortal =
+    <A extends unknown[], T>(name: Method, method: (...args: A) => T | Promise<T>) =>
+    async (...args: A): Promise<T> => {
+      await life.reach(`${name}:before`);
+      const answer = Promise.resolve(method.apply(store, args));
+      answer.catch(() => {});
+      await life.reach(`${name}:sent`);
+      const value = await answer;
+      await life.reach(`${name}:answered`);
+      return value;
+    };
+  return {
+    create: mortal('create', store.create),
+    acquire: mortal('acquire', store.acquire),
+    append: mortal<Parameters<TaskStateStore['append']>, void>('append', store.append),
+    renew: mortal('renew', store.renew),
+    release: mortal('release', store.release),
+    read: mortal('read', store.read),
+    post: (...args) => store.post(...args),
+    load: (...args) => store.load(...args),
+    list: (...args) => store.list(...args),
+    delete: (...args) => store.delete(...args),
+    check: () => store.check(),
+    commands: (...args) => store.commands(...args),
+    follow: (...args) => store.follow(...args),
+    publish: (...args) => store.publish(...args),
+  };
+}

@@ -1,0 +1,38 @@
+import type { ErrorCode } from '../../../src/core/errors.ts';
+import type { Doom } from './life.ts';
+
+export interface Task {
+  readonly taskId: string;
+  /** Of its plan. */
+  readonly seed: number;
+}
+
+export type StoreAddress =
+  | { readonly type: 'lmdb'; readonly path: string }
+  | { readonly type: 'redis'; readonly url: string; readonly strict: boolean };
+
+/** What a child is told to do: to run turns, or to go on with them. */
+export interface Order {
+  readonly store: StoreAddress;
+  /** The ledger file. */
+  readonly world: string;
+  readonly tasks: readonly Task[];
+  readonly leaseMs: number;
+  /** Of the delays in this child. */
+  readonly seed: number;
+  readonly doom?: Doom;
+  /** Whether to take up again a turn that was lost to it. One that somebody else holds is waited for in any case. */
+  readonly persistent: boolean;
+}
+
+/** `ended`: the turn has its terminal record. Else the error that lost it. */
+export type Outcome =
+  | { readonly ended: true; readonly status: string; readonly text: string }
+  | { readonly ended: false; readonly code: ErrorCode | 'unknown'; readonly message: string };
+
+export type Report =
+  | { readonly type: 'ready' }
+  | { readonly type: 'lost'; readonly taskId: string; readonly code: ErrorCode | 'unknown'; readonly message: string }
+  | { readonly type: 'task'; readonly taskId: string; readonly outcome: Outcome }
+  /** Nothing of the order is left to do; so many moments were reached. */
+  | { readonly type: 'idle'; readonly reached: number };

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto';
+import { type Message, textOf } from '../../../src/core/messages.ts';
+import { Random } from '../random.ts';
+
+/** What happens to a call of a tool whose process died while it ran. */
+export type Policy = 'fail' | 'retry' | 'reconcile' | 'guess';
+
+/** The tools of the harness: every policy, alone and in company. */
+export const tools = {
+  pay: { policy: 'fail' },
+  wire: { policy: 'fail', sequential: true },
+  put: { policy: 'retry', idempotent: true },
+  look: { policy: 'retry', readOnly: true },
+  book: { policy: 'reconcile' },
+  guess: { policy: 'guess' },
+  breaks: { policy: 'fail', throws: true },
+} as const satisfies Record<
+  string,
+  { policy: Policy; sequential?: boolean; idempotent?: boolean; readOnly?: boolean; throws?: boolean }
+>;
+
+export type ToolName = keyof typeof tools;
+
+/** `vanish` is not offered, and `garbled` arguments are not JSON: such a call is refused and never runs. */
+export interface PlannedCall {
+  readonly tool: ToolName | 'vanish';
+  readonly arguments: string;
+}
+
+/** The calls of each iteration but the last, which answers. */
+export type Plan = readonly (readonly PlannedCall[])[];
+
+const names: readonly [ToolName, ...ToolName[]] = ['pay', 'wire', 'put', 'look', 'book', 'guess', 'breaks'];
+
+/** The turn that a seed stands for. */
+export function planOf(seed: number): Plan {
+  const random = new Random(seed);
+  return Array.from({ length: random.int(2, 5) }, () =>
+    Array.from({ length: random.int(1, 5) }, () => plannedCall(random)),
+  );
+}
+
+function plannedCall(random: Random): PlannedCall {
+  const ms = random.int(0, 6);
+  if (random.chance(0.04)) return { tool: 'vanish', arguments: '{}' };
+  if (random.chance(0.04)) return { tool: 'pay', arguments: '{"ms":' };
+  return { tool: random.pick(names), arguments: JSON.stringify({ ms }) };
+}
+
+/** What the caller of a planned turn says. */
+export function promptOf(seed: number): readonly Message[] {
+  return [{ role: 'user', content: String(seed) }];
+}
+
+export function seedIn(messages: readonly Message[]): number {
+  const first = messages.find(({ role }) => role === 'user');
+  return Number(textOf(first?.content));
+}
+
+/** The final answer: it depends on every result that the model was told. */
+export function finalText(messages: readonly Message[]): string {
+  const results = messages.flatMap((message) => (message.role === 'tool' ? [textOf(message.content)] : []));
+  return `${results.length} results: ${createHash('sha1').update(results.join('\n')).digest('hex')}`;
+}

@@ -1,0 +1,64 @@
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+
+/** One line of the ledger: what happened outside of the engine. `at`: milliseconds since 1970. */
+export type Deed =
+  | {
+      readonly type: 'start';
+      /** Names the execution. */
+      readonly id: string;
+      readonly task: string;
+      readonly callId: string;
+      readonly key: string;
+      readonly tool: string;
+      readonly attempt: number;
+      readonly pid: number;
+      readonly at: number;
+    }
+  /** The effect of an execution, and what it answered or threw. */
+  | { readonly type: 'end'; readonly id: string; readonly task: string; readonly key: string; readonly content: string }
+  | {
+      readonly type: 'model';
+      readonly task: string;
+      readonly iteration: number;
+      readonly pid: number;
+      readonly at: number;
+    }
+  /** An event of a record was shown: `<seq>-<epoch>`. */
+  | { readonly type: 'shown'; readonly task: string; readonly record: string; readonly pid: number };
+
+/** The world that tools change. What is noted stands, whoever dies next. */
+export interface World {
+  note(deed: Deed): void;
+  /** What was noted so far, by anybody. */
+  deeds(): readonly Deed[];
+}
+
+/** A file that several processes append to, a line at a time. */
+export class WorldFile implements World {
+  readonly #path: string;
+  readonly #file: number;
+
+  constructor(path: string) {
+    this.#path = path;
+    this.#file = openSync(path, 'a');
+  }
+
+  note(deed: Deed): void {
+    writeSync(this.#file, `${JSON.stringify(deed)}\n`);
+  }
+
+  deeds(): readonly Deed[] {
+    return readDeeds(this.#path);
+  }
+
+  close(): void {
+    closeSync(this.#file);
+  }
+}
+
+export function readDeeds(path: string): readonly Deed[] {
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
