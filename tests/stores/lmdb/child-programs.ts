@@ -4,14 +4,19 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Programs of `children/`, bundled on first use, and the processes that run them. */
+/** Programs of a folder, bundled on first use, and the processes that run them. */
 export class ChildPrograms {
   readonly #folder = mkdtempSync(join(tmpdir(), 'millrace-children-'));
   readonly #bundles = new Map<string, string>();
   readonly #children = new Set<ChildProcess>();
+  readonly #sources: string;
 
-  constructor() {
+  /** `sources`: the folder of the programs. */
+  constructor(sources = 'tests/stores/lmdb/children') {
+    this.#sources = sources;
     symlinkSync(join(process.cwd(), 'node_modules'), join(this.#folder, 'node_modules'));
+    // Where a bundle with the Redis store looks for its scripts.
+    symlinkSync(join(process.cwd(), 'src/stores/redis/lua'), join(this.#folder, 'lua'));
   }
 
   start(program: string, ...args: readonly string[]): ChildProcess {
@@ -30,7 +35,7 @@ export class ChildPrograms {
     const known = this.#bundles.get(program);
     if (known !== undefined) return known;
     const bundle = join(this.#folder, `${program}.mjs`);
-    const entry = join('tests/stores/lmdb/children', `${program}.ts`);
+    const entry = join(this.#sources, `${program}.ts`);
     const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
     execFileSync(join('node_modules', '.bin', 'esbuild'), [entry, ...options, `--outfile=${bundle}`]);
     this.#bundles.set(program, bundle);

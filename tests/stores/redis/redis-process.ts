@@ -11,6 +11,8 @@ export interface RedisProcessOptions {
   /** Lines of its configuration file beyond the port and the folder. */
   readonly config?: readonly string[];
   readonly program?: 'redis-server' | 'redis-sentinel';
+  /** No file may grow beyond this, as on a disk that is full. `liftFileLimit` takes it away. */
+  readonly fileLimitKiB?: number;
 }
 
 /** A test run that is broken off leaves no server behind. */
@@ -23,13 +25,15 @@ process.once('exit', () => {
 export class RedisProcess {
   readonly port: number;
   readonly #program: string;
-  readonly #folder: string;
+  readonly folder: string;
+  readonly #fileLimitKiB: number | undefined;
   #child: ChildProcess | undefined;
 
-  constructor(port: number, program: string, folder: string) {
+  constructor(port: number, folder: string, { program = 'redis-server', fileLimitKiB }: RedisProcessOptions) {
     this.port = port;
+    this.folder = folder;
     this.#program = program;
-    this.#folder = folder;
+    this.#fileLimitKiB = fileLimitKiB;
   }
 
   get url(): string {
@@ -38,7 +42,8 @@ export class RedisProcess {
 
   /** Starts the process, again also, and waits until it takes commands. */
   async start(): Promise<void> {
-    const child = spawn(this.#program, [join(this.#folder, 'redis.conf')], { stdio: ['ignore', 'pipe', 'ignore'] });
+    const [command, args] = this.#commandLine();
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'ignore'] });
     this.#child = child;
     running.add(child);
     child.once('exit', () => running.delete(child));
@@ -51,6 +56,22 @@ export class RedisProcess {
       }
     }
     throw new Error(`${this.#program} did not start:\n${log.join('\n')}`);
+  }
+
+  /** With a limit through a shell that sets it and becomes the server; a write beyond it then fails, and does not end the server. */
+  #commandLine(): readonly [string, readonly string[]] {
+    const configuration = join(this.folder, 'redis.conf');
+    if (this.#fileLimitKiB === undefined) return [this.#program, [configuration]];
+    const script = `trap '' XFSZ; ulimit -S -f ${this.#fileLimitKiB}; exec "$0" "$1"`;
+    return ['bash', ['-c', script, this.#program, configuration]];
+  }
+
+  /** Room on the disk again. */
+  liftFileLimit(): void {
+    const { status, stderr } = spawnSync('prlimit', [`--pid=${this.#child?.pid}`, '--fsize=unlimited'], {
+      encoding: 'utf8',
+    });
+    if (status !== 0) throw new Error(`prlimit: ${stderr}`);
   }
 
   /** Waits until the process is gone. */
@@ -71,7 +92,7 @@ export class RedisProcess {
   async remove(): Promise<void> {
     this.#child?.kill('SIGCONT');
     await this.end('SIGKILL');
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   /** The same while this process goes on. */
@@ -90,7 +111,7 @@ export class RedisProcess {
 
 /** With an append-only file, as the store wants it, unless the options say otherwise. */
 export async function startRedis(options: RedisProcessOptions = {}): Promise<RedisProcess> {
-  const { config = ['appendonly yes', 'save ""'], program = 'redis-server' } = options;
+  const { config = ['appendonly yes', 'save ""'] } = options;
   const folder = mkdtempSync(join(tmpdir(), 'millrace-redis-'));
   const port = await freePort();
   const lines = [
@@ -102,7 +123,7 @@ export async function startRedis(options: RedisProcessOptions = {}): Promise<Red
     ...config,
   ];
   writeFileSync(join(folder, 'redis.conf'), `${lines.join('\n')}\n`);
-  const redis = new RedisProcess(port, program, folder);
+  const redis = new RedisProcess(port, folder, options);
   await redis.start();
   return redis;
 }

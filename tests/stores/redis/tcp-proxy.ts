@@ -7,8 +7,11 @@ export class TcpProxy {
   readonly #sockets = new Set<Socket>();
   #losing: { readonly marker: string; readonly lost: () => void } | undefined;
 
+  #targetPort: number;
+
   private constructor(targetPort: number) {
-    this.#server = createServer((client) => this.#join(client, connect(targetPort, '127.0.0.1')));
+    this.#targetPort = targetPort;
+    this.#server = createServer((client) => this.#join(client, connect(this.#targetPort, '127.0.0.1')));
   }
 
   static async start(targetPort: number): Promise<TcpProxy> {
@@ -28,6 +31,12 @@ export class TcpProxy {
     return new Promise((resolve) => {
       this.#losing = { marker, lost: resolve };
     });
+  }
+
+  /** Breaks the connections there are; new ones go to another server, as behind a fail-over. */
+  moveTo(targetPort: number): void {
+    this.#targetPort = targetPort;
+    for (const socket of this.#sockets) socket.destroy();
   }
 
   async close(): Promise<void> {

@@ -1,0 +1,81 @@
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import type { Turn } from '../../../src/core/turn.ts';
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import { type Gate, gate } from '../../../src/testing/gate.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
+import { tool } from '../../../src/tools/tool.ts';
+
+export interface FaultedTurnOptions extends Partial<AgentLoopConfig> {
+  /** Runs within the tool `first`; what it gives is that tool's result. */
+  readonly fault?: () => unknown;
+  readonly taskId?: string;
+}
+
+export interface FaultedTurn {
+  readonly turn: Turn;
+  /** The tools that ran, in order. */
+  readonly ran: readonly string[];
+  /** The model's second answer, which calls the tool `second`: it waits here. */
+  readonly second: Gate;
+  /** What the turn is lost with; undefined where it is not. */
+  readonly lost: Promise<unknown>;
+}
+
+/** A turn whose model calls `first`, then `second`, then answers; between the two, and in `first`, things go wrong. */
+export function faultedTurn(store: TaskStateStore, options: FaultedTurnOptions = {}): FaultedTurn {
+  const { fault = () => 'fine', taskId, ...config } = options;
+  const ran: string[] = [];
+  const second = gate();
+  const llmProvider = scriptedLLM([
+    { toolCalls: [{ name: 'first' }] },
+    () => ({ gate: second.pass(), toolCalls: [{ name: 'second' }] }),
+    { text: 'Done.' },
+  ]);
+  const toolProviders = [toolsOf(ran, { first: fault, second: () => 'fine' })];
+  const loop = new AgentLoop({ agentId: 'a', llmProvider, toolProviders, taskStateStore: store, ...config });
+  const turn = loop.startTurn([{ role: 'user', content: 'Go' }], taskId === undefined ? {} : { taskId });
+  const lost = new Promise<unknown>((resolve) => {
+    turn.subscribe({ error: resolve, complete: () => resolve(undefined) });
+  });
+  turn.settled.catch(() => {});
+  return { turn, ran, second, lost };
+}
+
+/** Goes on with such a turn, whatever of it is left. */
+export function resumedTurn(
+  store: TaskStateStore,
+  taskId: string,
+  steps: Parameters<typeof scriptedLLM>[0],
+): FaultedTurn {
+  const ran: string[] = [];
+  const toolProviders = [toolsOf(ran, { first: () => 'again', second: () => 'again' })];
+  const turn = AgentLoop.resume(taskId, {
+    agentId: 'a',
+    llmProvider: scriptedLLM(steps),
+    toolProviders,
+    taskStateStore: store,
+  });
+  const lost = new Promise<unknown>((resolve) => {
+    turn.subscribe({ error: resolve, complete: () => resolve(undefined) });
+  });
+  turn.settled.catch(() => {});
+  return { turn, ran, second: gate(), lost };
+}
+
+function toolsOf(ran: string[], runs: Readonly<Record<string, () => unknown>>): LocalToolProvider {
+  return new LocalToolProvider(
+    Object.entries(runs).map(([name, run]) =>
+      tool({
+        name,
+        description: name,
+        parameters: { type: 'object' },
+        execute: () => {
+          ran.push(name);
+          return run();
+        },
+      }),
+    ),
+  );
+}
