@@ -3,11 +3,16 @@ import { debuglog, inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { AgentLoopError, type ErrorCode, messageOf } from '../core/errors.ts';
 import type { CommandHost } from './command-host.ts';
+import { addCancelCommand } from './commands/cancel-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
+import { addForkCommand } from './commands/fork-command.ts';
+import { addJournalCommands } from './commands/journal-commands.ts';
 import { addModelCommand } from './commands/model-command.ts';
 import { addResumeCommand } from './commands/resume-command.ts';
 import { addRunCommand } from './commands/run-command.ts';
+import { addShowCommand } from './commands/show-command.ts';
+import { addTasksCommand } from './commands/tasks-command.ts';
 import { sentenceOf } from './ending.ts';
 import { complain } from './notes.ts';
 
@@ -47,6 +52,11 @@ function createProgram(host: CommandHost): Command {
   addRunCommand(program, host);
   addChatCommand(program, host);
   addResumeCommand(program, host);
+  addTasksCommand(program, host);
+  addShowCommand(program, host);
+  addCancelCommand(program, host);
+  addForkCommand(program, host);
+  addJournalCommands(program, host);
   addModelCommand(program, host);
   return program;
 }

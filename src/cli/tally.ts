@@ -42,6 +42,7 @@ export function tallyLine(tally: Tally, dot: string): string {
   return parts.join(` ${dot} `);
 }
 
-function count(number: number, noun: string): string {
+/** `1 token`, `2 tokens`. */
+export function count(number: number, noun: string): string {
   return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`;
 }

@@ -1,0 +1,68 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { taskState } from '../../core/state.ts';
+import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
+import type { CommandHost } from '../command-host.ts';
+import { importJournal } from '../import-journal.ts';
+import { note } from '../notes.ts';
+import type { StoreFlags } from '../store-settings.ts';
+import { addStoreFlag } from '../turn-flags.ts';
+import { withStore } from '../with-store.ts';
+
+/** Adds `millrace export` and `millrace import`: journals as files. */
+export function addJournalCommands(program: Command, host: CommandHost): void {
+  addStoreFlag(
+    program
+      .command('export')
+      .argument('<task>', 'the id of the task')
+      .argument('[file]', 'where to write it; it must not be there (default: stdout)'),
+  )
+    .summary('write the journal of a turn into a file')
+    .description('Write the journal of a turn as JSON lines. What was said in it is in the file.')
+    .action((taskId: string, file: string | undefined, flags: StoreFlags) => exportTask(taskId, file, { flags, host }));
+  addStoreFlag(program.command('import').argument('[file]', 'a file of millrace export (default: stdin)'))
+    .summary('put a journal from a file into a store')
+    .description('Put the journal of a file into a store that does not have the task; millrace resume goes on with it.')
+    .action((file: string | undefined, flags: StoreFlags) => importTask(file, { flags, host }));
+}
+
+interface Given {
+  readonly flags: StoreFlags;
+  readonly host: CommandHost;
+}
+
+async function exportTask(taskId: string, file: string | undefined, { flags, host }: Given): Promise<void> {
+  await withStore({ flags, host }, async (store) => {
+    const records = await store.read(taskId);
+    const journal = formatJournal(records);
+    if (file === undefined) return host.terminal.stdout.write(journal);
+    await writeFile(file, journal, { flag: 'wx' }).catch((thrown: unknown) => {
+      throw new AgentLoopError('INVALID_INPUT', `${file} cannot be written: ${messageOf(thrown)}`, { cause: thrown });
+    });
+    note(host.terminal, `${records.length} records of task ${taskId} are in ${file}`);
+  });
+}
+
+async function importTask(file: string | undefined, { flags, host }: Given): Promise<void> {
+  const journal = file === undefined ? await text(host.stdin) : await contentOf(file);
+  const records = parseJournal(journal, file ?? 'stdin');
+  await withStore({ flags, host, make: true }, async (store, { place, kind }) => {
+    if (kind === 'memory') {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        'memory ends with this process; import into --store lmdb[:FOLDER] or redis://HOST:PORT',
+      );
+    }
+    const state = await importJournal(store, records);
+    const { taskId } = state.turn;
+    note(host.terminal, `task ${taskId} (${taskState(state)}, ${records.length} records) is in ${place}`);
+  });
+}
+
+async function contentOf(file: string): Promise<string> {
+  return readFile(file, 'utf8').catch((thrown: unknown) => {
+    throw new AgentLoopError('INVALID_INPUT', `${file} cannot be read: ${messageOf(thrown)}`, { cause: thrown });
+  });
+}

@@ -1,0 +1,81 @@
+import type { Command } from 'commander';
+import { AgentLoopError } from '../../core/errors.ts';
+import { openQuestions, toPersisted } from '../../core/state.ts';
+import type { CommandHost } from '../command-host.ts';
+import { isHeld } from '../held-task.ts';
+import { Interruption } from '../interruption.ts';
+import { eventLine } from '../json-printer.ts';
+import { standingLines } from '../standing.ts';
+import { type Timeline, timelineOf } from '../timeline.ts';
+import { headLines, timelineLines } from '../timeline-lines.ts';
+import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
+import { untilAborted } from '../until-aborted.ts';
+import { type WatchedTask, watchTask } from '../watch-task.ts';
+import { withStore } from '../with-store.ts';
+
+interface ShowFlags extends TurnFlags {
+  readonly json?: boolean;
+  readonly watch?: boolean;
+}
+
+/** Adds `millrace show`: what happened in a turn, and where it stands. */
+export function addShowCommand(program: Command, host: CommandHost): void {
+  addStoreFlag(program.command('show').argument('<task>', 'the id of the task'))
+    .summary('what happened in a turn, and where it stands')
+    .description('Show a turn: its iterations, tools with attempts and times, tokens, questions, where it stands.')
+    .option('--json', 'as one JSON object; with --watch each event as a line')
+    .option('--watch', 'follow the turn until it ends or suspends, whichever process runs it')
+    .action((taskId: string, flags: ShowFlags) => show(taskId, flags, host));
+}
+
+async function show(taskId: string, flags: ShowFlags, host: CommandHost): Promise<void> {
+  await withStore({ flags, host }, async (store, settings) => {
+    const watched = { taskId, store, place: { taskId, store: settings, flags }, terminal: host.terminal };
+    if (flags.watch) return watch(watched, flags, host);
+    const timeline = timelineOf(await store.read(taskId));
+    if (timeline === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
+    const held = await isHeld(store, timeline.state);
+    const text = flags.json ? `${JSON.stringify(reportOf(timeline, held))}\n` : textOf(timeline, held, watched);
+    await host.terminal.stdout.write(text);
+  });
+}
+
+function textOf(timeline: Timeline, held: boolean, { terminal, place }: WatchedTask): string {
+  const { style, stdout } = terminal;
+  const options = { style, columns: stdout.columns, now: Date.now() };
+  const lines = [
+    ...headLines(timeline, options),
+    ...timelineLines(timeline, options).lines,
+    ...standingLines(timeline, { held, place, terminal }),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+function reportOf({ state, rows }: Timeline, held: boolean): object {
+  const { messages: _, ...persisted } = toPersisted(state);
+  return { ...persisted, held, toolCalls: state.toolCalls, questions: openQuestions(state), timeline: rows };
+}
+
+/** Until the turn ends or suspends, or Ctrl-C; what happens to the turn does not change the exit code. */
+async function watch(watched: WatchedTask, flags: ShowFlags, host: CommandHost): Promise<void> {
+  const interruption = new Interruption(host.signals, host.exitAtOnce);
+  const signal = AbortSignal.any([interruption.signal, host.terminal.stdout.closed]);
+  try {
+    if (flags.json) await printEvents(watched, signal);
+    else await watchTask(watched, signal);
+    host.exitCode = interruption.exitCode ?? 0;
+  } finally {
+    interruption.close();
+  }
+}
+
+async function printEvents({ taskId, store, terminal }: WatchedTask, signal: AbortSignal): Promise<void> {
+  const { AgentLoop } = await import('../../core/agent-loop.ts');
+  await untilAborted(signal, (done, failed) =>
+    AgentLoop.observe(taskId, { store }).subscribe({
+      next: (event) => void terminal.stdout.write(`${eventLine(event)}\n`),
+      error: failed,
+      complete: done,
+    }),
+  );
+}

@@ -1,0 +1,92 @@
+import { type Command, Option } from 'commander';
+import type { TaskState } from '../../core/events.ts';
+import { textOf } from '../../core/messages.ts';
+import type { TaskStateStore, TaskSummary } from '../../stores/interfaces.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { CommandHost } from '../command-host.ts';
+import { localTime } from '../duration.ts';
+import { note } from '../notes.ts';
+import { cut, oneLine, pad } from '../one-line.ts';
+import { stateName } from '../standing.ts';
+import type { StoreFlags } from '../store-settings.ts';
+import type { Terminal } from '../terminal.ts';
+import { addStoreFlag } from '../turn-flags.ts';
+import { withStore } from '../with-store.ts';
+
+const states = [
+  'submitted',
+  'working',
+  'input-required',
+  'auth-required',
+  'completed',
+  'failed',
+  'canceled',
+] as const satisfies readonly TaskState[];
+
+interface TasksFlags extends StoreFlags {
+  readonly state?: (typeof states)[number] | 'resumable';
+  readonly limit: number;
+  readonly json?: boolean;
+}
+
+/** Adds `millrace tasks`: the turns that a store keeps. */
+export function addTasksCommand(program: Command, host: CommandHost): void {
+  addStoreFlag(program.command('tasks'))
+    .summary('list the turns that are kept')
+    .description('List the turns that are kept, the newest first.')
+    .addOption(
+      new Option('--state <state>', 'only those; resumable is what is to go on and what nobody runs').choices([
+        ...states,
+        'resumable',
+      ]),
+    )
+    .option('--limit <number>', 'how many at most', wholeNumber(1), 20)
+    .option('--json', 'write each task as a line of JSON')
+    .action((flags: TasksFlags) => tasks(flags, host));
+}
+
+async function tasks(flags: TasksFlags, host: CommandHost): Promise<void> {
+  const { terminal } = host;
+  await withStore({ flags, host }, async (store, { place }) => {
+    const found = await summaries(store, flags);
+    if (flags.json) {
+      await terminal.stdout.write(found.map((task) => `${JSON.stringify(task)}\n`).join(''));
+    } else if (found.length === 0) {
+      note(terminal, `no ${flags.state === undefined ? '' : `${flags.state} `}task in ${place}`);
+    } else {
+      await terminal.stdout.write(await tableOf(store, found, terminal));
+    }
+  });
+}
+
+async function summaries(store: TaskStateStore, { state, limit }: TasksFlags): Promise<readonly TaskSummary[]> {
+  if (state !== 'resumable') return store.list({ limit, ...(state !== undefined && { state }) });
+  const open = await Promise.all(
+    (['submitted', 'working'] as const).map((each) => store.list({ state: each, limit: Number.MAX_SAFE_INTEGER })),
+  );
+  const free = open.flat().filter(({ held }) => !held);
+  return free.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, limit);
+}
+
+async function tableOf(store: TaskStateStore, found: readonly TaskSummary[], terminal: Terminal): Promise<string> {
+  const { style, stdout } = terminal;
+  const idColumns = Math.max(4, ...found.map(({ taskId }) => taskId.length));
+  const stateColumns = Math.max(5, ...found.map(({ state, held }) => stateName(state, held).length));
+  const line = (id: string, state: string, updated: string, asked: string) =>
+    `${pad(id, idColumns)}  ${pad(state, stateColumns)}  ${pad(updated, 19)}  ${asked}`;
+  const room = Math.max(10, stdout.columns - 1 - line('', '', '', '').length);
+  const lines = [style.dim(line('TASK', 'STATE', 'LAST RECORD', 'ASKED'))];
+  for (const task of found) {
+    const asked = cut(await promptOf(store, task.taskId), room, style.glyphs.ellipsis);
+    lines.push(line(task.taskId, stateName(task.state, task.held), localTime(task.updatedAt), asked).trimEnd());
+  }
+  return lines.map((each) => `${each}\n`).join('');
+}
+
+/** A task that is deleted meanwhile, or that cannot be read, is listed all the same. */
+async function promptOf(store: TaskStateStore, taskId: string): Promise<string> {
+  const read = async () => store.read(taskId);
+  const [first] = await read().catch(() => []);
+  if (first?.type !== 'turn.started') return '';
+  return oneLine(textOf(first.messages.findLast(({ role }) => role === 'user')?.content));
+}

@@ -1,0 +1,11 @@
+import type { LoopState } from '../core/state.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+
+/** More turns than a context has. */
+const most = 10_000;
+
+/** Whether a process holds a task. */
+export async function isHeld(store: TaskStateStore, { turn }: LoopState): Promise<boolean> {
+  const tasks = await store.list({ contextId: turn.contextId, limit: most });
+  return tasks.find(({ taskId }) => taskId === turn.taskId)?.held ?? false;
+}

@@ -1,0 +1,49 @@
+import { isSuspended, openQuestions, taskState } from '../core/state.ts';
+import { duration } from './duration.ts';
+import { resumeCommand, type TaskPlace } from './go-on.ts';
+import { answerCommand, questionLines } from './questions.ts';
+import { count } from './tally.ts';
+import type { Terminal } from './terminal.ts';
+import type { Timeline } from './timeline.ts';
+
+export interface StandingOptions {
+  /** Whether a process holds the task. */
+  readonly held: boolean;
+  readonly place: TaskPlace;
+  readonly terminal: Terminal;
+}
+
+/** Where a turn stands: its state, what it amounts to, what it waits for, and how to go on with it. */
+export function standingLines(timeline: Timeline, options: StandingOptions): readonly string[] {
+  const { style } = options.terminal;
+  const { state } = timeline;
+  const name = taskState(state);
+  const paint = name === 'completed' ? style.green : name === 'failed' ? style.red : style.yellow;
+  const why = state.error?.message ?? (name === 'canceled' ? state.outcome?.reason : undefined);
+  const sum = [
+    paint(stateName(name, options.held)),
+    count(state.iteration, 'iteration'),
+    count(state.toolCalls, 'tool call'),
+    count(state.usage.totalTokens, 'token'),
+    duration(state.updatedAt - state.turn.createdAt),
+  ].join(style.dim(` ${style.glyphs.dot} `));
+  return ['', sum, ...(why === undefined ? [] : [style.red(why)]), ...nextLines(timeline, options)];
+}
+
+/** A state in the words of `tasks`: what nobody runs can be resumed. */
+export function stateName(state: string, held: boolean): string {
+  return !held && (state === 'working' || state === 'submitted') ? 'resumable' : state;
+}
+
+function nextLines({ state }: Timeline, { held, place, terminal }: StandingOptions): readonly string[] {
+  const { style, stdout } = terminal;
+  const questions = openQuestions(state);
+  const asked = questions.flatMap((question) => questionLines(question, { style, columns: stdout.columns }));
+  if (state.isComplete) return [];
+  if (held && questions.length === 0) return [style.dim('a process holds it; --watch follows')];
+  const suspended = state.outcome !== undefined && isSuspended(state.outcome.state);
+  const command = questions.length > 0 ? answerCommand(questions, place) : resumeCommand(place);
+  const how =
+    questions.length > 0 ? 'answer with:' : suspended ? 'it rests; go on with:' : 'nobody runs it; go on with:';
+  return [...asked, style.dim(how), `  ${command}`];
+}

@@ -1,0 +1,95 @@
+import { textOf } from '../core/messages.ts';
+import type { Usage } from '../providers/interfaces.ts';
+import { duration, elapsed, localTime } from './duration.ts';
+import { columnsOf, cut, oneLine, pad, resultLine } from './one-line.ts';
+import { type LineOptions, toolRowLine } from './progress-lines.ts';
+import type { Style } from './style.ts';
+import { count } from './tally.ts';
+import { type CallRow, isSettled, type ModelRow, type Timeline, type TimelineRow } from './timeline.ts';
+
+const timeColumns = 9;
+
+/** The lines of a timeline, and how many of them, from the first, will not change any more. */
+export interface TimelineLines {
+  readonly lines: readonly string[];
+  readonly settled: number;
+}
+
+/** Who ran what, and what was asked. */
+export function headLines({ state }: Timeline, { style, columns }: Omit<LineOptions, 'now'>): readonly string[] {
+  const { taskId, agentId, contextId, createdAt, given } = state.turn;
+  const { dot, ellipsis } = style.glyphs;
+  const started = localTime(new Date(createdAt).toISOString());
+  const about = [started, `agent ${agentId}`, `context ${contextId}`].join(` ${dot} `);
+  const asked = state.messages.slice(0, given).findLast(({ role }) => role === 'user');
+  const prompt = cut(oneLine(textOf(asked?.content)), columns - 3, ellipsis);
+  return [
+    `${style.bold(`task ${taskId}`)} ${style.dim(cut(`${dot} ${about}`, columns - 7 - taskId.length, ellipsis))}`,
+    ...(prompt === '' ? [] : [`${style.cyan(style.glyphs.prompt)} ${style.bold(prompt)}`]),
+    '',
+  ];
+}
+
+/** What happened, a line each, with the time since the start of the turn. */
+export function timelineLines({ state, rows }: Timeline, options: LineOptions): TimelineLines {
+  const lines: string[] = [];
+  let settled: number | undefined;
+  for (const row of rows) {
+    if (!isSettled(row)) settled ??= lines.length;
+    if (row.type === 'model' && row.attempt === 1) lines.push(options.style.bold(`iteration ${row.iteration}`));
+    lines.push(rowLine(row, state.turn.createdAt, options));
+  }
+  return { lines, settled: settled ?? lines.length };
+}
+
+function rowLine(row: TimelineRow, startedAt: number, options: LineOptions): string {
+  const time = duration(Math.max(0, row.at - startedAt)).padStart(timeColumns);
+  const inner = { ...options, columns: options.columns - timeColumns };
+  return `${options.style.dim(time)}${bodyOf(row, inner)}`;
+}
+
+function bodyOf(row: TimelineRow, options: LineOptions): string {
+  switch (row.type) {
+    case 'model':
+      return modelLine(row, options);
+    case 'tool':
+      return toolLine(row, options);
+    case 'moment':
+      return `  ${options.style.dim(options.style.glyphs.dot)} ${cut(row.what, options.columns - 5, options.style.glyphs.ellipsis)}`;
+  }
+}
+
+function modelLine({ attempt, at, done, cutOff }: ModelRow, { style, columns, now }: LineOptions): string {
+  const again = attempt > 1 ? `, attempt ${attempt}` : '';
+  if (done === undefined) {
+    return `  ${style.dim(style.glyphs.dot)} ${pad('model', 12)}  ${cutOff ? style.red('cut off') : 'is asked'}  ${style.dim((cutOff ? '' : elapsed(now - at)) + again)}`.trimEnd();
+  }
+  const figures = [duration(done.durationMs) + again, ...(done.usage ? [tokens(done.usage, style)] : [])].join('  ');
+  const said = done.text === '' ? `asks for ${count(done.toolCalls, 'call')}` : oneLine(done.text);
+  const body = cut(
+    said,
+    columns - 1 - columnsOf(`  x ${pad('model', 12)}    `) - columnsOf(figures),
+    style.glyphs.ellipsis,
+  );
+  return `  ${style.green(style.glyphs.done)} ${pad('model', 12)}  ${body}  ${style.dim(figures)}`;
+}
+
+function tokens({ promptTokens, completionTokens }: Usage, { glyphs }: Style): string {
+  return `${promptTokens.toLocaleString('en-US')}${glyphs.arrow}${completionTokens.toLocaleString('en-US')} tok`;
+}
+
+function toolLine(row: CallRow, options: LineOptions): string {
+  const given = oneLine(row.arguments);
+  const common = { callId: row.callId, toolName: oneLine(row.toolName), arguments: given, startedAt: row.at };
+  const outcome = outcomeOf(row, given);
+  return toolRowLine({ ...common, attempt: row.attempt, ...(outcome && { outcome }) }, options);
+}
+
+function outcomeOf({ done, cutOff, asked }: CallRow, given: string) {
+  if (done) {
+    const text = done.error === undefined ? resultLine(textOf(done.content), given) : oneLine(done.error.message);
+    return { success: done.success, text, durationMs: done.durationMs };
+  }
+  if (cutOff) return { success: false, text: 'cut off' };
+  return asked ? { success: true, text: 'asks' } : undefined;
+}
