@@ -16,9 +16,19 @@ export class DemoPrinter implements Printer {
 
   print(event: AgentEvent): void | Promise<void> {
     if (event.kind === 'internal:iteration-start') {
-      this.#printer.heading(section(`iteration ${event.iteration}`, this.#terminal));
+      this.heading(`iteration ${event.iteration}`);
     }
     return this.#printer.print(event);
+  }
+
+  /** Begins a section of its own. */
+  heading(title: string): void {
+    this.#printer.heading(section(title, this.#terminal));
+  }
+
+  /** Shows what ran as cut off. */
+  cutOff(): void {
+    this.#printer.cutOff();
   }
 
   cancelling(): void {

@@ -32,7 +32,8 @@ export function toolRowLine(row: ToolRow, options: LineOptions): string {
   const room = options.columns - 1 - columnsOf(`  x ${name}  `) - columnsOf(`  ${time}`);
   const said = row.outcome === undefined ? (row.note ?? '') : row.outcome.text;
   const body = bodyOf({ given: row.arguments, said, room, style, failed: row.outcome?.success === false });
-  return `  ${markOf(row, options)} ${style.bold(name)}  ${body}  ${style.dim(time)}`.trimEnd();
+  const tail = time === '' ? '' : `  ${style.dim(time)}`;
+  return `  ${markOf(row, options)} ${style.bold(name)}  ${body}${tail}`;
 }
 
 function timeOf({ outcome, startedAt, attempt }: ToolRow, now: number): string {

@@ -45,7 +45,7 @@ export function foldProgress(progress: Progress, event: AgentEvent, now: number)
     case 'internal:tool-start':
       return { tools: [...withoutOpen(progress.tools, [event.callId]), startedRow(event, now)] };
     case 'internal:resumed':
-      return { tools: progress.tools.map(cutOff) };
+      return withCutOff(progress);
     case 'internal:tool-progress':
       return { ...progress, tools: progress.tools.map((row) => noted(row, event)) };
     case 'internal:tool-complete':
@@ -96,7 +96,15 @@ function withoutOpen(rows: readonly ToolRow[], callIds: readonly string[]): read
   return rows.filter((row) => row.outcome !== undefined || !callIds.includes(row.callId));
 }
 
-/** What ran in a process that is no more. */
+/** What ran, as cut off: its process is no more. */
+export function withCutOff({ tools }: Progress): Progress {
+  return { tools: tools.map(cutOff) };
+}
+
+export function isCutOff({ outcome }: ToolRow): boolean {
+  return outcome !== undefined && outcome.durationMs === undefined;
+}
+
 function cutOff(row: ToolRow): ToolRow {
   return row.outcome === undefined ? { ...row, outcome: { success: false, text: 'cut off' } } : row;
 }

@@ -34,6 +34,8 @@ export interface SessionOptions {
   readonly traced: boolean;
   /** Of the stand-in, before each chunk. */
   readonly standInDelayMs: number;
+  /** In place of those that the flags name. */
+  readonly tools?: ToolProvider;
   /** Drains the turns when it is aborted. */
   readonly shutdown?: AbortSignal;
 }
@@ -44,7 +46,7 @@ export interface SessionOptions {
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
-  const toolProvider = await toolsOf(flags.tools);
+  const toolProvider = options.tools ?? (await toolsOf(flags.tools));
   const { AgentLoop } = await import('../core/agent-loop.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);

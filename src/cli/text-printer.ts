@@ -4,7 +4,17 @@ import { localTime } from './duration.ts';
 import { LiveRegion } from './live-region.ts';
 import { withoutControls } from './one-line.ts';
 import type { Printer } from './printer.ts';
-import { finishedRow, foldProgress, idle, type Progress, startedRow, type ToolRow, takeFinished } from './progress.ts';
+import {
+  finishedRow,
+  foldProgress,
+  idle,
+  isCutOff,
+  type Progress,
+  startedRow,
+  type ToolRow,
+  takeFinished,
+  withCutOff,
+} from './progress.ts';
 import { plainStart, progressLines, toolRowLine } from './progress-lines.ts';
 import { questionLines } from './questions.ts';
 import type { Terminal } from './terminal.ts';
@@ -60,6 +70,17 @@ export class TextPrinter implements Printer {
 
   cancelling(): void {
     this.#line(this.#terminal.errorStyle.yellow('  stopping; Ctrl-C again does not wait'));
+  }
+
+  /** Shows what ran as cut off: its process is no more. */
+  cutOff(): void {
+    const { progress, finished } = takeFinished(withCutOff(this.#progress));
+    this.#progress = progress;
+    const { errorStyle: style, stderr } = this.#terminal;
+    const columns = stderr.isTerminal ? stderr.columns : plainColumns;
+    if (this.#terminal.live) this.#draw(finished);
+    else
+      for (const row of finished.filter(isCutOff)) this.#line(toolRowLine(row, { style, columns, now: this.#now() }));
   }
 
   close(): void {

@@ -2,6 +2,7 @@ import {
   type Attributes,
   context,
   diag,
+  type Link,
   propagation,
   SpanStatusCode,
   type TextMapPropagator,
@@ -119,8 +120,13 @@ export function finishedSpan(span: ReadableSpan): FinishedSpan {
     startMs: hrTimeToMilliseconds(span.startTime),
     endMs: hrTimeToMilliseconds(span.endTime),
     attributes: span.attributes,
+    ...(span.links.length > 0 && { links: span.links.map(linked) }),
     status: message === undefined ? { code: word } : { code: word, message },
   };
+}
+
+function linked({ context }: Link): { readonly traceId: string; readonly spanId: string } {
+  return { traceId: context.traceId, spanId: context.spanId };
 }
 
 /** A flush of the processors does not wait for the export that was under way: the exporters know of that one. */

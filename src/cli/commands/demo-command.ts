@@ -1,128 +1,195 @@
-import { existsSync } from 'node:fs';
+import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
+import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
+import { demoTools, ledgerVariable } from '../demo/demo-tools.ts';
+import { type DoomedRun, doomedRun } from '../demo/doomed-run.ts';
+import { ledgerRows, readLedger } from '../demo/ledger.ts';
+import { defaultPrompt, introduction, ledgerTable, linkLine, nextSteps } from '../demo/screens.ts';
 import { DemoPrinter } from '../demo-printer.ts';
 import { endingOf } from '../ending.ts';
 import { followTurn } from '../follow-turn.ts';
 import { Interruption } from '../interruption.ts';
+import { newId } from '../new-id.ts';
 import { complain } from '../notes.ts';
-import { pad } from '../one-line.ts';
+import type { Printer } from '../printer.ts';
 import { section } from '../section.ts';
 import { openSession, type Session } from '../session.ts';
-import type { Style } from '../style.ts';
 import { showTally, showWaterfall } from '../summary.ts';
 import type { Tally } from '../tally.ts';
 import { onStdout, type Terminal } from '../terminal.ts';
-import { wrapLines } from '../wrap-lines.ts';
 
 interface DemoFlags {
   readonly otlp?: string;
   readonly delayMs: number;
 }
 
-/** Adds `millrace demo`: one turn with the stand-in for a model, watched from all sides. */
+/** How long the journal stays with the killed process. */
+const leaseMs = 700;
+const lookAgainMs = 50;
+
+/** Adds `millrace demo`: a turn with the stand-in for a model, killed in the middle and resumed, watched from all sides. */
 export function addDemoCommand(program: Command, host: CommandHost): void {
   program
     .command('demo')
     .argument('[prompt]', 'what to ask the stand-in (default: several things about the working folder)')
     .summary('see it all at work, without a key')
-    .description('Run one turn against the built-in stand-in for a model, over real HTTP, and show its trace.')
+    .description(
+      'Run a turn against the built-in stand-in for a model, kill it with SIGKILL while tools run, and go on with it.',
+    )
     .option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl)
-    .option('--delay-ms <number>', 'milliseconds before each chunk of the answer', wholeNumber(0, 60_000), 25)
+    .option('--delay-ms <number>', 'milliseconds before each chunk of the answer', wholeNumber(0, 60_000), 20)
     .action((prompt: string | undefined, flags: DemoFlags) => demo(prompt ?? defaultPrompt(), flags, host));
 }
 
-/** Whether the working folder is a checkout of this package. */
-function inCheckout(): boolean {
-  return existsSync('src/core/agent-loop.ts') && existsSync('docker-compose.yml');
-}
-
-function defaultPrompt(): string {
-  const last = inCheckout() ? 'which source files mention shareTurn' : 'which files are in this folder';
-  return `What is 12 * 7, what time is it in Tokyo, and ${last}?`;
+/** All that the parts of the demo need. */
+interface Show {
+  readonly prompt: string;
+  readonly flags: DemoFlags;
+  readonly taskId: string;
+  readonly folder: string;
+  readonly ledger: string;
+  readonly session: Session;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
 }
 
 async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promise<void> {
   const terminal = onStdout(host.terminal);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const session = await openSession({
-    flags,
-    terminal,
-    model: { kind: 'demo', warnings: [] },
-    store: { kind: 'memory', place: 'the memory of this process' },
-    traced: true,
-    standInDelayMs: flags.delayMs,
-  });
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'millrace-demo-')));
+  const ledger = join(folder, 'ledger.jsonl');
   try {
-    introduce(session, prompt, terminal);
-    const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
-    const turn = session.loop.startTurn([{ role: 'user', content: prompt }], { signal });
-    const tally = await followTurn(turn, new DemoPrinter(terminal), signal);
-    const ending = endingOf(tally.final, {
-      interrupted: interruption.exitCode,
-      readerLeft: terminal.stdout.closed.aborted,
+    const path = join(folder, 'journal');
+    const session = await openSession({
+      flags: { ...flags, leaseMs },
+      terminal,
+      model: { kind: 'demo', warnings: [] },
+      store: { kind: 'lmdb', path, place: path },
+      tools: new LocalToolProvider(demoTools(process.cwd(), ledger)),
+      traced: true,
+      standInDelayMs: flags.delayMs,
     });
-    host.exitCode = ending.exitCode;
-    if (ending.sentence !== undefined) complain(host.terminal, ending.sentence);
-    else await conclude(session, { tally, terminal, flags });
+    const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
+    const show: Show = { prompt, flags, taskId: newId(), folder, ledger, session, terminal, signal };
+    try {
+      await play(show, { host, interruption });
+    } finally {
+      await session.close();
+    }
   } finally {
-    await session.close();
+    rmSync(folder, { recursive: true, force: true });
     interruption.close();
   }
 }
 
-function introduce(session: Session, prompt: string, { stdout, style }: Terminal): void {
-  const lines = [
-    `${style.bold('millrace')} ${style.dim(`${style.glyphs.dot} one turn, on real HTTP, without a key`)}`,
-    '',
-    'The model is a stand-in: a small program with fixed rules. The server,',
-    'the stream, the tools and the trace are real.',
-    '',
-    `  ${style.dim('model ')} ${session.modelUrl}`,
-    `  ${style.dim('tools ')} ${session.tools.map((tool) => tool.name).join(', ')}`,
-    `  ${style.dim('folder')} ${process.cwd()}`,
-    '',
-    ...wrapLines(prompt, 74).map(
-      (line, index) => `${index === 0 ? style.cyan(style.glyphs.prompt) : ' '} ${style.bold(line)}`,
-    ),
-  ];
-  void stdout.write(`\n${lines.join('\n')}\n`);
+async function play(
+  show: Show,
+  { host, interruption }: { readonly host: CommandHost; readonly interruption: Interruption },
+): Promise<void> {
+  const { terminal, signal, session, prompt, folder } = show;
+  void terminal.stdout.write(introduction({ prompt, folder, modelUrl: session.modelUrl }, terminal.style));
+  const doomed = await runToDeath(show);
+  const tally = signal.aborted ? undefined : await goOn(show, doomed);
+  const ending = endingOf(tally?.final, {
+    interrupted: interruption.exitCode,
+    readerLeft: terminal.stdout.closed.aborted,
+  });
+  if (tally === undefined) {
+    host.exitCode = interruption.exitCode ?? 141;
+    return;
+  }
+  host.exitCode = ending.exitCode;
+  if (ending.sentence !== undefined) complain(host.terminal, ending.sentence);
+  else await conclude(show, doomed, tally);
 }
 
-interface Conclusion {
-  readonly tally: Tally;
-  readonly terminal: Terminal;
-  readonly flags: DemoFlags;
+/** The turn in a process of its own, as `millrace run` runs it, until it is killed. */
+async function runToDeath({
+  prompt,
+  flags,
+  taskId,
+  folder,
+  ledger,
+  session,
+  terminal,
+  signal,
+}: Show): Promise<DoomedRun> {
+  const printer = new DemoPrinter(terminal);
+  const tools = fileURLToPath(new URL('../demo/tools-module.js', import.meta.url));
+  const model = ['--base-url', session.modelUrl, '--model', 'demo', '--tools', tools];
+  const place = ['--store', `lmdb:${join(folder, 'journal')}`, '--task', taskId, '--lease-ms', String(leaseMs)];
+  const traced = flags.otlp === undefined ? ['--trace'] : ['--otlp', flags.otlp];
+  const doomed = await doomedRun({
+    args: ['run', prompt, ...model, ...place, ...traced, '--json'],
+    env: { ...terminal.env, OPENAI_API_KEY: undefined, [ledgerVariable]: ledger },
+    signal,
+    show: (event) => printer.print(event),
+  });
+  printer.cutOff();
+  printer.close();
+  return doomed;
 }
 
-async function conclude(session: Session, { tally, terminal, flags }: Conclusion): Promise<void> {
-  const { stdout } = terminal;
+/** The same turn in this process, from where the other one left it. */
+async function goOn({ session, taskId, terminal, signal }: Show, { killed, pid }: DoomedRun): Promise<Tally> {
+  const { style, stdout } = terminal;
+  const { AgentLoop } = await import('../../core/agent-loop.ts');
+  if (killed) {
+    const what = `kill -9 ${pid}`;
+    void stdout.write(`\n${section(what, terminal)}\n`);
+    const [gone, heir] = [style.red('The process is gone.'), `this one (${process.pid})`];
+    void stdout.write(
+      `${gone} When its lease on the journal has run out,\n${heir} goes on, as "millrace resume" does.\n`,
+    );
+    await leaseEnd(session, signal);
+  }
+  const printer = new DemoPrinter(terminal);
+  const turn = AgentLoop.resume(taskId, session.config, { signal });
+  return followTurn(turn, killed ? fromResumption(printer) : silent, signal);
+}
+
+async function leaseEnd({ store }: Session, signal: AbortSignal): Promise<void> {
+  const isHeld = async () => (await store.store.list()).some(({ held }) => held);
+  while (!signal.aborted && (await isHeld())) await sleep(lookAgainMs);
+}
+
+/** What the other process did has been shown; of it only the summary counts. */
+function fromResumption(printer: DemoPrinter): Printer {
+  let resumed = false;
+  return {
+    print(event) {
+      if (event.kind === 'internal:resumed') {
+        resumed = true;
+        printer.heading('resumed');
+      } else if (resumed) return printer.print(event);
+    },
+    cancelling: () => printer.cancelling(),
+    close: () => printer.close(),
+  };
+}
+
+const silent: Printer = { print() {}, cancelling() {}, close() {} };
+
+async function conclude({ session, terminal, flags, ledger }: Show, doomed: DoomedRun, tally: Tally): Promise<void> {
+  const { stdout, style } = terminal;
   showTally(tally, terminal);
+  if (doomed.killed) {
+    void stdout.write(`\n${section('what the ledger says', terminal)}\n\n`);
+    void stdout.write(ledgerTable(ledgerRows(readLedger(ledger), doomed.pid), style));
+  }
   const spans = session.trace?.takeSpans() ?? [];
-  void stdout.write(`\n${section('trace', terminal)}\n`);
-  await showWaterfall(spans, terminal);
+  if (spans.length > 0) {
+    void stdout.write(`\n${section('trace of the resumed turn', terminal)}\n`);
+    await showWaterfall(spans, terminal);
+    void stdout.write(linkLine(spans, style));
+  }
   const sent = flags.otlp !== undefined && (await session.trace?.flush()) === true;
   void stdout.write(`\n${section('next', terminal)}\n\n`);
-  void stdout.write(nextSteps(sent ? spans[0]?.traceId : undefined, terminal.style));
-}
-
-/** What to do next; a trace that was sent can be looked at. */
-function nextSteps(traceId: string | undefined, style: Style): string {
-  const rows = [
-    ...(traceId === undefined ? jaegerSteps() : [['in Jaeger', `http://localhost:16686/trace/${traceId}`]]),
-    ['talk to it', 'npx millrace chat'],
-    ['real model', 'npx millrace run --base-url URL --model NAME "Hello"'],
-  ];
-  return rows.map(([title = '', text]) => `  ${style.dim(pad(title, 10))}  ${text}\n`).join('');
-}
-
-function jaegerSteps(): readonly (readonly string[])[] {
-  const start = inCheckout()
-    ? 'docker compose up -d jaeger'
-    : 'docker run -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
-  return [
-    ['in Jaeger', start],
-    ['', 'npx millrace demo --otlp http://localhost:4318'],
-  ];
+  void stdout.write(nextSteps(sent ? spans[0]?.traceId : undefined, terminal));
 }

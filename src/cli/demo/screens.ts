@@ -1,0 +1,85 @@
+import { existsSync } from 'node:fs';
+import type { FinishedSpan } from '../../observability/finished-span.ts';
+import { pad } from '../one-line.ts';
+import type { Style } from '../style.ts';
+import type { Terminal } from '../terminal.ts';
+import { wrapLines } from '../wrap-lines.ts';
+import { type Fate, type LedgerRow, verdictOf } from './ledger.ts';
+
+export interface Scene {
+  readonly prompt: string;
+  readonly modelUrl: string;
+  /** Where the journal and the ledger are. */
+  readonly folder: string;
+}
+
+/** Whether the working folder is a checkout of this package. */
+function inCheckout(): boolean {
+  return existsSync('src/core/agent-loop.ts') && existsSync('docker-compose.yml');
+}
+
+export function defaultPrompt(): string {
+  const last = inCheckout() ? 'which source files mention shareTurn' : 'which files are in this folder';
+  return `What is 12 * 7, what time is it in Tokyo, ${last}, and send ann@example.org an invitation.`;
+}
+
+/** What is going to happen, and what of it is real. */
+export function introduction({ prompt, modelUrl, folder }: Scene, style: Style): string {
+  const lines = [
+    `${style.bold('millrace')} ${style.dim(`${style.glyphs.dot} a turn that is killed in the middle, and goes on`)}`,
+    '',
+    'The model is a stand-in: a small program with fixed rules. Its server, the',
+    'journal, the kill -9 and the trace are real. The tools write into a ledger',
+    'of their own what they do. The search and the invitation take a second and a',
+    'half, so that there is a middle; to send an invitation twice would be wrong.',
+    '',
+    `  ${style.dim('model  ')} ${modelUrl}`,
+    `  ${style.dim('journal')} ${folder}/journal`,
+    `  ${style.dim('ledger ')} ${folder}/ledger.jsonl`,
+    '',
+    ...wrapLines(prompt, 74).map(
+      (line, index) => `${index === 0 ? style.cyan(style.glyphs.prompt) : ' '} ${style.bold(line)}`,
+    ),
+  ];
+  return `\n${lines.join('\n')}\n`;
+}
+
+/** What the ledger says of each call, in the process that was killed and in the one that went on. */
+export function ledgerTable(rows: readonly LedgerRow[], style: Style): string {
+  const line = (tool: string, before: string, after: string, verdict: string) =>
+    `  ${pad(tool, 16)}  ${pad(before, 14)}  ${pad(after, 13)}  ${verdict}`.trimEnd();
+  const paint = (fate: Fate, columns: number) => {
+    const text = pad(fate, columns);
+    return fate === 'finished' ? style.green(text) : fate === 'cut off' ? style.red(text) : style.dim(text);
+  };
+  const lines = rows.map((row) => line(row.tool, paint(row.before, 14), paint(row.after, 13), verdictOf(row)));
+  return [style.dim(line('', 'killed process', 'resumed', '')), ...lines].map((each) => `${each}\n`).join('');
+}
+
+/** The trace that the resumed one goes on from, as its root span says. */
+export function linkLine(spans: readonly FinishedSpan[], style: Style): string {
+  const link = spans.find((span) => span.parentSpanId === undefined)?.links?.[0];
+  if (link === undefined) return '';
+  return `  ${style.dim(`linked to the trace of the killed process, ${link.traceId}`)}\n`;
+}
+
+/** What to do next; a trace that was sent can be looked at. */
+export function nextSteps(traceId: string | undefined, { style }: Terminal): string {
+  const rows = [
+    ...(traceId === undefined ? jaegerSteps() : [['in Jaeger', `http://localhost:16686/trace/${traceId}`]]),
+    ['talk to it', 'npx millrace chat'],
+    ['your turns', 'npx millrace run "Hello", then npx millrace tasks'],
+    ['real model', 'npx millrace run --base-url URL --model NAME "Hello"'],
+  ];
+  return rows.map(([title = '', text]) => `  ${style.dim(pad(title, 10))}  ${text}\n`).join('');
+}
+
+function jaegerSteps(): readonly (readonly string[])[] {
+  const start = inCheckout()
+    ? 'docker compose up -d jaeger'
+    : 'docker run -d -p 16686:16686 -p 4318:4318 jaegertracing/jaeger:2.20.0';
+  return [
+    ['in Jaeger', start],
+    ['', 'npx millrace demo --otlp http://localhost:4318'],
+  ];
+}
