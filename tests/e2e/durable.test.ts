@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
@@ -28,12 +28,19 @@ function start(args: readonly string[], env: Readonly<Record<string, string>>): 
   return new Command(args, { env, cwd: folder.path });
 }
 
-const ledger = () => readFileSync(join(folder.path, 'ledger'), 'utf8').trimEnd().split('\n').sort();
+function ledger(): readonly string[] {
+  const file = join(folder.path, 'ledger');
+  return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').sort() : [];
+}
 
-/** Runs a turn until `shown` stands on the screen and kills its process; resolves when nobody holds the task any more. */
+/**
+ * Runs a turn until `shown`, a start or an end of each call, stands on the screen and each has run, and kills its process; resolves when
+ * nobody holds the task any more.
+ */
 async function killed(prompt: readonly string[], env: Readonly<Record<string, string>>, shown: readonly string[]) {
   const command = start(['run', ...prompt, ...how], env);
   for (const text of shown) await command.shows(text);
+  while (ledger().length < shown.length) await new Promise((resolve) => setTimeout(resolve, 5));
   command.child.kill('SIGKILL');
   await command.ended;
   await free();
