@@ -3,14 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const parameters = { type: 'object', properties: { email: { type: 'string' } }, required: ['email'] };
 
-/** Writes a line into the ledger in the working folder, and takes a minute in the first attempt where it is to be cut off. */
+/** Writes a line into the ledger that the environment names, and takes a minute in the first attempt where it is to be cut off. */
 const worker = (name, { hangs = false, ...policy } = {}) => ({
   name,
   description: `Does ${name}.`,
   parameters,
   ...policy,
   async execute({ email }, { idempotencyKey, attempt, signal }) {
-    appendFileSync('ledger', `${name} ${idempotencyKey} ${attempt}\n`);
+    appendFileSync(process.env.TEST_LEDGER, `${name} ${idempotencyKey} ${attempt}\n`);
     if (hangs && attempt === 1) await sleep(60_000, undefined, { signal });
     return `${name} ${email}`;
   },

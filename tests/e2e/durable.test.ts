@@ -13,6 +13,8 @@ const folder = temporaryFolder({});
 const store = `lmdb:${join(folder.path, 'journals')}`;
 const where = ['--store', store];
 const how = [...where, '--tools', tools, '--lease-ms', '200'];
+const ledgerFile = join(folder.path, 'ledger');
+process.env['TEST_LEDGER'] = ledgerFile;
 
 beforeEach(() => {
   for (const name of ['journals', 'ledger']) rmSync(join(folder.path, name), { recursive: true, force: true });
@@ -25,12 +27,11 @@ const asking = (...names: readonly string[]): ScriptStep => ({
 });
 
 function start(args: readonly string[], env: Readonly<Record<string, string>>): Command {
-  return new Command(args, { env, cwd: folder.path });
+  return new Command(args, { env: { ...env, TEST_LEDGER: ledgerFile } });
 }
 
 function ledger(): readonly string[] {
-  const file = join(folder.path, 'ledger');
-  return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n').sort() : [];
+  return existsSync(ledgerFile) ? readFileSync(ledgerFile, 'utf8').trimEnd().split('\n').sort() : [];
 }
 
 /**
@@ -128,7 +129,7 @@ describe('a turn that waits', () => {
   ])('%s: exit code 3 with the question and the command that answers it', async (name, answer, content, ran) => {
     const server = await modelServer({ script: [asking(name), { text: 'Done.' }] });
     const env = settingsOf(server);
-    const asked = await start(['run', 'Go', '--task', 't', ...how], env).ended;
+    const asked = await runInProcess(['run', 'Go', '--task', 't', ...how], { env });
     expect(asked).toMatchObject({ exitCode: 3, stdout: 'Working.\n' });
     expect(asked.stderr).toContain('millrace: the turn waits for an answer\n');
     expect(asked.stderr).toContain(`  ? 1:0  ${name} needs approval: ann@x.org\n`);
@@ -136,7 +137,7 @@ describe('a turn that waits', () => {
 
     const unanswered = await runInProcess(['resume', 't', ...how], { env });
     expect(unanswered).toMatchObject({ exitCode: 3, stdout: 'Working.\n' });
-    const end = await start(['resume', 't', ...how, '--answer', `1:0=${answer}`], env).ended;
+    const end = await runInProcess(['resume', 't', ...how, '--answer', `1:0=${answer}`], { env });
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Working.\n\nDone.\n' });
     expect(server.requests[1]?.['messages']).toMatchObject([{}, {}, { content }]);
     expect(ledger()).toEqual(ran);
