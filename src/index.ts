@@ -78,6 +78,15 @@ export type {
   ToolChoice,
   Usage,
 } from './providers/interfaces.ts';
+export type { Deviation } from './replay/deviation.ts';
+export {
+  type Journal,
+  Replay,
+  type ReplayConfig,
+  type ReplayOptions,
+  type ReplayResult,
+  replay,
+} from './replay/replay.ts';
 export { StoreFactory } from './stores/factory.ts';
 export type {
   AppendOptions,

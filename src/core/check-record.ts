@@ -52,6 +52,8 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
   }),
 );
 
+const ofQuestion: Shape = { callId: 'text', kind: 'text', toolName: 'text', prompt: 'text?', data: 'any?' };
+
 const ofExtension: Shape = { effects: 'object?', data: 'any?', command: 'text?' };
 
 const kinds: { readonly [Name in Kind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
@@ -103,6 +105,8 @@ function checkInner(value: object, type: string): void {
     checkMessageList([record.get('message')], type);
     checkCalls(record.get('calls'));
   }
+  const question = record.get('question');
+  if (type === 'turn.asked' && isObject(question)) checkMembers(question, ofQuestion, type);
   const effects = record.get('effects');
   if (!shapes.has(type) && isObject(effects) && 'messages' in effects) checkMessageList(effects.messages, type);
 }

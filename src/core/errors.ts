@@ -45,6 +45,8 @@ export const errorCodes = [
   'SCHEMA',
   'POISON',
   'SHUTDOWN',
+  // Replays.
+  'DEVIATION',
   // A defect in this library.
   'INTERNAL',
 ] as const;

@@ -1,0 +1,246 @@
+import { systemClock } from '../core/clock.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { Message } from '../core/messages.ts';
+import {
+  type ExtensionRecord,
+  isTerminal,
+  type JournalRecord,
+  type Stamped,
+  type ToolResultRecord,
+  type TurnSuspended,
+} from '../core/records.ts';
+import type { ReplayClock } from './replay-clock.ts';
+import type { ReplayRun } from './replay-runs.ts';
+import type { Score } from './score.ts';
+
+/** What others asked of a turn while it ran. */
+export interface Controls {
+  pause(reason: string, commands: readonly string[]): void;
+  steer(message: Message, command: string | undefined): void;
+  cancel(reason: string): void;
+  answer(callId: string, answer: unknown, command: string | undefined): void;
+}
+
+/** Somebody whom the recording answers: the model, a tool, or a tool that is asked about a call in doubt. */
+export interface Waiter {
+  /** Answers with the record that is due. */
+  readonly give: (record: JournalRecord) => void;
+  /** Answers where the loop has left the recording. */
+  readonly improvise: () => void;
+}
+
+export interface ConductorOptions {
+  readonly score: Score;
+  readonly clock: ReplayClock;
+  /** How long the loop may take from one record to the next, in milliseconds. */
+  readonly patienceMs: number;
+}
+
+/** The name under which the model waits; a tool waits under the id of its call. */
+export const theModel = 'model';
+
+/** The length of the leases in a replay, in milliseconds of its clock. */
+export const leaseMs = 300;
+
+/** Leads a loop through a recording: gives each answer when it is due, and asks of the turn what others asked of it. */
+export class Conductor {
+  readonly #options: ConductorOptions;
+  readonly #waiters = new Map<string, Waiter>();
+  #controls: Controls | undefined;
+  /** The seq of the last record that the turn was asked for. */
+  #asked = 0;
+  #failure: AgentLoopError | undefined;
+  #leading = false;
+  #calm: (() => void) | undefined;
+
+  constructor(options: ConductorOptions) {
+    this.#options = options;
+  }
+
+  /** Why the replay cannot go on. */
+  get failure(): AgentLoopError | undefined {
+    return this.#failure;
+  }
+
+  /** Whether nothing counts that the owner of the turn writes. */
+  get isDead(): boolean {
+    return this.#failure !== undefined || this.#options.score.isDead;
+  }
+
+  begin(run: ReplayRun, controls: Controls): void {
+    this.#options.score.begin(run);
+    this.#controls = controls;
+    if (run.kind === 'resume') this.#ask();
+    this.goOn();
+  }
+
+  /** The run is over. */
+  end(): void {
+    this.#calm?.();
+    this.#waiters.clear();
+    this.#controls = undefined;
+  }
+
+  fail(error: unknown): void {
+    this.#failure ??= AgentLoopError.isInstance(error) ? error : new AgentLoopError('INTERNAL', String(error));
+    this.#stop();
+  }
+
+  /** Records were taken: asks of the turn what comes next, before the loop goes on. */
+  taken(): void {
+    this.#ask();
+    this.goOn();
+  }
+
+  /** Something was shown: answers a question there and then, as who sees it may, before the turn suspends for it. */
+  shown(): void {
+    const { due, isFree } = this.#options.score;
+    if (isFree || due?.type !== 'turn.answered' || due.seq <= this.#asked) return;
+    this.#asked = due.seq;
+    this.#controls?.answer(due.callId, due.answer, due.command);
+  }
+
+  await(name: string, waiter: Waiter): void {
+    this.#waiters.set(name, waiter);
+    this.goOn();
+  }
+
+  /** Does what is due, once the loop has come to rest. */
+  goOn(): void {
+    this.#beRestless();
+    if (this.#leading) return;
+    this.#leading = true;
+    queueMicrotask(() => {
+      this.#leading = false;
+      this.#lead();
+    });
+  }
+
+  #lead(): void {
+    const { score } = this.#options;
+    if (!this.#controls) return;
+    if (this.isDead) return this.#stop();
+    if (score.isFree) return this.#improvise();
+    const { due } = score;
+    if (!due) return;
+    this.shown();
+    this.#askCancel();
+    const name = waiterOf(due, score);
+    const waiter = name === undefined ? undefined : this.#waiters.get(name);
+    const ms = timeoutOf(due, waiter !== undefined);
+    if (ms !== undefined) this.#options.clock.elapse(ms);
+    else if (name !== undefined && waiter) {
+      this.#waiters.delete(name);
+      waiter.give(due);
+    }
+  }
+
+  #improvise(): void {
+    const waiters = [...this.#waiters.values()];
+    this.#waiters.clear();
+    for (const waiter of waiters) waiter.improvise();
+  }
+
+  /** Steering and pause are asked for as soon as nothing that they would prevent is due before them. */
+  #ask(): void {
+    const { score } = this.#options;
+    if (score.isFree) return;
+    let starts = false;
+    for (const record of score.rest()) {
+      if (record.type === 'llm.start' || isTerminal(record)) break;
+      starts ||= isStart(record);
+      if (record.seq <= this.#asked) continue;
+      if (record.type === 'x.steer') this.#steer(record);
+      else if (record.type === 'turn.suspended' && !starts) this.#pause(record);
+    }
+    if (!score.isCalling || hasNeverStarted(score.rest())) this.#askCancel();
+  }
+
+  #steer({ seq, effects, command }: Stamped<ExtensionRecord>): void {
+    this.#asked = seq;
+    for (const message of effects?.messages ?? []) this.#controls?.steer(message, command);
+  }
+
+  /** A turn that waits for answers suspends by itself. */
+  #pause({ seq, reason, questions, commands = [] }: Stamped<TurnSuspended>): void {
+    if (questions.length > 0 && reason === 'waits for answers' && commands.length === 0) return;
+    this.#asked = seq;
+    this.#controls?.pause(reason, commands);
+  }
+
+  /** A cancel is asked for as late as it can be: behind it nothing starts, and what a tool throws counts as its being stopped. */
+  #askCancel(): void {
+    for (const record of this.#options.score.rest()) {
+      if (record.type === 'turn.canceled') {
+        if (record.seq <= this.#asked) return;
+        this.#asked = record.seq;
+        return this.#controls?.cancel(record.reason);
+      }
+      if (record.type !== 'tool.result' || !mayBeStopped(record)) return;
+    }
+  }
+
+  /** Waits for the next record, and not for ever. */
+  #beRestless(): void {
+    this.#calm?.();
+    this.#calm = systemClock.schedule(this.#options.patienceMs, () => this.#loseHeart());
+  }
+
+  #loseHeart(): void {
+    const { score } = this.#options;
+    if (this.isDead) return;
+    try {
+      if (score.isFree) this.fail(stuck(this.#options.patienceMs));
+      else score.leaveSilent();
+      this.goOn();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Takes the lease from the run, as a new owner would. */
+  #stop(): void {
+    this.#options.clock.elapse(leaseMs / 3);
+  }
+}
+
+/** Whether a record is of something that does not begin in a turn that is asked to pause. */
+function isStart(record: JournalRecord): boolean {
+  return record.type === 'tool.intent' || (record.type === 'turn.asked' && record.question.kind === 'approval');
+}
+
+/** Who has to be answered for a record to come about; nobody where the loop makes it by itself. */
+function waiterOf(due: JournalRecord, score: Score): string | undefined {
+  if (due.type === 'tool.result' || (due.type === 'tool.intent' && due.attempt > 1)) return due.callId;
+  if (due.type === 'turn.asked') return due.question.callId;
+  const ends = due.type === 'llm.done' || due.type === 'turn.failed' || due.type === 'turn.done';
+  return ends && score.state?.phase === 'llm' ? theModel : undefined;
+}
+
+/** After how many milliseconds a call without an answer has this result. A tool that runs can throw a timeout as its own. */
+function timeoutOf(due: JournalRecord, runs: boolean): number | undefined {
+  const { code, message } = (due.type === 'tool.result' && due.error) || {};
+  if (code !== 'TOOL_ABANDONED' && (code !== 'TOOL_TIMEOUT' || runs)) return undefined;
+  const ms = /within (\d+) ms/.exec(message ?? '')?.[1];
+  return ms === undefined ? undefined : Number(ms);
+}
+
+const ofStopped: ReadonlySet<unknown> = new Set([undefined, 'CANCELED', 'TOOL_ABANDONED', 'TOOL_FAILED']);
+
+function mayBeStopped({ error }: ToolResultRecord): boolean {
+  return ofStopped.has(error?.code);
+}
+
+/** Whether a call was stopped between its intent and its start. */
+function hasNeverStarted(rest: Iterable<JournalRecord>): boolean {
+  for (const record of rest) {
+    if (record.type !== 'tool.result') return false;
+    if (record.error?.code === 'CANCELED' && record.error.message.includes('before this call started')) return true;
+  }
+  return false;
+}
+
+function stuck(ms: number): AgentLoopError {
+  const message = `The replay has left its recording and waits for more than ${ms} ms; see its deviations.`;
+  return new AgentLoopError('DEVIATION', message);
+}

@@ -1,0 +1,72 @@
+import type { JournalRecord } from '../core/records.ts';
+
+/** Where a replay did something else than the recording says. */
+export interface Deviation {
+  /** The record that was due, or was looked at. */
+  readonly seq: number;
+  /** The member that differs, e.g. `tool.intent 1:0: arguments.city`, or the record itself. */
+  readonly what: string;
+  /** Absent where nothing was expected any more. */
+  readonly expected?: unknown;
+  /** Absent where nothing came. */
+  readonly got?: unknown;
+}
+
+/** A record in a few words: its type and what it is about. */
+export function nameOf(record: JournalRecord): string {
+  switch (record.type) {
+    case 'llm.start':
+    case 'llm.done':
+      return `${record.type} ${record.iteration}.${record.attempt}`;
+    case 'tool.intent':
+      return `${record.type} ${record.callId}#${record.attempt}`;
+    case 'turn.asked':
+      return `${record.type} ${record.question.callId}`;
+    case 'tool.result':
+    case 'turn.answered':
+      return `${record.type} ${record.callId}`;
+    default:
+      return record.type;
+  }
+}
+
+/** The call that a record is about. */
+export function callIdOf(record: JournalRecord): string | undefined {
+  if (record.type === 'turn.asked') return record.question.callId;
+  return 'callId' in record ? record.callId : undefined;
+}
+
+/** A deviation as a sentence's part. */
+export function describe({ seq, what, expected, got }: Deviation): string {
+  return `record ${seq}, ${what}: expected ${shown(expected)}, got ${shown(got)}`;
+}
+
+const shownCharacters = 200;
+
+function shown(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  const text = JSON.stringify(value);
+  return text.length <= shownCharacters ? text : `${text.slice(0, shownCharacters)}…`;
+}
+
+/** The first place where two values differ as JSON, by its path; undefined where they are the same. */
+export function difference(
+  expected: unknown,
+  got: unknown,
+  path = '',
+): { readonly path: string; readonly expected: unknown; readonly got: unknown } | undefined {
+  if (Object.is(expected, got)) return undefined;
+  if (!isStructure(expected) || !isStructure(got) || Array.isArray(expected) !== Array.isArray(got)) {
+    return { path, expected, got };
+  }
+  for (const name of new Set([...Object.keys(expected), ...Object.keys(got)])) {
+    const place = path === '' ? name : `${path}.${name}`;
+    const found = difference(Reflect.get(expected, name), Reflect.get(got, name), place);
+    if (found) return found;
+  }
+  return undefined;
+}
+
+function isStructure(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}

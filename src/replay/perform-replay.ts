@@ -1,0 +1,197 @@
+import { AgentLoop } from '../core/agent-loop.ts';
+import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { JournalRecord } from '../core/records.ts';
+import type { LoopState } from '../core/state.ts';
+import type { Turn } from '../core/turn.ts';
+import { Conductor, type Controls, leaseMs } from './conductor.ts';
+import { type Deviation, nameOf } from './deviation.ts';
+import { recordedApprovals, recordedCalls } from './recorded-calls.ts';
+import { type Recording, toolsOffered } from './recording.ts';
+import type { ReplayConfig } from './replay.ts';
+import { type ReplayClock, replayClock } from './replay-clock.ts';
+import { replayModel } from './replay-model.ts';
+import { givenRecords, type ReplayRun, runsOf } from './replay-runs.ts';
+import { recordedSettings } from './replay-settings.ts';
+import { ReplayStore } from './replay-store.ts';
+import { replayTools } from './replay-tools.ts';
+import { Score } from './score.ts';
+
+export interface PerformOptions {
+  readonly config: ReplayConfig;
+  readonly strict: boolean;
+  readonly patienceMs: number;
+  /** Called with each record, in order. `last`: the recording has none behind it. */
+  readonly onRecord: (record: JournalRecord, before: LoopState | undefined, last: boolean) => void;
+  /** Given once at the start: stops the replay. */
+  readonly onStop: (stop: () => void) => void;
+}
+
+export interface Performed {
+  readonly deviations: readonly Deviation[];
+  readonly state: LoopState;
+}
+
+/** Plays the runs of a recording, one after another. Rejects with what went wrong. */
+export async function performReplay(recording: Recording, options: PerformOptions): Promise<Performed> {
+  const stage = new Stage(recording, options);
+  options.onStop(() => stage.leave());
+  return stage.play();
+}
+
+class Stage {
+  readonly #recording: Recording;
+  readonly #options: PerformOptions;
+  readonly #clock: ReplayClock;
+  readonly #score: Score;
+  readonly #conductor: Conductor;
+  readonly #store: ReplayStore;
+  readonly #settings: ReturnType<typeof settingsOf>;
+
+  constructor(recording: Recording, options: PerformOptions) {
+    const { records } = recording;
+    this.#recording = recording;
+    this.#options = options;
+    this.#clock = replayClock(recording.started.at);
+    this.#settings = settingsOf(recording, options.config);
+    this.#score = new Score({
+      recording,
+      strict: options.strict,
+      onRecord: (record, before) => options.onRecord(record, before, record.seq >= records.length),
+    });
+    const { patienceMs } = options;
+    this.#conductor = new Conductor({ score: this.#score, clock: this.#clock, patienceMs });
+    this.#store = new ReplayStore(this.#score, this.#conductor);
+  }
+
+  leave(): void {
+    this.#conductor.fail(new AgentLoopError('CANCELED', 'The replay was left.'));
+  }
+
+  async play(): Promise<Performed> {
+    const { records } = this.#recording;
+    const given = givenRecords(records);
+    if (given > 1) this.#store.put(this.#recording.started.taskId, this.#score.skip(given));
+    for (const run of runsOf(records)) {
+      if (!this.#score.isFree) await this.#playRun(run);
+    }
+    this.#noteUnused();
+    const { deviations, state } = this.#score;
+    if (state) return { deviations, state };
+    throw new AgentLoopError('INTERNAL', 'The replay ended without a record.');
+  }
+
+  async #playRun(run: ReplayRun): Promise<void> {
+    const { taskId } = this.#recording.started;
+    if (run.kind === 'visit') return this.#store.put(taskId, this.#score.skip(run.to));
+    try {
+      await this.#follow(run);
+    } catch (error) {
+      throw this.#conductor.failure ?? error;
+    } finally {
+      this.#conductor.end();
+    }
+  }
+
+  /** Runs a turn until it ends, suspends, or its recorded owner died. */
+  async #follow(run: ReplayRun): Promise<void> {
+    const turn = this.#turnOf(run);
+    this.#conductor.begin(run, controlsOf(turn, this.#store));
+    turn.subscribe({ next: () => this.#conductor.shown(), error: () => {} });
+    try {
+      await turn.settled;
+    } catch (error) {
+      if (this.#conductor.failure || !this.#conductor.isDead) throw error;
+    }
+    if (!this.#score.isFree && this.#score.due) this.#score.leaveSilent();
+  }
+
+  #turnOf(run: ReplayRun): Turn {
+    const { taskId, contextId, agentId, messages, settings, metadata } = this.#recording.started;
+    const config = this.#configOf(run);
+    if (run.kind === 'resume') return AgentLoop.resume(taskId, config, { answers: answersOf(this.#recording, run) });
+    const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
+    return new AgentLoop(config).startTurn(messages, options);
+  }
+
+  #configOf(run: ReplayRun): AgentLoopConfig {
+    const { records, started } = this.#recording;
+    const { config } = this.#options;
+    const [score, conductor] = [this.#score, this.#conductor];
+    const tools = {
+      conductor,
+      records,
+      providers: config.toolProviders,
+      offered: toolsOffered(records, run.from, run.to),
+      failure: toolFailure(this.#recording, run),
+    };
+    return {
+      enableTracing: false,
+      ...this.#settings,
+      ...(config.toolProviders || config.extensions ? {} : { extensions: [recordedApprovals(recordedCalls(records))] }),
+      agentId: started.agentId,
+      llmProvider: replayModel({ conductor, score, records, systemPrompt: config.systemPrompt }),
+      toolProviders: replayTools(tools),
+      taskStateStore: this.#store,
+      clock: this.#clock,
+      leaseMs,
+    };
+  }
+
+  /** Answers and results that no call took. */
+  #noteUnused(): void {
+    if (!this.#score.isFree) return;
+    const taken = new Set(this.#store.read(this.#recording.started.taskId).map(nameOf));
+    for (const record of this.#recording.records) {
+      if (record.type !== 'llm.done' && record.type !== 'tool.result') continue;
+      if (!taken.has(nameOf(record))) this.#score.note({ seq: record.seq, what: 'not used', expected: nameOf(record) });
+    }
+  }
+}
+
+/** The answers with which a turn was resumed. */
+function answersOf({ records }: Recording, { from, to }: ReplayRun): Readonly<Record<string, unknown>> {
+  const answers: Record<string, unknown> = {};
+  for (const record of records.slice(from + 1, to)) {
+    if (record.type !== 'turn.answered' || record.command !== undefined) break;
+    answers[record.callId] = record.answer;
+  }
+  return answers;
+}
+
+/** What is given counts before what the recording shows. */
+function settingsOf({ records }: Recording, config: ReplayConfig) {
+  const { shutdown: _, ...given } = config;
+  const defined = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return { ...recordedSettings(records), ...defined };
+}
+
+function controlsOf(turn: Turn, store: ReplayStore): Controls {
+  return {
+    pause(reason, commands) {
+      if (commands.length === 0) turn.pause(reason);
+      for (const id of commands) store.post(turn.taskId, { id, type: 'pause', reason });
+    },
+    steer(message, id) {
+      if (id === undefined) turn.steer(message);
+      else store.post(turn.taskId, { id, type: 'steer', message });
+    },
+    answer(callId, answer, id) {
+      if (id === undefined) turn.answer(callId, answer);
+      else store.post(turn.taskId, { id, type: 'answer', callId, answer });
+    },
+    cancel(reason) {
+      turn.cancel(reason).catch(() => {});
+    },
+  };
+}
+
+/** What the recorded turn failed with when its tools were asked for: before any call, and not at a limit. */
+function toolFailure({ records, before }: Recording, run: ReplayRun): AgentLoopError | undefined {
+  const index = run.from + 1;
+  const record = index < run.to ? records[index] : undefined;
+  const phase = before[index]?.phase;
+  if (run.kind !== 'start' || record?.type !== 'turn.failed' || phase !== 'closed') return undefined;
+  if (record.code === 'MAX_ITERATIONS' || record.code === 'POISON') return undefined;
+  return new AgentLoopError(record.code, record.message);
+}

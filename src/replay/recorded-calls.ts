@@ -1,0 +1,182 @@
+import type { ApprovalDecision, Extension } from '../core/extension.ts';
+import type {
+  JournalRecord,
+  Question,
+  RecordedCall,
+  Stamped,
+  ToolIntent,
+  ToolResultRecord,
+  TurnAsked,
+} from '../core/records.ts';
+import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
+import { callIdOf, difference } from './deviation.ts';
+
+/** What became of one call. */
+export interface RecordedCallRun {
+  readonly recorded: RecordedCall;
+  readonly intents: readonly Stamped<ToolIntent>[];
+  readonly asked: readonly Stamped<TurnAsked>[];
+  readonly result: Stamped<ToolResultRecord> | undefined;
+  /** Whether it ran at the same time as another. */
+  readonly overlaps: boolean;
+}
+
+/** A call on its way through the recording. */
+interface Gathered {
+  readonly recorded: RecordedCall;
+  readonly intents: Stamped<ToolIntent>[];
+  readonly asked: Stamped<TurnAsked>[];
+  result: Stamped<ToolResultRecord> | undefined;
+  overlaps: boolean;
+}
+
+/** All calls of a recording, in order. */
+export function recordedCalls(records: readonly JournalRecord[]): readonly RecordedCallRun[] {
+  const calls = new Map<string, Gathered>();
+  const running = new Set<Gathered>();
+  for (const record of records) {
+    if (record.type === 'turn.resumed') running.clear();
+    if (record.type === 'llm.done') {
+      for (const recorded of record.calls) {
+        calls.set(recorded.callId, { recorded, intents: [], asked: [], result: undefined, overlaps: false });
+      }
+    }
+    const callId = callIdOf(record);
+    const call = callId === undefined ? undefined : calls.get(callId);
+    if (call) gather(call, record, running);
+  }
+  return [...calls.values()];
+}
+
+function gather(call: Gathered, record: JournalRecord, running: Set<Gathered>): void {
+  if (record.type === 'tool.intent') {
+    call.intents.push(record);
+    running.add(call);
+    if (running.size > 1) for (const each of running) each.overlaps = true;
+    return;
+  }
+  // One that is refused needs a place, as a start does.
+  if (!running.delete(call)) for (const each of running) each.overlaps = true;
+  if (record.type === 'turn.asked') call.asked.push(record);
+  else if (record.type === 'tool.result') call.result = record;
+}
+
+/** Whether a question was asked by the tool itself, not about it. */
+export function isOwnQuestion({ kind }: Question): boolean {
+  return kind !== 'approval' && kind !== 'in-doubt';
+}
+
+/** A tool that takes and refuses what it took and refused then. Its `onInDoubt` asks where that was asked, else `settle` says. */
+export function recordedTool(
+  offered: ToolDefinition['function'],
+  calls: readonly RecordedCallRun[],
+  settle: Settle,
+): ToolDefinition {
+  const own = calls.filter(({ recorded }) => recorded.call.function.name === offered.name);
+  return {
+    type: 'function',
+    function: offered,
+    acceptsRaw: own.some(({ recorded, intents }) => intents.length > 0 && argumentsOf(recorded) === undefined),
+    ...(ranAlone(own) && !calls.some(isSilent) ? { sequential: true } : {}),
+    ...timeoutOf(own),
+    ...doubtPolicy(own, settle),
+    checkArguments: (value) => recordedCheck(own, value),
+  };
+}
+
+/** Lets run, asks about and rejects what was run, asked about and rejected then. */
+export function recordedApprovals(calls: readonly RecordedCallRun[]): Extension {
+  const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
+  return {
+    name: 'the recording',
+    approveToolCall({ callId }) {
+      const { intents = [], asked = [], result } = byId.get(callId) ?? {};
+      const question = asked.find((record) => record.question.kind === 'approval')?.question;
+      if (question) return { decision: 'ask', ...(question.prompt === undefined ? {} : { prompt: question.prompt }) };
+      if (result?.error?.code === 'TOOL_REJECTED') return rejectionOf(result.error.message);
+      return intents.length > 0 || result ? undefined : new Promise(() => {});
+    },
+  };
+}
+
+function rejectionOf(message: string): ApprovalDecision {
+  const reason = /^the call was rejected: (.*)$/s.exec(message)?.[1];
+  return { decision: 'reject', ...(reason === undefined ? {} : { reason }) };
+}
+
+type Settle = Extract<ToolDefinition['onInDoubt'], (...given: never[]) => unknown>;
+
+/** What the tool said then of calls in doubt, at once where it did; where it differed from call to call, `settle` says it. */
+function doubtPolicy(
+  own: readonly RecordedCallRun[],
+  settle: Settle,
+): Pick<ToolDefinition, 'onInDoubt' | 'idempotent'> {
+  if (own.some(({ asked }) => asked.some(({ question }) => question.kind === 'in-doubt'))) return { onInDoubt: 'ask' };
+  const outcomes = new Set(own.flatMap(doubtsOf));
+  const [only] = outcomes;
+  if (outcomes.size !== 1 || only === 'told') return { onInDoubt: settle };
+  return only === 'retried' ? { onInDoubt: 'retry', idempotent: true } : { onInDoubt: 'fail' };
+}
+
+/** What became of a call each time that another owner of the turn found it started. */
+function doubtsOf({ intents, result }: RecordedCallRun): readonly ('retried' | 'unknown' | 'told')[] {
+  const last = intents.at(-1);
+  const retried = intents.flatMap((intent, index) =>
+    index > 0 && intent.epoch !== intents[index - 1]?.epoch ? (['retried'] as const) : [],
+  );
+  if (!last || !result || result.epoch === last.epoch) return retried;
+  const isPlain = result.error?.code === 'OUTCOME_UNKNOWN' && !result.error.message.includes('asking the tool failed');
+  return [...retried, isPlain ? 'unknown' : 'told'];
+}
+
+/** Whether nothing came of a call. In a replay it keeps its place, so that it does not start; nothing could run alone beside it. */
+export function isSilent({ intents, asked, result }: RecordedCallRun): boolean {
+  return intents.length === 0 && asked.length === 0 && !result;
+}
+
+function ranAlone(own: readonly RecordedCallRun[]): boolean {
+  return own.some(({ intents }) => intents.length > 0) && !own.some(({ overlaps }) => overlaps);
+}
+
+/** How long the check of a call had, where one took longer. */
+function timeoutOf(own: readonly RecordedCallRun[]): Pick<ToolDefinition, 'timeoutMs'> {
+  const late = own.find(({ intents, result }) => intents.length === 0 && result?.error?.code === 'TOOL_TIMEOUT');
+  const ms = /within (\d+) ms/.exec(late?.result?.error?.message ?? '')?.[1];
+  return ms === undefined ? {} : { timeoutMs: Number(ms) };
+}
+
+function recordedCheck(calls: readonly RecordedCallRun[], value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
+  for (const { recorded, intents, asked, result } of calls) {
+    if (difference(argumentsOf(recorded), value)) continue;
+    if (intents[0]) return { ok: true, value: intents[0].arguments };
+    const approval = asked.find(({ question }) => question.kind === 'approval');
+    if (approval) return { ok: true, value: approval.question.data };
+    if (result?.error?.code === 'TOOL_ARGUMENTS') return { ok: false, message: result.error.message };
+    if (result?.error?.code === 'TOOL_TIMEOUT') return new Promise(() => {});
+  }
+  return { ok: true, value };
+}
+
+/** The arguments of a call; undefined where they are not JSON. */
+function argumentsOf({ call }: RecordedCall): unknown {
+  const text = call.function.arguments.trim();
+  try {
+    return text === '' ? {} : JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The recorded result of a call that the recording may not have: of the same call, else of one with the same tool and arguments. */
+export function likelyResult(
+  calls: readonly RecordedCallRun[],
+  wanted: { readonly callId: string; readonly name: string; readonly arguments: unknown },
+): ToolResultRecord | undefined {
+  const alike = calls.filter(
+    ({ recorded, intents, result }) =>
+      recorded.call.function.name === wanted.name &&
+      result !== undefined &&
+      intents.some((intent) => difference(intent.arguments, wanted.arguments) === undefined),
+  );
+  return (alike.find(({ recorded }) => recorded.callId === wanted.callId) ?? alike[0])?.result;
+}

@@ -1,0 +1,65 @@
+import { applyRecord } from '../core/apply-record.ts';
+import { checkRecord } from '../core/check-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { JournalRecord, LlmStart, Stamped, TurnStarted } from '../core/records.ts';
+import type { LoopState } from '../core/state.ts';
+
+/** A journal to replay, checked and folded. */
+export interface Recording {
+  readonly records: readonly JournalRecord[];
+  readonly started: Stamped<TurnStarted>;
+  /** The state before each record; the first has none. */
+  readonly before: readonly (LoopState | undefined)[];
+}
+
+/** Checks what a replay is given. Errors: `INVALID_INPUT`, `POISON`, `SCHEMA`. */
+export function recordingOf(records: readonly JournalRecord[]): Recording {
+  if (!Array.isArray(records)) {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      'A replay needs the records of a journal: await store.read(taskId), or a cassette.',
+    );
+  }
+  const before: (LoopState | undefined)[] = [];
+  let state: LoopState | undefined;
+  for (const record of records) {
+    checkRecord(record);
+    checkEpoch(record, records[before.length - 1]);
+    before.push(state);
+    state = applyRecord(state, record);
+  }
+  const [started] = records;
+  if (started?.type === 'turn.started') return { records, started, before };
+  throw new AgentLoopError('POISON', 'The journal is empty: it has no turn.started record.');
+}
+
+const takeOvers: ReadonlySet<string> = new Set(['turn.resumed', 'turn.answered', 'turn.canceled']);
+
+/** The epoch of a journal changes where somebody else writes, and never goes back. */
+function checkEpoch(record: JournalRecord, last: JournalRecord | undefined): void {
+  if (!last || last.seq <= 1 || record.epoch === last.epoch) return;
+  if (record.epoch > last.epoch && takeOvers.has(record.type)) return;
+  const message = `Record ${record.seq} (${record.type}) cannot have the epoch ${record.epoch} behind ${last.epoch}.`;
+  throw new AgentLoopError('POISON', message);
+}
+
+type Functions = NonNullable<LlmStart['tools']>;
+
+/**
+ * What the model was offered in a run: by its first call, else by the last call before it, else by the next one. A tool that ran is
+ * among them, whatever was offered.
+ */
+export function toolsOffered(records: readonly JournalRecord[], from: number, to: number): Functions {
+  const starts = records.filter((record) => record.type === 'llm.start' && record.tools !== undefined);
+  const own = starts.find(({ seq }) => seq > from && seq <= to);
+  const start = own ?? starts.findLast(({ seq }) => seq <= from) ?? starts[0];
+  const offered = start?.type === 'llm.start' ? (start.tools ?? []) : [];
+  const missing = new Set(namesThatRan(records).filter((name) => !offered.some((each) => each.name === name)));
+  return [...offered, ...[...missing].map((name) => ({ name, description: '', parameters: { type: 'object' } }))];
+}
+
+function namesThatRan(records: readonly JournalRecord[]): readonly string[] {
+  const ran = new Set(records.flatMap((record) => (record.type === 'tool.intent' ? [record.callId] : [])));
+  const calls = records.flatMap((record) => (record.type === 'llm.done' ? record.calls : []));
+  return calls.flatMap(({ callId, call }) => (ran.has(callId) ? [call.function.name] : []));
+}

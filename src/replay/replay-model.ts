@@ -1,0 +1,73 @@
+import { AgentLoopError } from '../core/errors.ts';
+import type { JournalRecord, LlmDone } from '../core/records.ts';
+import { viewOf } from '../core/view.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import { type Conductor, theModel } from './conductor.ts';
+import { difference } from './deviation.ts';
+import type { Score } from './score.ts';
+
+export interface ReplayModelOptions {
+  readonly conductor: Conductor;
+  readonly score: Score;
+  readonly records: readonly JournalRecord[];
+  /** Of the configuration; a prompt that the turn was given itself is in its recording. */
+  readonly systemPrompt: string | undefined;
+}
+
+/** A model that answers what was recorded, when it is due. What it is asked is compared with what the recording implies. */
+export function replayModel(options: ReplayModelOptions): LLMProvider {
+  return {
+    capabilities: { streaming: false },
+    call: (params) =>
+      new Promise((resolve, reject) => {
+        checkRequest(options, params);
+        options.conductor.await(theModel, {
+          give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(record))),
+          improvise: () => improvise(options, resolve, reject),
+        });
+      }),
+  };
+}
+
+function checkRequest({ score, conductor, systemPrompt }: ReplayModelOptions, params: LLMCallParams): void {
+  const { state } = score;
+  if (!state || score.isFree || conductor.isDead) return;
+  const prompt = state.turn.settings.systemPrompt ?? systemPrompt;
+  const implied = viewOf(state.history, { systemPrompt: prompt, summary: state.summary });
+  const found = difference(implied, params.messages, 'messages');
+  if (!found) return;
+  const { path, expected, got } = found;
+  try {
+    score.note({ seq: state.seq, what: `the request of iteration ${state.iteration}: ${path}`, expected, got });
+  } catch (error) {
+    conductor.fail(error);
+  }
+}
+
+function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LLMResponse {
+  return {
+    message,
+    toolCalls: calls.map(({ call }) => call),
+    finishReason,
+    ...(usage ? { usage } : {}),
+    ...(model === undefined ? {} : { model }),
+  };
+}
+
+/** The error that a call failed with, as far as the end of the turn tells it. */
+function failureOf(record: JournalRecord): AgentLoopError {
+  if (record.type === 'turn.failed') return new AgentLoopError(record.code, record.message);
+  return new AgentLoopError('PROVIDER_FAILED', 'The recorded call failed.');
+}
+
+/** Off the recording: what the model answered in this iteration then. */
+function improvise(
+  { score, records }: ReplayModelOptions,
+  resolve: (response: LLMResponse) => void,
+  reject: (error: unknown) => void,
+): void {
+  const iteration = score.state?.iteration ?? 0;
+  const answer = records.findLast((record) => record.type === 'llm.done' && record.iteration === iteration);
+  if (answer?.type === 'llm.done') return resolve(responseOf(answer));
+  reject(new AgentLoopError('DEVIATION', `The recording has no answer of the model in iteration ${iteration}.`));
+}

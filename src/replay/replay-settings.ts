@@ -1,0 +1,93 @@
+import { foldRecords } from '../core/apply-record.ts';
+import type { AgentLoopConfig, OnLimit } from '../core/config.ts';
+import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
+import { isSilent, recordedCalls } from './recorded-calls.ts';
+
+/** The options of a loop that a journal does not say, as far as what it did shows them. */
+export type RecordedSettings = Required<
+  Pick<
+    AgentLoopConfig,
+    'maxIterations' | 'onLimit' | 'toolConcurrency' | 'toolFailureMode' | 'abortGraceMs' | 'maxResumes'
+  >
+>;
+
+const defaultGraceMs = 5_000;
+
+/** The options under which a loop does what was recorded. */
+export function recordedSettings(records: readonly JournalRecord[]): RecordedSettings {
+  return {
+    ...limitOf(records),
+    toolConcurrency: concurrencyOf(records),
+    toolFailureMode: failsWithItsTool(records) ? 'fail' : 'continue',
+    abortGraceMs: graceOf(records),
+    maxResumes: resumesOf(records),
+  };
+}
+
+function limitOf(records: readonly JournalRecord[]): { readonly maxIterations: number; readonly onLimit: OnLimit } {
+  const { iteration } = foldRecords(records);
+  const summary = records.find((record) => record.type === 'llm.start' && record.summary);
+  if (summary?.type === 'llm.start') return { maxIterations: summary.iteration - 1, onLimit: 'summarize' };
+  const last = records.at(-1);
+  if (last?.type === 'turn.done' && last.reason !== 'stop') return { maxIterations: iteration, onLimit: 'stop' };
+  const toldTooLate = last?.type === 'turn.done' && records.at(-2)?.type === 'x.steer';
+  if (toldTooLate) return { maxIterations: iteration, onLimit: 'fail' };
+  if (last?.type === 'turn.failed' && last.code === 'MAX_ITERATIONS')
+    return { maxIterations: iteration, onLimit: 'fail' };
+  return { maxIterations: Number.MAX_SAFE_INTEGER, onLimit: 'fail' };
+}
+
+/**
+ * The most calls that had a place at one time. One that was refused needed a place to be looked at; a call
+ * in doubt has one until that is settled; those of which nothing came keep one in a replay, so that they do not start.
+ */
+function concurrencyOf(records: readonly JournalRecord[]): number {
+  const silent = recordedCalls(records).filter(isSilent);
+  const open = new Set<string>();
+  let most = 1;
+  const place = (callId: string) => {
+    const checked = silent.filter(({ recorded }) => isBeside(recorded.callId, callId)).length;
+    most = Math.max(most, open.size + checked);
+  };
+  for (const record of records) {
+    if (record.type === 'turn.asked') open.delete(record.question.callId);
+    if (record.type === 'tool.intent' || record.type === 'tool.result') {
+      open.add(record.callId);
+      place(record.callId);
+    }
+    if (record.type === 'tool.result') open.delete(record.callId);
+  }
+  return most;
+}
+
+/** Whether two calls are of the same response. */
+function isBeside(callId: string, other: string): boolean {
+  return callId.slice(0, callId.lastIndexOf(':')) === other.slice(0, other.lastIndexOf(':'));
+}
+
+function failsWithItsTool(records: readonly JournalRecord[]): boolean {
+  const last = records.at(-1);
+  if (last?.type !== 'turn.failed') return false;
+  return records.some(
+    (record) => isResult(record) && record.error?.code === last.code && record.error.message === last.message,
+  );
+}
+
+function isResult(record: JournalRecord): record is Stamped<ToolResultRecord> {
+  return record.type === 'tool.result';
+}
+
+/** The time that an abandoned tool was given, as its result says. */
+function graceOf(records: readonly JournalRecord[]): number {
+  const abandoned = records.find((record) => isResult(record) && record.error?.code === 'TOOL_ABANDONED');
+  const text = abandoned?.type === 'tool.result' ? abandoned.error?.message : undefined;
+  const ms = Number(/within (\d+) ms/.exec(text ?? '')?.[1]);
+  return Number.isNaN(ms) ? defaultGraceMs : ms;
+}
+
+/** As many as there were, but where one was too many. */
+function resumesOf(records: readonly JournalRecord[]): number {
+  const last = records.at(-1);
+  const { resumes } = foldRecords(records);
+  return last?.type === 'turn.failed' && last.code === 'POISON' ? resumes - 1 : Number.MAX_SAFE_INTEGER;
+}

@@ -1,0 +1,112 @@
+import { AgentLoopError } from '../core/errors.ts';
+import type { JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
+import type {
+  AskOptions,
+  Reconciled,
+  ToolContext,
+  ToolDefinition,
+  ToolProvider,
+  ToolResult,
+} from '../tools/interfaces.ts';
+import type { Conductor } from './conductor.ts';
+import { isOwnQuestion, likelyResult, type RecordedCallRun, recordedCalls, recordedTool } from './recorded-calls.ts';
+
+export interface ReplayToolsOptions {
+  readonly conductor: Conductor;
+  readonly records: readonly JournalRecord[];
+  /** Whose definitions count. Without them tools are as the recording describes them. */
+  readonly providers: readonly ToolProvider[] | undefined;
+  /** What the model was offered in the run. */
+  readonly offered: NonNullable<LlmStart['tools']>;
+  /** What went wrong when the tools were asked for. */
+  readonly failure: AgentLoopError | undefined;
+}
+
+/** Tools that run nothing: each call has its recorded result, when it is due. */
+export function replayTools(options: ReplayToolsOptions): readonly ToolProvider[] {
+  const { conductor, providers, offered, failure } = options;
+  const calls = recordedCalls(options.records);
+  const settle = (_key: string, context: ToolContext) => settled(conductor, context);
+  const executeTool = (_call: unknown, context: ToolContext) => answered(conductor, context, calls);
+  if (providers) {
+    return providers.map((provider) => ({
+      name: provider.name ?? provider.constructor.name,
+      getTools: async (context) => (await provider.getTools(context)).map((each) => withoutReconcile(each, settle)),
+      executeTool,
+    }));
+  }
+  const getTools = () => {
+    if (failure) throw failure;
+    return offered.map((each) => recordedTool(each, calls, settle));
+  };
+  return [{ name: 'the recording', getTools, executeTool }];
+}
+
+/** A tool that is not asked what became of a call in doubt: the recording says it. */
+function withoutReconcile(
+  definition: ToolDefinition,
+  settle: (key: string, context: ToolContext) => Promise<Reconciled>,
+): ToolDefinition {
+  return typeof definition.onInDoubt === 'function' ? { ...definition, onInDoubt: settle } : definition;
+}
+
+function answered(conductor: Conductor, context: ToolContext, calls: readonly RecordedCallRun[]): Promise<ToolResult> {
+  const { callId, call } = context;
+  return new Promise((resolve, reject) => {
+    const settle = (result: ToolResultRecord | undefined) => {
+      if (!result) return reject(nothingRecorded(context));
+      const { content, success, error } = result;
+      if (error && error.code !== 'TOOL_FAILED') return reject(new AgentLoopError(error.code, error.message));
+      resolve({ toolCallId: call.id, content, success, ...(error ? { error: error.message } : {}) });
+    };
+    conductor.await(callId, {
+      give(record) {
+        if (record.type !== 'turn.asked') return settle(record.type === 'tool.result' ? record : undefined);
+        try {
+          askUpTo(context, record.seq, calls);
+        } catch (error) {
+          reject(error);
+        }
+      },
+      improvise: () => settle(likelyResult(calls, { callId, name: call.function.name, arguments: context.arguments })),
+    });
+  });
+}
+
+/** Asks what the tool asked up to a record, the answered questions first; the last one throws. */
+function askUpTo(context: ToolContext, seq: number, calls: readonly RecordedCallRun[]): void {
+  const run = calls.find(({ recorded }) => recorded.callId === context.callId);
+  const questions = run?.asked.filter((record) => record.seq <= seq && isOwnQuestion(record.question)) ?? [];
+  for (const { question } of questions) context.ask(asOptions(question));
+}
+
+function asOptions({ kind, prompt, data }: Question): AskOptions {
+  return {
+    ...(kind === 'auth' || kind === 'client-tool' ? { kind } : {}),
+    ...(prompt === undefined ? {} : { prompt }),
+    ...(data === undefined ? {} : { data }),
+  };
+}
+
+function nothingRecorded({ callId, call }: ToolContext): AgentLoopError {
+  const message = `the recording has no result of ${call.function.name} with these arguments (${callId})`;
+  return new AgentLoopError('DEVIATION', message);
+}
+
+/** What a tool answers when it is asked about a call in doubt: what came of that. */
+function settled(conductor: Conductor, { callId }: ToolContext): Promise<Reconciled> {
+  return new Promise((resolve, reject) => {
+    conductor.await(callId, {
+      give(record) {
+        if (record.type !== 'tool.result') return resolve({ outcome: 'not-applied' });
+        if (record.success && typeof record.content === 'string') {
+          return resolve({ outcome: 'applied', content: record.content });
+        }
+        const why = /asking the tool failed: (.*); check before/s.exec(record.error?.message ?? '')?.[1];
+        if (why === undefined) resolve({ outcome: 'unknown' });
+        else reject(new Error(why));
+      },
+      improvise: () => resolve({ outcome: 'unknown' }),
+    });
+  });
+}

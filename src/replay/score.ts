@@ -1,0 +1,204 @@
+import { applyRecord } from '../core/apply-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { JournalRecord, LlmStart } from '../core/records.ts';
+import type { LoopState } from '../core/state.ts';
+import { callIdOf, type Deviation, describe, difference, nameOf } from './deviation.ts';
+import type { Recording } from './recording.ts';
+import type { ReplayRun } from './replay-runs.ts';
+
+export interface ScoreOptions {
+  readonly recording: Recording;
+  /** Whether the first deviation is an error. */
+  readonly strict: boolean;
+  /** Called with each record that stands in the replayed journal, in order, and the state before it. */
+  readonly onRecord: (record: JournalRecord, before: LoopState | undefined) => void;
+}
+
+const noRun: ReplayRun = { kind: 'start', from: 0, to: 0, epoch: 0, dies: true };
+
+/** A recording as it is followed: which record is due, and whether what the loop made is that. */
+export class Score {
+  readonly deviations: Deviation[] = [];
+  readonly #options: ScoreOptions;
+  readonly #records: readonly JournalRecord[];
+  /** Records of a batch that came before their turn, by index: in which order calls start is not fixed. */
+  readonly #early = new Map<number, JournalRecord>();
+  #run = noRun;
+  #next = 0;
+  #state: LoopState | undefined;
+  #tools: LlmStart['tools'] = [];
+  #isFree = false;
+  #isCalling = false;
+
+  constructor(options: ScoreOptions) {
+    this.#options = options;
+    this.#records = options.recording.records;
+  }
+
+  /** The fold of the records so far. */
+  get state(): LoopState | undefined {
+    return this.#state;
+  }
+
+  /** Whether the loop has left the recording: what comes next is its own. */
+  get isFree(): boolean {
+    return this.#isFree;
+  }
+
+  get run(): ReplayRun {
+    return this.#run;
+  }
+
+  /** Whether a model call is under way, or calls of tools are. */
+  get isCalling(): boolean {
+    return this.#isCalling;
+  }
+
+  /** The record that is due; none behind the last of a run. */
+  get due(): JournalRecord | undefined {
+    return this.#next < this.#run.to ? this.#records[this.#next] : undefined;
+  }
+
+  /** What is recorded of this run from the one that is due on. */
+  *rest(): Iterable<JournalRecord> {
+    for (let index = this.#next; index < this.#run.to; index++) yield this.#records[index] as JournalRecord;
+  }
+
+  /** Whether the owner of this run died where the replay stands. */
+  get isDead(): boolean {
+    return this.#run.dies && !this.#isFree && this.#next >= this.#run.to;
+  }
+
+  begin(run: ReplayRun): void {
+    this.#run = run;
+    this.#early.clear();
+  }
+
+  /** Takes records as they are, up to that many in all: those that no run of the loop makes. Gives them. */
+  skip(count: number): readonly JournalRecord[] {
+    const skipped = this.#records.slice(this.#next, count);
+    this.#next = count;
+    return skipped.map((record) => this.#keep(record));
+  }
+
+  /**
+   * Takes a record that the loop made; gives those that stand in the journal by that. Errors with `DEVIATION` where the recording
+   * has another and the replay is strict; else the loop is on its own from there on.
+   */
+  take(made: JournalRecord): readonly JournalRecord[] {
+    if (this.#isFree) return [this.#place(made)];
+    const index = this.#indexOf(made);
+    if (index !== undefined) return this.#inOrder(index, this.#compared(index, made));
+    // The owner may have died before it wrote this.
+    const isLost = this.#run.dies && (this.#next >= this.#run.to || isOfBatch(made));
+    if (isLost) return [];
+    this.leave({ seq: this.#next + 1, what: 'the next record', ...this.#expected(), got: contentOf(made) });
+    return [...this.#early.values(), made].map((record) => this.#place(record));
+  }
+
+  /** Notes a deviation. Errors with `DEVIATION` where the replay is strict. */
+  note(deviation: Deviation): void {
+    this.deviations.push(deviation);
+    if (!this.#options.strict) return;
+    const { taskId } = this.#options.recording.started;
+    const message = `The replay of task "${taskId}" is not what was recorded: ${describe(deviation)}.`;
+    throw new AgentLoopError('DEVIATION', message, { taskId });
+  }
+
+  /** Notes a deviation behind which the recording does not say any more what comes next. */
+  leave(deviation: Deviation): void {
+    this.note(deviation);
+    this.#isFree = true;
+  }
+
+  /** Notes that nothing came where a record is due. */
+  leaveSilent(): void {
+    this.leave({ seq: this.#next + 1, what: 'the next record', ...this.#expected() });
+  }
+
+  #expected(): Pick<Deviation, 'expected'> {
+    return this.due ? { expected: contentOf(this.due) } : {};
+  }
+
+  /** Where a record stands in the rest of the run: next, or later in the same batch. */
+  #indexOf(made: JournalRecord): number | undefined {
+    const name = nameOf(made);
+    for (let index = this.#next; index < this.#run.to; index++) {
+      const record = this.#records[index];
+      if (!record) return undefined;
+      if (!this.#early.has(index) && nameOf(record) === name) return index;
+      const mayOvertake = isOfBatch(record) && isOfBatch(made) && callIdOf(record) !== callIdOf(made);
+      if (!mayOvertake && !this.#early.has(index)) return undefined;
+    }
+    return undefined;
+  }
+
+  #inOrder(index: number, record: JournalRecord): readonly JournalRecord[] {
+    this.#early.set(index, record);
+    const kept: JournalRecord[] = [];
+    for (let due = this.#early.get(this.#next); due; due = this.#early.get(this.#next)) {
+      this.#early.delete(this.#next++);
+      kept.push(this.#keep(due));
+    }
+    return kept;
+  }
+
+  /** The recorded one where both say the same; else, with a deviation noted, the one that was made, in its place. */
+  #compared(index: number, made: JournalRecord): JournalRecord {
+    const recorded = this.#records[index] as JournalRecord;
+    if (made.type === 'llm.start' && made.tools) this.#tools = made.tools;
+    const before = this.#options.recording.before[index]?.availableTools ?? [];
+    // The first call of a journal says its tools; one that was written by hand may not.
+    const isSilent = recorded.type === 'llm.start' && !recorded.tools && before.length === 0;
+    const found = difference(contentOf(recorded, before), contentOf(made, isSilent ? before : this.#tools, isSilent));
+    if (!found) return recorded;
+    const { path, expected, got } = found;
+    this.note({ seq: recorded.seq, what: `${nameOf(recorded)}: ${path}`, expected, got });
+    const { seq, epoch, at } = recorded;
+    return { ...made, seq, epoch, at };
+  }
+
+  /** Puts a record that nobody recorded behind the others. */
+  #place(record: JournalRecord): JournalRecord {
+    this.#early.clear();
+    const { seq, epoch, updatedAt } = this.#state ?? { seq: 0, epoch: 0, updatedAt: 0 };
+    return this.#keep({
+      ...record,
+      seq: seq + 1,
+      epoch: Math.max(epoch, record.epoch),
+      at: Math.max(updatedAt, record.at),
+    });
+  }
+
+  #keep(record: JournalRecord): JournalRecord {
+    const before = this.#state;
+    this.#state = applyRecord(before, record);
+    this.#isCalling =
+      record.type === 'llm.start' || this.#state.pendingToolCalls.some(({ intent, result }) => intent && !result);
+    this.#options.onRecord(record, before);
+    return record;
+  }
+}
+
+function isOfBatch({ type }: JournalRecord): boolean {
+  return type.startsWith('tool.') || type === 'turn.asked' || type === 'turn.answered';
+}
+
+/** What two runs of a turn have in common in a record, as JSON; `tools` are those that a model call goes on with. */
+function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = false): unknown {
+  const { seq: _seq, epoch: _epoch, at: _at, ...content } = record;
+  if (content.type === 'turn.started') return asJson({ ...content, trace: undefined, forkedFrom: undefined });
+  if (content.type === 'turn.resumed') return asJson({ ...content, trace: undefined });
+  if (content.type === 'llm.start') return asJson({ ...content, tools: anyTools ? tools : (content.tools ?? tools) });
+  if (content.type !== 'tool.result') return asJson(content);
+  return asJson({ ...content, durationMs: undefined }, portable);
+}
+
+/** Each version of Node says in its own words what is wrong with a JSON text. */
+function portable(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.replace(/(are not JSON) \(.*?\)(?=; send)/s, '$1') : value;
+}
+
+function asJson(value: object, replacer?: (name: string, value: unknown) => unknown): unknown {
+  return JSON.parse(JSON.stringify(value, replacer));
+}

@@ -1,0 +1,130 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { foldRecords } from '../../src/core/apply-record.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../../src/core/records.ts';
+import { taskState } from '../../src/core/state.ts';
+import { replay } from '../../src/replay/replay.ts';
+import { question } from '../core/dead-turn.ts';
+import { configOf, type RandomScript, randomScript } from '../core/random-turns.ts';
+import { turnBench } from '../core/turn-bench.ts';
+import { ofRecords, watch } from '../core/watch-events.ts';
+
+const bench = turnBench();
+const quickly = { patienceMs: 1_000 };
+let count = 0;
+
+async function runTurn(script: RandomScript) {
+  const taskId = `t${count++}`;
+  const config = configOf(script, bench);
+  const live = watch(new AgentLoop(config).startTurn(question, { taskId, contextId: 'c' }));
+  await live.ended;
+  const { toolProviders = [], toolConcurrency = 1 } = config;
+  return { taskId, live, config, records: bench.store.read(taskId), given: { toolProviders, toolConcurrency } };
+}
+
+/** Writes the first records of a journal as those of a process that died behind them, and lets another go on. */
+async function dieAndResume(records: readonly JournalRecord[], length: number, script: RandomScript) {
+  const taskId = `t${count++}`;
+  const [started, ...rest] = records.slice(0, length) as [Stamped<TurnStarted>, ...JournalRecord[]];
+  const first = { ...started, taskId };
+  bench.store.create(taskId, first);
+  const lease = bench.store.acquire(taskId, 'the dead', 1_000);
+  const own = rest.map((record) => ({ ...record, epoch: lease.epoch }));
+  bench.store.append(lease, own, { status: taskState(foldRecords([first, ...rest])), barrier: true });
+  bench.store.release(lease);
+  const live = watch(AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store }));
+  await live.ended;
+  return { taskId, live, records: bench.store.read(taskId) };
+}
+
+function observed(taskId: string) {
+  return watch(AgentLoop.observe(taskId, { store: bench.store })).events;
+}
+
+describe('the replay of any turn', () => {
+  it('gives the events of records that it gave live, and that who observes it gets', async () => {
+    const property = fc.asyncProperty(randomScript, async (script) => {
+      const { taskId, live, records, given } = await runTurn(script);
+      for (const config of [{}, given]) {
+        const replayed = watch(replay(records, config, quickly));
+        await replayed.ended;
+        expect(replayed.end).toEqual('complete');
+        expect(ofRecords(replayed.events)).toEqual(ofRecords(live.events));
+        expect(replayed.events).toEqual(observed(taskId));
+      }
+    });
+    await fc.assert(property, { numRuns: 30, endOnFailure: true });
+  }, 60_000);
+
+  it('does so where a process died behind any record, and another went on', async () => {
+    const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
+      const turn = await runTurn(script);
+      const cut = 1 + (place % (turn.records.length - 1));
+      const { taskId, live, records } = await dieAndResume(turn.records, cut, script);
+      for (const config of [{}, turn.given]) {
+        const replayed = watch(replay(records, config, quickly));
+        await replayed.ended;
+        expect(replayed.end).toEqual('complete');
+        expect(ofRecords(replayed.events)).toEqual(ofRecords(live.events));
+        expect(replayed.events).toEqual(observed(taskId));
+      }
+    });
+    await fc.assert(property, { numRuns: 30, endOnFailure: true });
+  }, 60_000);
+
+  it('is the same in forgiving mode, without a deviation, also of a journal that stops anywhere', async () => {
+    const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
+      const { records } = await runTurn(script);
+      const some = records.slice(0, 1 + (place % records.length));
+      const result = await replay(some, {}, { mode: 'forgiving', ...quickly }).result();
+      expect(result).toMatchObject({ deviations: [], records: some });
+    });
+    await fc.assert(property, { numRuns: 30, endOnFailure: true });
+  }, 60_000);
+
+  it('is refused where one member of a record was changed that the loop makes itself', async () => {
+    const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
+      const { records, given } = await runTurn(script);
+      const members = records.flatMap((record, index) => leavesOf(record).map((path) => ({ index, path })));
+      const made = members.filter(({ index, path }) => isMade(records, index, path));
+      const { index, path } = made[place % made.length] ?? { index: 0, path: ['schema'] };
+      const edited = records.map((record, each) =>
+        each === index ? changed(record, path) : record,
+      ) as JournalRecord[];
+      const attempt = async () => replay(edited, given, { patienceMs: 100 }).result();
+      await expect(attempt()).rejects.toMatchObject({ code: expect.stringMatching(/^(DEVIATION|POISON|SCHEMA)$/) });
+    });
+    await fc.assert(property, { numRuns: 60, endOnFailure: true });
+  }, 60_000);
+});
+
+type Path = readonly string[];
+
+/** The paths to all members of a record that hold no others. */
+function leavesOf(value: unknown, path: Path = []): readonly Path[] {
+  if (typeof value !== 'object' || value === null) return [path];
+  return Object.entries(value).flatMap(([name, member]) => leavesOf(member, [...path, name]));
+}
+
+/** Not what the loop is given: stamps, the start, the model's words and errors, what tools gave. */
+function isMade(records: readonly JournalRecord[], index: number, [name = '', next]: Path): boolean {
+  const record = records[index];
+  if (!record || record.type === 'turn.started' || ['epoch', 'at', 'durationMs'].includes(name)) return false;
+  if (record.type === 'llm.done') {
+    return !['usage', 'model'].includes(name) && !(name === 'message' && ['content', 'reasoning'].includes(next ?? ''));
+  }
+  if (record.type === 'turn.failed') return name !== 'message';
+  if (record.type !== 'tool.result') return true;
+  const ran = records.some((each) => each.type === 'tool.intent' && each.callId === record.callId);
+  return !ran || name === 'callId' || name === 'success' || name === 'seq';
+}
+
+function changed(value: unknown, [name, ...rest]: Path): unknown {
+  if (name === undefined) {
+    if (typeof value === 'string') return `${value}x`;
+    return typeof value === 'number' ? value + 1 : !value;
+  }
+  if (Array.isArray(value)) return value.map((each, index) => (String(index) === name ? changed(each, rest) : each));
+  return { ...Object(value), [name]: changed(Reflect.get(Object(value), name), rest) };
+}

@@ -1,0 +1,305 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { JournalRecord } from '../../src/core/records.ts';
+import { replay } from '../../src/replay/replay.ts';
+import { gate } from '../../src/testing/gate.ts';
+import type { LLMStep } from '../../src/testing/llm-step.ts';
+import type { ToolPolicy } from '../../src/tools/interfaces.ts';
+import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question } from '../core/dead-turn.ts';
+import { obedient, type PlainTool, plainTools } from '../core/plain-tools.ts';
+import { turnBench } from '../core/turn-bench.ts';
+import { watch } from '../core/watch-events.ts';
+
+const bench = turnBench();
+const pears = { role: 'user', content: 'And pears?' } as const;
+const calls = (...names: readonly string[]): LLMStep => ({ toolCalls: names.map((name) => ({ name })) });
+
+/** That the journal of task `t` comes about again, with the same events. */
+async function expectReplay(config: Partial<AgentLoopConfig> = {}) {
+  const records = bench.store.read('t');
+  const replayed = watch(replay(records, config, { patienceMs: 1_000 }));
+  await replayed.ended;
+  expect(replayed.end).toBe('complete');
+  expect(replayed.events).toEqual(watch(AgentLoop.observe('t', { store: bench.store })).events);
+  expect(await replay(records, config).result()).toMatchObject({ taskId: 't', deviations: [], records });
+}
+
+function inBatch(
+  tools: Readonly<Record<string, PlainTool>>,
+  more: readonly LLMStep[] = [],
+  options: Partial<AgentLoopConfig> = {},
+) {
+  const toolProviders = [plainTools(tools)];
+  const loop = bench.loop([calls(...Object.keys(tools)), ...more], { toolProviders, ...options });
+  return { turn: loop.startTurn(question, { taskId: 't' }), toolProviders };
+}
+
+describe('a replay', () => {
+  it('runs no tool, asks no model, and gives parallel results in the recorded order', async () => {
+    let runs = 0;
+    const finish = gate();
+    const { turn } = inBatch(
+      {
+        slow: async () => {
+          runs++;
+          await finish.pass();
+        },
+        quick: () => {
+          runs++;
+          finish.open();
+        },
+      },
+      [{ text: 'Done.' }],
+    );
+    await turn.result();
+    await expectReplay();
+    const ended = watch(replay(bench.store.read('t')));
+    await ended.ended;
+    expect(ended.of('internal:tool-complete').map(({ callId }) => callId)).toEqual(['1:1', '1:0']);
+    expect(runs).toBe(2);
+  });
+
+  it('takes a whole configuration, and uses neither its model nor its store', async () => {
+    const { turn, toolProviders } = inBatch({ count: () => 'two' }, [{ text: 'Two.' }]);
+    await turn.result();
+    const before = bench.store.read('t');
+    await expectReplay(bench.config(bench.model([]), { toolProviders }));
+    expect(bench.store.read('t')).toEqual(before);
+  });
+
+  it('resolves with how a turn ended that failed, and throws no TurnError', async () => {
+    const turn = bench.loop([{ text: 'Hm', error: new Error('cable cut') }]).startTurn(question, { taskId: 't' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+    await expectReplay();
+    const result = await replay(bench.store.read('t')).result();
+    expect(result).toMatchObject({ status: 'failed', reason: 'provider_failed' });
+  });
+
+  it('stops where it is left', async () => {
+    await bench
+      .loop([{ text: 'Two.' }])
+      .startTurn(question, { taskId: 't' })
+      .result();
+    const events: string[] = [];
+    for await (const { kind } of replay(bench.store.read('t'))) {
+      events.push(kind);
+      break;
+    }
+    expect(events).toEqual(['task']);
+  });
+
+  it('refuses what is no journal, and options that there are not', () => {
+    expect(() => replay([])).toThrow(expect.objectContaining({ code: 'POISON' }));
+    // @ts-expect-error: no records
+    expect(() => replay({})).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+    deadTurn(bench, [firstCall]);
+    const records = bench.store.read('t');
+    // @ts-expect-error: no such mode
+    expect(() => replay(records, {}, { mode: 'lax' })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+    expect(() => replay(records, {}, { patienceMs: 0 })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
+    const backwards = records.map((record) => ({ ...record, epoch: 9 - record.seq }));
+    expect(() => replay(backwards)).not.toThrow();
+    expect(() => replay([...backwards, { ...firstCall, seq: 3, epoch: 1, at: 0 }])).toThrow(/cannot have the epoch 1/);
+  });
+});
+
+describe('what others asked of a turn is asked again', () => {
+  it('a pause and the resume behind it', async () => {
+    const { turn, toolProviders } = inBatch({ slow: () => turn.pause('lunch'), next: () => 'next' }, [], {
+      toolConcurrency: 1,
+    });
+    expect(await turn.result()).toMatchObject({ status: 'input-required' });
+    await expectReplay();
+    await AgentLoop.resume('t', bench.config(bench.model([{ text: 'Done.' }]), { toolProviders })).result();
+    await expectReplay();
+  });
+
+  it('steering, also by a command, and of a turn that would have ended', async () => {
+    const { turn } = inBatch({ count: () => bench.store.post('t', { id: 'one', type: 'steer', message: pears }) }, [
+      () => {
+        turn.steer(pears);
+        return { text: 'Two.' };
+      },
+      { text: 'No pears.' },
+    ] as never);
+    await turn.result();
+    expect(bench.store.read('t').filter(({ type }) => type === 'x.steer')).toHaveLength(2);
+    await expectReplay();
+  });
+
+  it('a cancel, with tools that stop, that end all the same, and that are abandoned', async () => {
+    const { turn } = inBatch(
+      {
+        obedient,
+        late: async ({ signal }) => {
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          return 'late';
+        },
+        deaf: () => new Promise(() => {}),
+        queued: () => 'never',
+      },
+      [],
+      { toolConcurrency: 3, abortGraceMs: 100 },
+    );
+    await watch(turn).until('internal:tool-start', ({ callId }) => callId === '1:2');
+    const settled = turn.cancel('enough');
+    await new Promise(setImmediate);
+    bench.clock.advance(100);
+    await settled;
+    const codes = bench.store
+      .read('t')
+      .flatMap((record) => (record.type === 'tool.result' ? [record.error?.code] : []));
+    expect([...codes].sort()).toEqual(['CANCELED', 'TOOL_ABANDONED', undefined]);
+    await expectReplay();
+  });
+
+  it('a cancel in a model call, and one from outside of a turn that nobody runs', async () => {
+    const calling = bench.loop([{ never: true }]).startTurn(question, { taskId: 't' });
+    await watch(calling).until('internal:llm-call');
+    await calling.cancel('enough');
+    await expectReplay();
+    bench.store.delete('t');
+    deadTurn(bench, [firstCall]);
+    await AgentLoop.cancel('t', { store: bench.store, reason: 'enough', clock: bench.clock });
+    await expectReplay();
+  });
+
+  it('answers: with the resume, while the turn runs, and from another process', async () => {
+    const tools: Readonly<Record<string, PlainTool>> = {
+      guarded: { needsApproval: true, execute: () => 'done' },
+      asks: (context) => `${String(context.ask({ prompt: 'Which?' }))} ${String(context.ask({ prompt: 'How many?' }))}`,
+    };
+    const { turn, toolProviders } = inBatch(tools);
+    const watcher = watch(turn);
+    await watcher.until('status-update', ({ questions }) => questions?.length === 2);
+    expect(await turn.result()).toMatchObject({ status: 'input-required' });
+    const config = () => bench.config(bench.model([]), { toolProviders });
+    await AgentLoop.resume('t', config(), { answers: { '1:0': { approved: false, reason: 'no' } } }).result();
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:1': 'red' }, clock: bench.clock });
+    const last = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Done.' }]), { toolProviders }));
+    last.subscribe((event) => {
+      if (event.kind === 'status-update' && !event.final && event.questions?.[0]?.prompt === 'How many?') {
+        last.answer('1:1', 3);
+      }
+    });
+    expect(await last.result()).toMatchObject({ status: 'completed' });
+    await expectReplay();
+    await expectReplay({ toolProviders });
+  });
+});
+
+const asking: ToolPolicy = { onInDoubt: 'ask' };
+
+describe('a call in doubt comes out as it did', () => {
+  it.each<[string, ToolPolicy]>([
+    ['runs again', { idempotent: true, onInDoubt: 'retry' as const }],
+    ['is unknown', {}],
+    ['was applied', { onInDoubt: async () => ({ outcome: 'applied' as const, content: 'paid' }) }],
+    ['was not', { onInDoubt: async () => ({ outcome: 'not-applied' as const }) }],
+    ['could not be found out', { onInDoubt: async () => Promise.reject(new Error('no line')) }],
+    ['is asked about', asking],
+  ])('where it %s', async (_, policy) => {
+    deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
+    const toolProviders = [plainTools({ pay: { ...policy, execute: () => 'paid' } })];
+    const model = bench.model(policy === asking ? [] : [{ text: 'Done.' }]);
+    await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
+    await expectReplay();
+    await expectReplay({ toolProviders });
+  });
+});
+
+describe('a replay whose loop is another', () => {
+  const weather = (description: string, city: object = { type: 'string' }) =>
+    new LocalToolProvider([
+      tool({
+        name: 'weather',
+        description,
+        parameters: { type: 'object', properties: { city }, required: ['city'] },
+        execute: () => 'rain',
+      }),
+    ]);
+
+  async function recorded(): Promise<readonly JournalRecord[]> {
+    const asks = { toolCalls: [{ name: 'weather', arguments: { city: 'Oslo' } }] };
+    const loop = bench.loop([asks, { text: 'Rain.' }], { toolProviders: [weather('Tells the weather.')] });
+    await loop.startTurn(question, { taskId: 't' }).result();
+    return bench.store.read('t');
+  }
+
+  it('is the same with another prompt and other code of its tools', async () => {
+    const records = await recorded();
+    const config = { toolProviders: [weather('Tells the weather.')], systemPrompt: 'Be brief.' };
+    expect(await replay(records, config).result()).toMatchObject({ text: 'Rain.', deviations: [] });
+  });
+
+  it('errors with DEVIATION where the model is offered something else: what was expected, and what came', async () => {
+    const result = replay(await recorded(), { toolProviders: [weather('Tells of rain.')] }).result();
+    await expect(result).rejects.toMatchObject({
+      code: 'DEVIATION',
+      message:
+        'The replay of task "t" is not what was recorded: record 2, llm.start 1.1: tools.0.description: expected "Tells the weather.", got "Tells of rain.".',
+    });
+  });
+
+  it('errors with DEVIATION where a call is refused that ran', async () => {
+    const toolProviders = [weather('Tells the weather.', { enum: ['Bergen'] })];
+    const records = (await recorded()).map((record) =>
+      record.type === 'llm.start' ? { ...record, tools: [definitionOf({ enum: ['Bergen'] })] } : record,
+    );
+    await expect(replay(records, { toolProviders }).result()).rejects.toMatchObject({
+      code: 'DEVIATION',
+      message: expect.stringMatching(
+        /record 4, the next record: expected \{"type":"tool\.intent".*got \{"type":"tool\.result"/,
+      ),
+    });
+  });
+
+  function definitionOf(city: object) {
+    return {
+      name: 'weather',
+      description: 'Tells the weather.',
+      parameters: { type: 'object', properties: { city }, required: ['city'] },
+    };
+  }
+
+  it('errors with DEVIATION where it comes to its limit, and where records are left', async () => {
+    const records = await recorded();
+    await expect(replay(records, { maxIterations: 1 }).result()).rejects.toMatchObject({
+      message: expect.stringMatching(/expected \{"type":"llm\.start","iteration":2.*got \{"type":"turn\.failed"/),
+    });
+    const answerless = records.map((record) => (record.type === 'llm.done' ? { ...record, calls: [] } : record));
+    await expect(async () => replay(answerless).result()).rejects.toMatchObject({ code: 'POISON' });
+  });
+
+  it('goes on in forgiving mode with the answers that fit, and tells all deviations', async () => {
+    const toolProviders = [weather('Tells of rain.', { enum: ['Bergen'] })];
+    const result = await replay(await recorded(), { toolProviders }, { mode: 'forgiving' }).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'Rain.' });
+    expect(result.deviations).toMatchObject([
+      { seq: 2, what: 'llm.start 1.1: tools.0.description' },
+      { seq: 4, what: 'the next record', got: { type: 'tool.result', error: { code: 'TOOL_ARGUMENTS' } } },
+    ]);
+    expect(result.records.map(({ type }) => type)).toEqual([
+      'turn.started',
+      'llm.start',
+      'llm.done',
+      'tool.result',
+      'llm.start',
+      'llm.done',
+      'turn.done',
+    ]);
+  });
+
+  it('fails the turn in forgiving mode where nothing is recorded any more, and names what was not used', async () => {
+    const records = await recorded();
+    const more = records.map((record) =>
+      record.type === 'llm.done' && record.iteration === 2 ? { ...record, finishReason: 'length' as const } : record,
+    );
+    const result = await replay(more, { maxIterations: 1 }, { mode: 'forgiving' }).result();
+    expect(result).toMatchObject({ status: 'failed', reason: 'unfinished' });
+    expect(result.deviations.at(-1)).toMatchObject({ what: 'not used', expected: 'llm.done 2.1' });
+  });
+});
