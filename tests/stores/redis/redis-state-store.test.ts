@@ -8,12 +8,14 @@ import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { failsWith, refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
 import {
   done,
+  llmAnswer,
   llmStart,
   note,
   seqsOf,
   startRecord,
   textDelta,
   upTo,
+  wholeTurn,
 } from '../../../src/testing/store-contract/journal-fixture.ts';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
@@ -34,6 +36,61 @@ describeRedis('RedisStateStore', () => {
     expect(follower.values.slice(1)).toEqual(records.map((record) => ({ type: 'record', record })));
     expect(bench.server.cli('HLEN', bench.key(taskId, 'b'))).toBe('1');
     expect(Number(bench.server.cli('MEMORY', 'USAGE', bench.key(taskId, 'j')))).toBeLessThan(300 * 1024);
+  });
+
+  it('sends what is appended in one go as one append, and answers each', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    const batches = upTo(5).map((number) => owner.stamp(note(number)));
+    await Promise.all(batches.map((records) => owner.send(records, false)));
+    expect(bench.server.cli('INFO', 'commandstats')).toContain('cmdstat_evalsha:calls=1,');
+    await owner.append(note('later'));
+    expect(await seqsOf(store.read(taskId))).toEqual(upTo(7));
+  });
+
+  it('an append sent again together with a new one is written once, and the new one behind it', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const [first, second] = [owner.stamp(note('one'), note('two')), owner.stamp(note('three'))];
+    await owner.send(first);
+    await Promise.all([owner.send(first), owner.send(second)]);
+    await owner.append(note('four'));
+    const read = await store.read(taskId);
+    expect(read.slice(1).map((record) => 'data' in record && record.data)).toEqual(['one', 'two', 'three', 'four']);
+  });
+
+  it('appends of one go are refused together where the lease is gone, and nothing of them stands', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    await store.release(owner.lease);
+    const sent = [owner.send(owner.stamp(note('one'))), owner.send(owner.stamp(note('two')))];
+    for (const answer of sent) await refuses('FENCED', () => answer);
+    expect(await seqsOf(store.read(taskId))).toEqual([1]);
+  });
+
+  it('shows a delta between the records that it came between, also where all came in one go', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const follower = watch(store.follow(taskId), { deadlineMs: 5_000 });
+    await follower.until('the first record', ({ values }) => values.length === 1);
+    const sent = [owner.append(llmStart(1))];
+    store.publish(taskId, textDelta(owner.lease.epoch, 'in between'));
+    sent.push(owner.append(llmAnswer(1, 'in between'), done));
+    await Promise.all(sent);
+    await follower.until('the end', ({ completed }) => completed);
+    const seen = follower.values.map((signal) => (signal.type === 'delta' ? 'delta' : signal.record.type));
+    expect(seen).toEqual(['turn.started', 'llm.start', 'delta', 'llm.done', 'turn.done']);
+  });
+
+  it('holds the calls of an answer once, and gives the message back whole', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const written = wholeTurn.flatMap((records) => owner.stamp(...records));
+    await owner.send(written);
+    expect(await store.read(taskId)).toEqual([expect.objectContaining({ type: 'turn.started' }), ...written]);
+    const answers = bench.server.cli('XRANGE', bench.key(taskId, 'j'), '-', '+').match(/call_1/g);
+    expect(answers).toHaveLength(1);
   });
 
   it('a first record over 256 KB is created, and answered with, whole', async () => {
