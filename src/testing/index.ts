@@ -1,4 +1,5 @@
 export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
+export { type Cassette, loadCassette, type RecordTurnOptions, recordTurn } from './cassette.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';
 export {

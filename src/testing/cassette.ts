@@ -1,0 +1,111 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { basename, dirname, extname } from 'node:path';
+import { checkRecord } from '../core/check-record.ts';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
+import type { JournalRecord } from '../core/records.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import { formatJournal, parseJournal } from '../stores/journal-file.ts';
+import { withoutSecrets } from './cassette/redact-secrets.ts';
+import { stableRecords } from './cassette/stable-records.ts';
+
+/** A recorded turn, for `replay`. */
+export interface Cassette {
+  readonly taskId: string;
+  readonly records: readonly JournalRecord[];
+}
+
+export interface RecordTurnOptions {
+  /** Where the turn is journaled. */
+  readonly store: TaskStateStore;
+  /**
+   * Given every text of the recording, secrets taken out; what it gives is written. It has to give equal texts for equal texts, or the
+   * recording does not replay. Default: the text as it is.
+   */
+  readonly redact?: (text: string) => string;
+}
+
+/**
+ * Writes the journal of a turn into a file of JSON lines, in the form of `millrace export`, and gives it. Secrets are taken out:
+ * texts under names such as `apiKey`, `authorization`, `password` and `token`, and what looks like a key anywhere. So is what
+ * differs each time (times, ids, epochs, traces), and the task is named after the file: recorded again, only that changes which
+ * behaves otherwise. Folders are made. Errors: those of `store.read`; `INVALID_INPUT` where the file cannot be written, or `redact`
+ * leaves no records.
+ */
+export async function recordTurn(taskId: string, path: string, options: RecordTurnOptions): Promise<Cassette> {
+  const { store, redact = (text) => text } = options;
+  const records = stableRecords(await store.read(taskId), nameOfTask(path)).map((record) => redacted(record, redact));
+  const text = formatJournal(records);
+  try {
+    await mkdir(dirname(path), { recursive: true });
+    await writeFile(path, text);
+  } catch (error) {
+    const message = `The cassette "${path}" cannot be written: ${messageOf(error)}.`;
+    throw new AgentLoopError('INVALID_INPUT', message, { cause: error });
+  }
+  return { taskId: nameOfTask(path), records: parseJournal(text, path) };
+}
+
+/**
+ * Reads a cassette, or what `millrace export` wrote. Errors: `NOT_FOUND` where there is no file; `INVALID_INPUT`, `POISON` and `SCHEMA`
+ * for what is no journal, naming the line.
+ */
+export async function loadCassette(path: string): Promise<Cassette> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    const message = `The cassette "${path}" cannot be read: ${messageOf(error)}; record it with recordTurn.`;
+    throw new AgentLoopError('NOT_FOUND', message, { cause: error });
+  });
+  const records = parseJournal(text, path);
+  const [started] = records;
+  return { taskId: started?.type === 'turn.started' ? started.taskId : '', records };
+}
+
+/** The name of the file as the id of a task. */
+function nameOfTask(path: string): string {
+  const name = basename(path, extname(path)).replace(/[^A-Za-z0-9_.:-]/g, '-');
+  return name.slice(0, 128) || 'cassette';
+}
+
+/** Members that name or type something; they are no texts. */
+const structural: ReadonlySet<string> = new Set([
+  'type',
+  'role',
+  'id',
+  'callId',
+  'toolCallId',
+  'toolName',
+  'taskId',
+  'contextId',
+  'agentId',
+  'kind',
+  'code',
+  'state',
+  'finishReason',
+  'model',
+  'command',
+  'commands',
+  'tools',
+  'forkedFrom',
+]);
+
+/** Members whose value is the user's own, whatever its members are called. */
+const opaque: ReadonlySet<string> = new Set(['arguments', 'data', 'answer', 'metadata', 'content']);
+
+function redacted(record: JournalRecord, redact: (text: string) => string): JournalRecord {
+  const clean = redactedMember(record, redact);
+  try {
+    checkRecord(clean);
+    return clean;
+  } catch (error) {
+    throw new AgentLoopError('INVALID_INPUT', `redact must give a text for each text: ${messageOf(error)}`);
+  }
+}
+
+function redactedMember(value: unknown, redact: (text: string) => string): unknown {
+  if (Array.isArray(value)) return value.map((each) => redactedMember(each, redact));
+  if (typeof value !== 'object' || value === null) return withoutSecrets(value, redact);
+  const members = Object.entries(value).map(([name, member]): [string, unknown] => {
+    if (structural.has(name) || (name === 'name' && 'arguments' in value)) return [name, member];
+    return [name, opaque.has(name) ? withoutSecrets(member, redact) : redactedMember(member, redact)];
+  });
+  return Object.fromEntries(members);
+}

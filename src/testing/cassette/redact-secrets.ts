@@ -1,0 +1,57 @@
+/** What stands in the place of a secret. */
+const mark = '[redacted]';
+
+const secretName =
+  /(^|[^a-z])(api_?key|authorization|passw(or)?d|passphrase|secret|token|cookie|private_?key|credentials?)$/;
+
+/** What a secret looks like, wherever it stands; `$1` is kept. */
+const secretForms: readonly RegExp[] = [
+  /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
+  /(\b(?:sk|pk|rk)-)[\w-]{8,}/g,
+  /(\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza))[\w-]{8,}/g,
+  /(\beyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g,
+  /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@:]*:[^\s/@]+(?=@)/gi,
+  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*["']?)[^\s"',;&}]{8,}/gi,
+];
+
+/** Whether a member of this name holds a secret: `apiKey`, `x-api-key`, `access_token`, …; not `maxTokens`. */
+export function isSecretName(name: string): boolean {
+  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll('-', '_');
+  return secretName.test(words.toLowerCase());
+}
+
+/**
+ * The same value without secrets: texts under the names of secrets, and what looks like one in any text, also in a text that is JSON.
+ * `redact` is given every other text. Equal values come out equal, so that what fitted together still does.
+ */
+export function withoutSecrets(value: unknown, redact: (text: string) => string): unknown {
+  if (typeof value === 'string') return textWithoutSecrets(value, redact);
+  if (Array.isArray(value)) return value.map((each) => withoutSecrets(each, redact));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, memberWithoutSecrets(name, member, redact)]),
+  );
+}
+
+function memberWithoutSecrets(name: string, member: unknown, redact: (text: string) => string): unknown {
+  return typeof member === 'string' && member !== '' && isSecretName(name) ? mark : withoutSecrets(member, redact);
+}
+
+function textWithoutSecrets(text: string, redact: (text: string) => string): string {
+  const structure = structureIn(text);
+  if (structure !== undefined) {
+    const clean = JSON.stringify(withoutSecrets(structure, redact));
+    return clean === JSON.stringify(structure) ? text : clean;
+  }
+  return redact(secretForms.reduce((left, form) => left.replace(form, `$1${mark}`), text));
+}
+
+/** The object or list that a text is the JSON of. */
+function structureIn(text: string): object | undefined {
+  if (!/^\s*[{[]/.test(text)) return undefined;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
