@@ -29,7 +29,9 @@ describe('openStore', () => {
     await expect(openStore(lmdb('file/below'))).rejects.toMatchObject({
       code: 'UNAVAILABLE',
       message: expect.stringMatching(
-        new RegExp(`^the journals of turns cannot be kept in ${path}: (Error: )?ENOTDIR: .*--store lmdb:FOLDER.*--store memory`),
+        new RegExp(
+          `^the journals of turns cannot be kept in ${path}: (Error: )?ENOTDIR: .*--store lmdb:FOLDER.*--store memory`,
+        ),
       ),
     });
   });

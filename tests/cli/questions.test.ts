@@ -1,0 +1,41 @@
+import { describe, expect, it } from '@jest/globals';
+import { answerCommand, questionLines, showWaiting } from '../../src/cli/questions.ts';
+import { storeSettings } from '../../src/cli/store-settings.ts';
+import { createStyle } from '../../src/cli/style.ts';
+import type { Question } from '../../src/core/records.ts';
+import { fakeScreen } from './screen.ts';
+
+const style = createStyle({ color: false, unicode: true });
+const place = { taskId: 't', flags: {}, store: storeSettings({}, {}) };
+const refund: Question = { callId: '1:0', kind: 'approval', toolName: 'refund', data: { order: 7, cents: 1250 } };
+const input: Question = { callId: '1:2', kind: 'input', toolName: 'book', prompt: 'Window\nor aisle?' };
+
+describe('a question', () => {
+  it('is the call, its tool, what it is about, and the prompt', () => {
+    const lines = [refund, input].flatMap((question) => questionLines(question, { style, columns: 80 }));
+    expect(lines).toEqual([
+      '  ? 1:0  refund needs approval: order: 7, cents: 1250',
+      '  ? 1:2  book asks',
+      '         Window or aisle?',
+    ]);
+  });
+
+  it('never takes more columns than there are, and steers no terminal', () => {
+    const long: Question = { ...refund, toolName: 'x\u001b[2J', prompt: 'word '.repeat(50), data: 'y'.repeat(200) };
+    const lines = questionLines(long, { style, columns: 40 });
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(40);
+    expect(lines.join('')).not.toContain('\u001b');
+  });
+});
+
+it('the command answers all of them, by call', () => {
+  expect(answerCommand([refund, input], place)).toBe(
+    `millrace resume t --answer '1:0={"approved":true}' --answer '1:2="…"'`,
+  );
+});
+
+it('a turn that was paused is only to be resumed', () => {
+  const screen = fakeScreen();
+  showWaiting([], place, screen.terminal);
+  expect([screen.stdout(), screen.stderr()]).toEqual(['', '  go on with:\n  millrace resume t\n']);
+});

@@ -1,0 +1,135 @@
+import { describe, expect, it } from '@jest/globals';
+import { standingLines } from '../../src/cli/standing.ts';
+import { storeSettings } from '../../src/cli/store-settings.ts';
+import { createStyle } from '../../src/cli/style.ts';
+import { type Timeline, timelineOf } from '../../src/cli/timeline.ts';
+import { headLines, timelineLines } from '../../src/cli/timeline-lines.ts';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { fakeScreen } from './screen.ts';
+
+const options = { style: createStyle({ color: false, unicode: true }), columns: 80, now: 100_000 };
+const call = (name: string, id: string) => ({
+  id,
+  type: 'function' as const,
+  function: { name, arguments: '{"x":1}' },
+});
+const records: readonly TurnRecord[] = [
+  {
+    type: 'turn.started',
+    schema: 1,
+    taskId: 't',
+    contextId: 'c',
+    agentId: 'a',
+    messages: [{ role: 'user', content: 'Do\nit' }],
+    settings: {},
+  },
+  { type: 'llm.start', iteration: 1, attempt: 1 },
+  { type: 'turn.resumed' },
+  { type: 'llm.start', iteration: 1, attempt: 2 },
+  {
+    type: 'llm.done',
+    iteration: 1,
+    attempt: 2,
+    message: { role: 'assistant', content: '', toolCalls: [call('one', 'p'), call('two', 'q')] },
+    calls: [
+      { callId: '1:0', call: call('one', 'p') },
+      { callId: '1:1', call: call('two', 'q') },
+    ],
+    finishReason: 'tool_calls',
+    usage: { promptTokens: 1200, completionTokens: 7, totalTokens: 1207 },
+  },
+  { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: { x: 1 } },
+  { type: 'tool.intent', callId: '1:1', attempt: 1, arguments: { x: 1 } },
+  { type: 'tool.result', callId: '1:1', content: 'fine', success: true, durationMs: 20 },
+  { type: 'turn.resumed' },
+  { type: 'tool.intent', callId: '1:0', attempt: 2, arguments: { x: 1 } },
+];
+
+/** The first records of the journal, one a second. */
+function timeline(count: number = records.length): Timeline {
+  const stamped = records.slice(0, count).map((record, index): JournalRecord => {
+    return { ...record, seq: index + 1, epoch: index === 0 ? 0 : 1, at: 90_000 + index * 1_000 };
+  });
+  const made = timelineOf(stamped);
+  if (made === undefined) throw new Error('no records');
+  return made;
+}
+
+describe('the lines of a timeline', () => {
+  it('tell each attempt, what was cut off, times and tokens', () => {
+    expect(timelineLines(timeline(), options).lines).toEqual([
+      'iteration 1',
+      '    1.0 s  · model         cut off',
+      '    2.0 s  · resumed',
+      '    3.0 s  ✓ model         asks for 2 calls  1.0 s, attempt 2  1,200→7 tok',
+      '    5.0 s  ✗ one           1 → cut off',
+      '    6.0 s  ✓ two           1 → fine  20 ms',
+      '    8.0 s  · resumed',
+      '    9.0 s  ⠋ one           1  1.0 s, attempt 2',
+    ]);
+  });
+
+  it('up to the first that goes on they change no more', () => {
+    for (let count = 1; count < records.length; count++) {
+      const { lines, settled } = timelineLines(timeline(count), options);
+      const after = timelineLines(timeline(count + 1), { ...options, now: options.now + 800 });
+      expect(after.lines.slice(0, settled)).toEqual(lines.slice(0, settled));
+      expect(after.settled).toBeGreaterThanOrEqual(settled);
+    }
+  });
+
+  it('fit the terminal', () => {
+    for (const columns of [60, 80, 120]) {
+      const { lines } = timelineLines(timeline(), { ...options, columns });
+      const all = [...headLines(timeline(), { ...options, columns }), ...lines];
+      expect(Math.max(...all.map((line) => line.length))).toBeLessThan(columns);
+    }
+  });
+});
+
+describe('where a turn stands', () => {
+  const { terminal } = fakeScreen();
+  const place = { taskId: 't', flags: {}, store: storeSettings({}, {}) };
+
+  it('nobody runs it: how to go on; somebody does: how to follow', () => {
+    const sum = ' · 1 iteration · 1 tool call · 1,207 tokens · 9.0 s';
+    expect(standingLines(timeline(), { held: false, place, terminal })).toEqual([
+      '',
+      `resumable${sum}`,
+      'nobody runs it; go on with:',
+      '  millrace resume t',
+    ]);
+    expect(standingLines(timeline(), { held: true, place, terminal })).toEqual([
+      '',
+      `working${sum}`,
+      'a process holds it; --watch follows',
+    ]);
+  });
+
+  it('a question is shown with the command that answers it', async () => {
+    const store = new InMemoryStateStore();
+    const pay = tool({
+      name: 'pay',
+      description: 'Pays.',
+      parameters: { type: 'object' },
+      needsApproval: true,
+      execute: () => 'paid',
+    });
+    const llmProvider = scriptedLLM([{ toolCalls: [{ name: 'pay', arguments: {} }] }]);
+    const toolProviders = [new LocalToolProvider([pay])];
+    const loop = new AgentLoop({ agentId: 'a', llmProvider, toolProviders, taskStateStore: store });
+    await loop.startTurn([{ role: 'user', content: 'Pay' }], { taskId: 't' }).result();
+    const asked = timelineOf(await store.read('t'));
+    if (asked === undefined) throw new Error('no records');
+    const lines = standingLines(asked, { held: false, place, terminal });
+    expect(lines[1]).toMatch(/^input-required · /);
+    expect(lines).toContain('  ? 1:0  pay needs approval');
+    expect(lines.at(-1)).toBe(`  millrace resume t --answer '1:0={"approved":true}'`);
+    expect(timelineLines(asked, options).lines.at(-1)).toMatch(/· suspended: /);
+  });
+});
