@@ -35,6 +35,16 @@ const shows = new Map([
     [/^killed when "reserve"/m, /result charge: done/, /result .*OUTCOME_UNKNOWN/, /charge sale:1:1 attempt 2/],
   ],
   ['shutdown', [/old process: SHUTDOWN/, /new process: The house stands/, /each step once: dig, pour, build/]],
+  [
+    'time-travel',
+    [
+      /then: +Take an umbrella/,
+      /forked: +Sunglasses, for: Sun in Oslo/,
+      /replayed: Take an umbrella/,
+      /ran once/,
+      /expected "Tells the weather of a city\."/,
+    ],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

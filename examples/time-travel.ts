@@ -1,0 +1,57 @@
+import { rmSync } from 'node:fs';
+import { AgentLoop, InMemoryStateStore, LocalToolProvider, replay, tool } from 'millrace';
+import { loadCassette, recordTurn, scriptedLLM } from 'millrace/testing';
+
+let asked = 0;
+const weather = (description: string) =>
+  tool({
+    name: 'weather',
+    description,
+    parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    readOnly: true,
+    execute({ city }) {
+      asked++;
+      return `Rain in ${city}.`;
+    },
+  });
+
+// A turn, as it ran in production.
+const store = new InMemoryStateStore();
+const toolProviders = [new LocalToolProvider([weather('Tells the weather of a city.')])];
+const model = scriptedLLM([
+  { toolCalls: [{ name: 'weather', arguments: { city: 'Oslo' } }] },
+  { text: 'Take an umbrella.' },
+]);
+const turn = new AgentLoop({ agentId: 'guide', llmProvider: model, toolProviders, taskStateStore: store }).startTurn([
+  { role: 'user', content: 'What shall I wear in Oslo?' },
+]);
+console.log('then:    ', (await turn.result()).text);
+
+// Fork: what would it have said, had the sun shone? The tool is not asked again.
+const { taskId } = await AgentLoop.fork(turn.taskId, {
+  store,
+  at: 1,
+  edits: { results: { '1:0': { content: 'Sun in Oslo.' } } },
+});
+const other = scriptedLLM([({ messages }) => ({ text: `Sunglasses, for: ${String(messages.at(-1)?.content)}` })]);
+const forked = AgentLoop.resume(taskId, {
+  agentId: 'guide',
+  llmProvider: other,
+  toolProviders,
+  taskStateStore: store,
+});
+console.log('forked:  ', (await forked.result()).text);
+
+// Record and replay: the turn as a test. No model, no tool, no store.
+const path = 'umbrella.jsonl';
+await recordTurn(turn.taskId, path, { store });
+const cassette = await loadCassette(path);
+rmSync(path);
+console.log('replayed:', (await replay(cassette, { toolProviders }).result()).text);
+console.log('the tool ran', asked === 1 ? 'once' : `${asked} times`);
+
+// A loop that has changed is found out.
+const changed = [new LocalToolProvider([weather('Tells the weather.')])];
+await replay(cassette, { toolProviders: changed })
+  .result()
+  .catch((error: Error) => console.log(error.message));
