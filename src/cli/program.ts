@@ -9,6 +9,7 @@ import { addDemoCommand } from './commands/demo-command.ts';
 import { addForkCommand } from './commands/fork-command.ts';
 import { addJournalCommands } from './commands/journal-commands.ts';
 import { addModelCommand } from './commands/model-command.ts';
+import { addReplayCommand } from './commands/replay-command.ts';
 import { addResumeCommand } from './commands/resume-command.ts';
 import { addRunCommand } from './commands/run-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
@@ -56,6 +57,7 @@ function createProgram(host: CommandHost): Command {
   addShowCommand(program, host);
   addCancelCommand(program, host);
   addForkCommand(program, host);
+  addReplayCommand(program, host);
   addJournalCommands(program, host);
   addModelCommand(program, host);
   return program;

@@ -18,7 +18,7 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     ['the same in a chat', ['chat', '--base-url', local], `${local} needs the name of a model`],
     ['a key that is not set', ['run', 'hi', '--api-key-env', 'NOT_SET'], 'NOT_SET of --api-key-env is not set'],
     ['tools that are not there', ['run', 'hi', '--tools', 'not-there.mjs'], 'file "not-there.mjs" cannot be found'],
-    ['a bad task id', ['run', 'hi', '--task-id', 'no spaces'], 'taskId must have 1 to 128 characters'],
+    ['a bad task id', ['run', 'hi', '--task', 'no spaces'], 'taskId must have 1 to 128 characters'],
     ['a bad lease', ['run', 'hi', '--lease-ms', '5'], 'It must be a whole number from 100 to 3600000.'],
     [
       'a store that there is not',

@@ -9,6 +9,7 @@ import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { Command } from './command.ts';
 
 const tools = fileURLToPath(new URL('durable-tools.mjs', import.meta.url));
+const someTools = fileURLToPath(new URL('../cli/commands/some-tools.mjs', import.meta.url));
 const folder = temporaryFolder({});
 const store = `lmdb:${join(folder.path, 'journals')}`;
 const where = ['--store', store];
@@ -277,6 +278,27 @@ describe('journals as files', () => {
     expect(shown.stdout).toContain('forked from t, behind iteration 1');
     const wrong = await runInProcess(['fork', 't', '--at', '7', ...where]);
     expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
+  });
+});
+
+describe('millrace replay', () => {
+  it('runs a turn again without model and tools, from a store or a file; what differs is an error', async () => {
+    const server = await modelServer({ script: [asking('quick'), { text: 'Done.' }] });
+    const env = settingsOf(server);
+    await runInProcess(['run', 'Go', '--task', 't', '--tools', tools, ...where], { env });
+    const again = await runInProcess(['replay', 't', ...where]);
+    expect(again).toMatchObject({ exitCode: 0, stdout: 'Working.\n\nDone.\n' });
+    expect(again.stderr).toMatch(/✓ quick[\s\S]*millrace: replayed \d+ records: nothing differs\n$/);
+    expect([server.received, ledger()]).toEqual([2, ['quick t:1:0 1']]);
+
+    const file = join(folder.path, 'replayed.jsonl');
+    await runInProcess(['export', 't', file, ...where]);
+    const other = await runInProcess(['replay', file, '--tools', someTools]);
+    expect(other.exitCode).toBe(1);
+    expect(other.stderr).toContain('(DEVIATION)');
+    const forgiving = await runInProcess(['replay', file, '--tools', someTools, '--forgiving', '--json']);
+    expect(forgiving.exitCode).toBe(0);
+    expect(forgiving.stderr).toMatch(/millrace: replayed \d+ records: \d+ differences?\n$/);
   });
 });
 

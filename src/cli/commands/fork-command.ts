@@ -9,7 +9,7 @@ import { withStore } from '../with-store.ts';
 
 interface ForkFlags extends TurnFlags {
   readonly at: number;
-  readonly taskId?: string;
+  readonly task?: string;
 }
 
 /** Adds `millrace fork`: a new turn from the first iterations of another. */
@@ -20,14 +20,14 @@ export function addForkCommand(program: Command, host: CommandHost): void {
       'Copy the first iterations of a turn into a new one, which millrace resume runs. The old one stays as it is.',
     )
     .requiredOption('--at <number>', 'the last iteration to keep; 0 keeps only the question', wholeNumber(0))
-    .option('--task, --task-id <id>', 'the id of the new turn (default: a new one)')
+    .option('--task <id>', 'the id of the new turn (default: a new one)')
     .action((taskId: string, flags: ForkFlags) => fork(taskId, flags, host));
 }
 
 async function fork(taskId: string, flags: ForkFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
     const { AgentLoop } = await import('../../core/agent-loop.ts');
-    const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.taskId ?? newId() });
+    const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.task ?? newId() });
     void host.terminal.stdout.write(`${forked.taskId}\n`);
     note(host.terminal, `run it with: ${resumeCommand({ taskId: forked.taskId, store: settings, flags })}`);
   });

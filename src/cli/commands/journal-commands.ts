@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
@@ -6,6 +6,7 @@ import { taskState } from '../../core/state.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
 import { importJournal } from '../import-journal.ts';
+import { contentOf } from '../journal-source.ts';
 import { note } from '../notes.ts';
 import type { StoreFlags } from '../store-settings.ts';
 import { addStoreFlag } from '../turn-flags.ts';
@@ -58,11 +59,5 @@ async function importTask(file: string | undefined, { flags, host }: Given): Pro
     const state = await importJournal(store, records);
     const { taskId } = state.turn;
     note(host.terminal, `task ${taskId} (${taskState(state)}, ${records.length} records) is in ${place}`);
-  });
-}
-
-async function contentOf(file: string): Promise<string> {
-  return readFile(file, 'utf8').catch((thrown: unknown) => {
-    throw new AgentLoopError('INVALID_INPUT', `${file} cannot be read: ${messageOf(thrown)}`, { cause: thrown });
   });
 }

@@ -7,7 +7,7 @@ import { addNewTurnFlags, type NewTurnFlags, turnSettings } from '../turn-flags.
 import { withSession } from '../with-session.ts';
 
 interface RunFlags extends NewTurnFlags {
-  readonly taskId?: string;
+  readonly task?: string;
   readonly contextId?: string;
   readonly json?: boolean;
 }
@@ -28,7 +28,7 @@ export function addRunCommand(program: Command, host: CommandHost): void {
   addNewTurnFlags(program.command('run').argument('<prompt>', 'what to ask; - reads it from stdin'))
     .summary('run one turn')
     .description('Run one turn: the text streams to stdout, progress goes to stderr.')
-    .option('--task, --task-id <id>', 'the id of the turn; one that there is goes on (default: a new one)')
+    .option('--task <id>', 'the id of the turn; one that there is goes on (default: a new one)')
     .option('--context-id <id>', 'the id of the conversation (default: a new one)')
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .addHelpText('after', help)
@@ -42,7 +42,7 @@ async function run(prompt: string, flags: RunFlags, host: CommandHost): Promise<
     const turn = session.loop.startTurn([{ role: 'user', content }], {
       signal,
       ...turnSettings(flags),
-      ...(flags.taskId !== undefined && { taskId: flags.taskId }),
+      ...(flags.task !== undefined && { taskId: flags.task }),
       ...(flags.contextId !== undefined && { contextId: flags.contextId }),
     });
     await playTurn(turn, { session, flags, host, interruption, signal });

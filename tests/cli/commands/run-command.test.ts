@@ -98,7 +98,7 @@ describe('millrace run', () => {
 describe('millrace run --json', () => {
   it('S1-58 S1-59 S1-60 writes one event a line and nothing else: task, working, …, one final status', async () => {
     const server = await modelServer({ script: [{ toolCalls: [call] }, { text: 'It is 5.' }] });
-    const flags = ['--json', '--tools', tools, '--task-id', 'task-1', '--context-id', 'talk-1'];
+    const flags = ['--json', '--tools', tools, '--task', 'task-1', '--context-id', 'talk-1'];
     const end = await runInProcess(['run', 'What is 2 + 3?', ...flags], { env: settingsOf(server) });
     expect(end).toMatchObject({ exitCode: 0, stderr: '' });
     const events = eventsOf(end.stdout);

@@ -1,0 +1,88 @@
+import type { Command } from 'commander';
+import type { AgentEvent } from '../../core/events.ts';
+import type { JournalRecord } from '../../core/records.ts';
+import type { ReplayConfig } from '../../replay/replay.ts';
+import { wholeNumber } from '../arguments.ts';
+import type { CommandHost } from '../command-host.ts';
+import { followTurn } from '../follow-turn.ts';
+import { Interruption } from '../interruption.ts';
+import { readJournal } from '../journal-source.ts';
+import { JsonPrinter } from '../json-printer.ts';
+import { loadTools } from '../load-tools.ts';
+import { complain, note } from '../notes.ts';
+import { count } from '../tally.ts';
+import { TextPrinter } from '../text-printer.ts';
+import { addStoreFlag, type NewTurnFlags } from '../turn-flags.ts';
+
+interface ReplayFlags extends NewTurnFlags {
+  readonly forgiving?: boolean;
+  readonly json?: boolean;
+}
+
+/** Adds `millrace replay`: the loop once more, with what was recorded in place of the model and the tools. */
+export function addReplayCommand(program: Command, host: CommandHost): void {
+  addStoreFlag(program.command('replay').argument('<task>', 'the id of the task, or a file of millrace export'))
+    .summary('run a turn again with the recorded answers')
+    .description(
+      'Run a turn again with the recorded answers of the model and the recorded results of tools: no network, no effects. A loop that does something else than was recorded is an error, exit code 1.',
+    )
+    .option('--tools <file>', 'the tools as they are now; none is run (default: as recorded)')
+    .option('--system <text>', 'the system prompt as it is now')
+    .option('--max-iterations <number>', 'the limit as it is now', wholeNumber(1))
+    .option('--forgiving', 'go on behind what differs, and list it')
+    .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
+    .action((task: string, flags: ReplayFlags) => replayTask(task, flags, host));
+}
+
+async function replayTask(task: string, flags: ReplayFlags, host: CommandHost): Promise<void> {
+  const records = await readJournal(task, { flags, host });
+  const config = await configOf(flags);
+  const interruption = new Interruption(host.signals, host.exitAtOnce);
+  try {
+    await show({ records, config, flags, host, interruption });
+  } finally {
+    interruption.close();
+  }
+}
+
+async function configOf({ tools, system, maxIterations }: ReplayFlags): Promise<ReplayConfig> {
+  return {
+    ...(tools !== undefined && { toolProviders: [await loadTools(tools)] }),
+    ...(system !== undefined && { systemPrompt: system }),
+    ...(maxIterations !== undefined && { maxIterations }),
+  };
+}
+
+interface Showing {
+  readonly records: readonly JournalRecord[];
+  readonly config: ReplayConfig;
+  readonly flags: ReplayFlags;
+  readonly host: CommandHost;
+  readonly interruption: Interruption;
+}
+
+async function show({ records, config, flags, host, interruption }: Showing): Promise<void> {
+  const { terminal } = host;
+  const { replay } = await import('../../replay/replay.ts');
+  const again = replay(records, config, { mode: flags.forgiving ? 'forgiving' : 'strict' });
+  const printer = flags.json ? new JsonPrinter(terminal.stdout) : new TextPrinter(terminal);
+  const signal = AbortSignal.any([interruption.signal, terminal.stdout.closed]);
+  await followTurn({ [Symbol.asyncIterator]: () => until(signal, again), settled: Promise.resolve() }, printer, signal);
+  if (signal.aborted) {
+    host.exitCode = interruption.exitCode ?? 141;
+    return;
+  }
+  const { deviations } = await again.result();
+  const { describe } = await import('../../replay/deviation.ts');
+  for (const deviation of deviations) complain(terminal, describe(deviation));
+  const found = deviations.length === 0 ? 'nothing differs' : count(deviations.length, 'difference');
+  note(terminal, `replayed ${count(records.length, 'record')}: ${found}`);
+}
+
+/** The events up to the one that comes when somebody wants no more. */
+async function* until(signal: AbortSignal, events: AsyncIterable<AgentEvent>): AsyncGenerator<AgentEvent> {
+  for await (const event of events) {
+    if (signal.aborted) return;
+    yield event;
+  }
+}
