@@ -6,7 +6,7 @@ import { byHand } from './by-hand.ts';
 import { type Figure, ratioFigure } from './figure.ts';
 import { runStoredTurn, work } from './stored-turn.ts';
 
-const iterations = 50;
+const iterations = 200;
 
 /** CPU time of this process for an iteration, against the loop by hand with one XADD a record. */
 export async function measureCpu(port: number): Promise<readonly Figure[]> {

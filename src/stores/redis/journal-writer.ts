@@ -6,7 +6,7 @@ import { AppendGroup } from './append-group.ts';
 import { encodeRecord } from './record-codec.ts';
 import { overtaken } from './redis-errors.ts';
 import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';
-import { taskKeys } from './task-keys.ts';
+import { headKey } from './task-keys.ts';
 import { secondsToLive, type TimeToLive } from './time-to-live.ts';
 
 export interface JournalWriterDeps {
@@ -87,16 +87,18 @@ export class JournalWriter {
 
   #call(lease: Lease, records: readonly JournalRecord[], { status }: AppendOptions): ScriptCall {
     const { taskId, owner, epoch, leaseMs } = lease;
-    const { head } = taskKeys(this.#deps.prefix, taskId);
     const first = records[0]?.seq ?? 0;
     const last = records.at(-1);
     const terminal = last !== undefined && isTerminal(last);
     const seconds = secondsToLive(this.#deps.timeToLive, status, terminal);
-    const numbers = [epoch, leaseMs, seconds, first, records.length, openCallAfter(records), +terminal, last?.at ?? 0];
+    const open = openCallAfter(records);
+    const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${last?.at ?? 0}`;
+    const args: string[] = [owner, status, numbers];
+    for (const record of records) args.push(...encodeRecord(record));
     return {
       script: terminal ? 'finish' : 'append',
-      keys: [head],
-      args: [owner, status, numbers.join(' '), ...records.flatMap(encodeRecord)],
+      keys: [headKey(this.#deps.prefix, taskId)],
+      args,
       subject: { taskId, lease, seq: first },
     };
   }

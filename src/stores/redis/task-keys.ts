@@ -21,6 +21,11 @@ export function taskKeys(prefix: string, taskId: string): TaskKeys {
   };
 }
 
+/** The head alone: most calls name no other. */
+export function headKey(prefix: string, taskId: string): string {
+  return `${prefix}:{${taskId}}:h`;
+}
+
 /** All keys of the task that a head belongs to. */
 export function keysBeside(head: string): readonly string[] {
   return [...'hjbdci'].map((letter) => head.slice(0, -1) + letter);
