@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
 import type { Database, Key } from 'lmdb';
 import type { AgentLoopError } from '../../core/errors.ts';
-import { closedStore, storeError } from './lmdb-errors.ts';
+import { closedStore, forgottenWrite, storeError } from './lmdb-errors.ts';
 import { openLmdb } from './open-lmdb.ts';
+import { Openings, type OpeningsSeen } from './openings.ts';
 
 export interface LmdbEntry {
   readonly key: Key;
@@ -15,8 +18,11 @@ export interface LmdbRange {
   readonly reverse?: boolean;
 }
 
-/** Counts the writes of all processes. */
+/** Names the last writes of all processes, the newest first. */
 const writeKey = ['write'];
+const namedWrites = 32;
+/** An opening takes milliseconds; a write meets one, rarely two. */
+const attempts = 10;
 
 /**
  * One LMDB file, in texts. `get`, `range`, `put` and `remove` stand inside the action of a `read` or a `write`: all reads of one
@@ -26,6 +32,10 @@ const writeKey = ['write'];
 export class LmdbDatabase {
   readonly path: string;
   readonly #db: Database<string, Key>;
+  readonly #openings: Openings;
+  /** Names this process's writes. */
+  readonly #source = randomUUID().slice(0, 8);
+  #written = 0;
   /** Those that are on their way to the disk. */
   readonly #writes = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
@@ -33,8 +43,10 @@ export class LmdbDatabase {
   /** Opens or creates the file; loads `lmdb`. */
   constructor(path: string) {
     this.path = path;
+    this.#openings = new Openings(path);
     try {
-      this.#db = openLmdb(path);
+      mkdirSync(path, { recursive: true });
+      this.#db = this.#openings.announce(() => openLmdb(path));
     } catch (error) {
       throw storeError(error, path);
     }
@@ -51,22 +63,47 @@ export class LmdbDatabase {
     }
   }
 
-  /** Runs `action` in a write transaction and resolves with its answer once that is on the disk. Actions run in the order of the calls. */
+  /**
+   * Runs `action` in a write transaction and resolves with its answer once that is on the disk. Actions run in the order of the calls.
+   * One whose commit was undone by a process that opened the file at that moment runs again.
+   */
   async write<T>(action: () => T): Promise<T> {
-    this.#assertOpen();
-    const write = this.#db.transaction(() => {
-      const answer = action();
-      this.put(writeKey, String(Number(this.get(writeKey) ?? 0) + 1));
-      return answer;
-    });
-    this.#writes.add(write);
-    try {
-      return await write;
-    } catch (error) {
-      throw storeError(await causeOf(error), this.path);
-    } finally {
-      this.#writes.delete(write);
+    for (let attempt = 1; ; attempt++) {
+      this.#assertOpen();
+      const write = this.#commit(action);
+      this.#writes.add(write);
+      try {
+        const { kept, answer } = await write;
+        if (kept) return answer;
+      } catch (error) {
+        throw storeError(await causeOf(error), this.path);
+      } finally {
+        this.#writes.delete(write);
+      }
+      if (attempt === attempts) throw forgottenWrite(this.path);
     }
+  }
+
+  async #commit<T>(action: () => T): Promise<{ readonly kept: boolean; readonly answer: T }> {
+    const name = `${this.#source}.${++this.#written}`;
+    let before = this.#openings.look();
+    const answer = await this.#db.transaction(() => {
+      before = this.#openings.look();
+      const result = action();
+      const earlier = this.get(writeKey)?.split(' ', namedWrites - 1) ?? [];
+      this.put(writeKey, [name, ...earlier].join(' '));
+      return result;
+    });
+    return { kept: await this.#isKept(name, before), answer };
+  }
+
+  /** Whether a commit still stands, where it met an opening of the file. */
+  async #isKept(name: string, before: OpeningsSeen): Promise<boolean> {
+    const after = this.#openings.look();
+    if (!before.underWay && !after.underWay && before.ended === after.ended) return true;
+    await this.#openings.whenOver();
+    this.#db.resetReadTxn();
+    return this.get(writeKey)?.split(' ').includes(name) === true;
   }
 
   get(key: Key): string | undefined {

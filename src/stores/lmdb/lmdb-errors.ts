@@ -23,6 +23,14 @@ export function closedStore(path: string): AgentLoopError {
   return new AgentLoopError('UNAVAILABLE', `The LMDB store at "${path}" was closed; make a new one to go on.`);
 }
 
+export function forgottenWrite(path: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The LMDB store at "${path}" was opened by another process at the same moment, which undid this write; try it again.`,
+    { retryable: true },
+  );
+}
+
 /** `layout`: the version of the keys and heads in the file. */
 export function newerLayout(path: string, layout: number): AgentLoopError {
   return new AgentLoopError(
@@ -48,7 +56,8 @@ export function missingLmdb(cause: unknown): AgentLoopError {
   );
 }
 
-function codeOf(thrown: unknown): unknown {
+/** The `code` of anything that was thrown, where it has one. */
+export function codeOf(thrown: unknown): unknown {
   return typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined;
 }
 

@@ -351,7 +351,7 @@ describe('LmdbStateStore', () => {
     const path = join(stores.path(), 'deep', 'below');
     const store = stores.open({ path });
     await held(store);
-    expect(readdirSync(path).toSorted()).toEqual(['data.mdb', 'lock.mdb']);
+    expect(readdirSync(path).toSorted()).toEqual(['data.mdb', 'lock.mdb', 'openings']);
   });
 });
 
