@@ -1,6 +1,7 @@
 // Kills processes at every moment of a turn and checks what is left of it. What it takes and tells stands in README.md beside it.
 
 import { startRedis } from '../stores/redis/redis-process.ts';
+import { runMutations } from './mutation-run.ts';
 import { optionsOf, usage } from './options.ts';
 import { type CampaignSum, runCampaign, type StoreKind } from './parent/campaign.ts';
 import { ChildBundle } from './parent/child-bundle.ts';
@@ -15,6 +16,7 @@ if ('problem' in options) {
 }
 const { seed, modes, stores, round, lanes, kills, minutes } = options;
 console.log(`seed ${seed}`);
+if (options.mutations) process.exit((await runMutations(options)) ? 0 : 1);
 const bundle = new ChildBundle();
 const nursery = new Nursery(bundle.path, Math.ceil(lanes / 2));
 const server = stores.includes('redis') ? await startRedis({ config: ['appendonly yes', 'save ""'] }) : undefined;

@@ -14,12 +14,14 @@ export interface CrashOptions {
   readonly kills: number | undefined;
   /** For each store and mode. */
   readonly minutes: number;
+  /** Plants bugs and looks for them, instead. */
+  readonly mutations: boolean;
 }
 
 const storeNames = ['lmdb', 'redis'] as const;
 
 export const usage = `Usage: npm run test:crash -- [--seed N] [--mode ${modeNames.join('|')}]… [--store ${storeNames.join('|')}]…
-         [--round N] [--kills N] [--lanes N] [--minutes N]`;
+         [--round N] [--kills N] [--lanes N] [--minutes N] [--mutations]`;
 
 /** What the command line says, or in a sentence what is wrong with it. */
 export function optionsOf(args: readonly string[]): CrashOptions | { readonly problem: string } {
@@ -34,6 +36,7 @@ export function optionsOf(args: readonly string[]): CrashOptions | { readonly pr
         lanes: { type: 'string' },
         kills: { type: 'string' },
         minutes: { type: 'string' },
+        mutations: { type: 'boolean' },
       },
     });
     const round = wholeNumber('round', values.round);
@@ -47,6 +50,7 @@ export function optionsOf(args: readonly string[]): CrashOptions | { readonly pr
       lanes: wholeNumber('lanes', values.lanes) ?? 8,
       kills: wholeNumber('kills', values.kills),
       minutes: wholeNumber('minutes', values.minutes) ?? 10,
+      mutations: values.mutations ?? false,
     };
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };

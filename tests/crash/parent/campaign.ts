@@ -21,6 +21,8 @@ export interface CampaignOptions {
   readonly lanes: number;
   /** Only this round. */
   readonly round?: number;
+  /** How long the turns of a round may take to end once nobody is killed any more. Default 30,000; less where they are known to be broken. */
+  readonly endingMs?: number;
   /** Ends the campaign: enough kills or pauses, the first violation, or too much time. */
   readonly until: (sum: CampaignSum) => boolean;
 }
@@ -72,12 +74,13 @@ function added(sum: CampaignSum, number: number, tally: Tally, ms: number): Camp
 }
 
 async function runRound(options: CampaignOptions, number: number): Promise<Tally> {
-  const { store, mode, nursery } = options;
+  const { store, mode, nursery, endingMs = 30_000 } = options;
+  const keeps = options.endingMs === undefined;
   const seed = seedOf(options.seed, store, mode, number);
   const own = mode === 'outage' ? await startOwnRedis(seed) : undefined;
   const site = siteOf(options, own);
   const tasks = tasksOf(options, number, seed);
-  const round = new Round({ seed, site, nursery, tasks, leaseMs });
+  const round = new Round({ seed, site, nursery, tasks, leaseMs, endingMs, keeps });
   try {
     await play(round, mode, { number, server: own?.server });
   } catch (error) {

@@ -15,6 +15,10 @@ export interface RoundOptions {
   readonly nursery: Nursery;
   readonly tasks: readonly Task[];
   readonly leaseMs: number;
+  /** How long the turns may take to end once nobody is killed any more. */
+  readonly endingMs: number;
+  /** Whether what is left of a broken round is kept for inspection. */
+  readonly keeps: boolean;
 }
 
 export interface Tally {
@@ -28,9 +32,6 @@ export interface Tally {
 
 /** No code means that something may be broken; these say that the turn is somebody else's, or that the store was away. */
 const innocent: ReadonlySet<string> = new Set(['FENCED', 'UNAVAILABLE']);
-
-/** How long the turns of a round may take to end once nobody is killed any more. */
-const endingMs = 30_000;
 
 /** Some turns, the processes that come and go over them, and what is left in the end. */
 export class Round {
@@ -93,6 +94,7 @@ export class Round {
 
   /** Lets the turns end, and looks at what is left of them. */
   async end(): Promise<Tally> {
+    const { endingMs } = this.#options;
     const last = await this.begin();
     if (!(await last.settled(endingMs))) this.say(`the turns end: not within ${endingMs} ms`);
     this.#checkWork(last);
@@ -120,7 +122,7 @@ export class Round {
   }
 
   async #examine(): Promise<void> {
-    const { site } = this.#options;
+    const { site, keeps } = this.#options;
     let journals: readonly (readonly JournalRecord[])[] = [];
     try {
       journals = await site.journals(this.tasks.map(({ taskId }) => taskId));
@@ -135,7 +137,7 @@ export class Round {
       const remains = { taskId: task.taskId, plan: planOf(task.seed), records, deeds: own, paused: this.#paused };
       this.#violations.push(...violationsOf(remains));
     }
-    if (this.#violations.length > 0) this.say(`journals and ledger are kept in ${site.keep(journals)}`);
+    if (keeps && this.#violations.length > 0) this.say(`journals and ledger are kept in ${site.keep(journals)}`);
     await site.close();
   }
 }

@@ -1,0 +1,217 @@
+import type { StoreKind } from './parent/campaign.ts';
+import type { Patch } from './parent/child-bundle.ts';
+import type { Mode } from './parent/modes.ts';
+
+/** A bug that is planted in the engine or a store: the harness has to find it. */
+export interface Mutation {
+  readonly name: string;
+  readonly store: StoreKind;
+  /** Where it is looked for. */
+  readonly mode: Mode;
+  readonly patches: readonly [Patch, ...Patch[]];
+}
+
+const batch = 'src/core/tool-batch.ts';
+const line = 'src/core/operators/journal-operators.ts';
+const lmdb = 'src/stores/lmdb/lmdb-state-store.ts';
+const lua = 'src/stores/redis/lua';
+
+/** What both stores are tried with: bugs of the engine. */
+const ofEngine: readonly Omit<Mutation, 'store'>[] = [
+  {
+    name: 'no intent barrier: a tool starts before its intent is durable',
+    mode: 'random',
+    patches: [
+      {
+        file: batch,
+        from: `this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });`,
+        to: `this.#options.out.next({ type: 'commit', steps, after, barrier: true }); durable();`,
+      },
+      {
+        file: 'src/core/operators/tool-operators.ts',
+        from: `to.next({ type: 'commit', steps, after, barrier, durable });`,
+        to: `to.next({ type: 'commit', steps, after, barrier }); durable();`,
+      },
+    ],
+  },
+  {
+    name: 'no waiting: records count as durable when they are sent',
+    mode: 'random',
+    patches: [
+      {
+        file: line,
+        from: 'else answer.then(() => this.#acknowledge(held, send), failed);',
+        to: 'else { answer.catch(failed); queueMicrotask(() => this.#acknowledge(held, send)); }',
+      },
+    ],
+  },
+  {
+    name: 'finished tools run again',
+    mode: 'boundary',
+    patches: [
+      {
+        file: 'src/core/tool-plan.ts',
+        from: 'if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;',
+        to: 'if (pending.question || pending.intent?.epoch === deps.epoch) continue;',
+      },
+    ],
+  },
+  {
+    name: 'a result is forgotten: it is shown, but not written',
+    mode: 'boundary',
+    patches: [
+      {
+        file: line,
+        from: 'if (target === undefined) return undefined;',
+        to: `if (target === undefined || commit.steps.every(({ record }) => record.type === 'tool.result')) return undefined;`,
+      },
+    ],
+  },
+  {
+    name: 'every call in doubt runs again',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/core/in-doubt.ts',
+        from: `return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);`,
+        to: `return 'run';`,
+      },
+    ],
+  },
+  {
+    name: 'an unknown outcome passes for a result',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/core/in-doubt.ts',
+        from: `if (answer.outcome === 'unknown') return unknownOutcome(pending);`,
+        to: `if (answer.outcome === 'unknown') return { type: 'tool.result', callId: pending.callId, content: 'done', success: true, durationMs: 0 };`,
+      },
+    ],
+  },
+  {
+    name: 'the idempotency key changes with the attempt',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/core/call-context.ts',
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
+        from: 'this.idempotencyKey = `${turn.taskId}:${callId}`;',
+        // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
+        to: 'this.idempotencyKey = `${turn.taskId}:${callId}:${options.started.intent?.attempt}`;',
+      },
+    ],
+  },
+  {
+    name: 'attempts of the model call do not count on',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/core/next-step.ts',
+        from: 'return call(deps, state, state.iteration, state.attempt + 1);',
+        to: 'return call(deps, state, state.iteration, 1);',
+      },
+    ],
+  },
+  {
+    name: 'who wakes up late does not look at its lease',
+    mode: 'pause',
+    patches: [
+      {
+        file: batch,
+        from: 'return this.#deps.hold === undefined || this.#deps.hold.isSure || this.#stopping;',
+        to: 'return true;',
+      },
+    ],
+  },
+];
+
+const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
+  {
+    name: 'no fence: who was overtaken may append and renew',
+    mode: 'pause',
+    patches: [
+      {
+        file: lmdb,
+        from: 'if (!isOwnedBy(before, lease)) throw fenced(lease);',
+        to: '',
+      },
+      { file: lmdb, from: 'if (!isOwnedBy(head, lease)) throw fenced(lease);', to: '' },
+    ],
+  },
+  {
+    name: 'no duplicate check: an append that is sent again is another one',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/stores/check-append.ts',
+        from: 'if (wasApplied(end, lease, records)) return false;',
+        to: 'void wasApplied;',
+      },
+    ],
+  },
+  {
+    name: 'the lease is taken without a look whether it lasts',
+    mode: 'race',
+    patches: [
+      { file: lmdb, from: 'if (isHeld(head, now)) throw busy(taskId, head.expiresAt - now);', to: 'void busy;' },
+    ],
+  },
+  {
+    name: 'all owners have the same epoch',
+    mode: 'random',
+    patches: [
+      {
+        file: 'src/stores/lmdb/task-table.ts',
+        from: 'return meta.epoch + 1;\n  }\n\n  nextBorn',
+        to: 'return 1;\n  }\n\n  nextBorn',
+      },
+    ],
+  },
+];
+
+const ofRedis: readonly Omit<Mutation, 'store'>[] = [
+  {
+    name: 'no fence: who was overtaken may append and renew',
+    mode: 'pause',
+    patches: [
+      {
+        file: `${lua}/append-2.lua`,
+        from: 'if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end',
+        to: '',
+      },
+      {
+        file: `${lua}/renew-1.lua`,
+        from: 'if head[2] ~= ARGV[1] or head[1] ~= ARGV[2] then return { FENCED } end',
+        to: '',
+      },
+    ],
+  },
+  {
+    name: 'no duplicate check: an append that is sent again is another one',
+    mode: 'random',
+    patches: [
+      {
+        file: `${lua}/append-2.lua`,
+        from: 'local appliedBefore = count > 0 and first > tonumber(head[4]) and first + count - 1 <= seq',
+        to: 'local appliedBefore = false',
+      },
+    ],
+  },
+  {
+    name: 'the lease is taken without a look whether it lasts',
+    mode: 'race',
+    patches: [
+      {
+        file: `${lua}/acquire-2.lua`,
+        from: `if head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end`,
+        to: '',
+      },
+    ],
+  },
+];
+
+export const mutations: readonly Mutation[] = [
+  ...[...ofEngine, ...ofLmdb].map((mutation) => ({ ...mutation, store: 'lmdb' as const })),
+  ...ofRedis.map((mutation) => ({ ...mutation, store: 'redis' as const })),
+];
