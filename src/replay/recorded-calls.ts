@@ -73,6 +73,7 @@ export function recordedTool(
   settle: Settle,
 ): ToolDefinition {
   const own = calls.filter(({ recorded }) => recorded.call.function.name === offered.name);
+  const checks = recordedChecks(own);
   return {
     type: 'function',
     function: offered,
@@ -80,7 +81,7 @@ export function recordedTool(
     ...(ranAlone(own) && !calls.some(isSilent) ? { sequential: true } : {}),
     ...timeoutOf(own),
     ...doubtPolicy(own, settle),
-    checkArguments: (value) => recordedCheck(own, value),
+    checkArguments: (value) => checks.get(JSON.stringify(value))?.() ?? { ok: true, value },
   };
 }
 
@@ -145,16 +146,26 @@ function timeoutOf(own: readonly RecordedCallRun[]): Pick<ToolDefinition, 'timeo
   return ms === undefined ? {} : { timeoutMs: Number(ms) };
 }
 
-function recordedCheck(calls: readonly RecordedCallRun[], value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
-  for (const { recorded, intents, asked, result } of calls) {
-    if (difference(argumentsOf(recorded), value)) continue;
-    if (intents[0]) return { ok: true, value: intents[0].arguments };
-    const approval = asked.find(({ question }) => question.kind === 'approval');
-    if (approval) return { ok: true, value: approval.question.data };
-    if (result?.error?.code === 'TOOL_ARGUMENTS') return { ok: false, message: result.error.message };
-    if (result?.error?.code === 'TOOL_TIMEOUT') return new Promise(() => {});
+type Check = () => ArgumentCheck | Promise<ArgumentCheck>;
+
+/** What the check said of arguments, by their JSON; of the same arguments it says the same. */
+function recordedChecks(calls: readonly RecordedCallRun[]): ReadonlyMap<string, Check> {
+  const checks = new Map<string, Check>();
+  for (const run of calls) {
+    const key = JSON.stringify(argumentsOf(run.recorded));
+    const check = checkOf(run);
+    if (check && !checks.has(key)) checks.set(key, check);
   }
-  return { ok: true, value };
+  return checks;
+}
+
+function checkOf({ intents: [intent], asked, result }: RecordedCallRun): Check | undefined {
+  if (intent) return () => ({ ok: true, value: intent.arguments });
+  const approval = asked.find(({ question }) => question.kind === 'approval');
+  if (approval) return () => ({ ok: true, value: approval.question.data });
+  const { code, message } = result?.error ?? {};
+  if (code === 'TOOL_ARGUMENTS' && message !== undefined) return () => ({ ok: false, message });
+  return code === 'TOOL_TIMEOUT' ? () => new Promise(() => {}) : undefined;
 }
 
 /** The arguments of a call; undefined where they are not JSON. */

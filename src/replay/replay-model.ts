@@ -1,4 +1,5 @@
 import { AgentLoopError } from '../core/errors.ts';
+import type { Message } from '../core/messages.ts';
 import type { JournalRecord, LlmDone } from '../core/records.ts';
 import { viewOf } from '../core/view.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
@@ -16,11 +17,12 @@ export interface ReplayModelOptions {
 
 /** A model that answers what was recorded, when it is due. What it is asked is compared with what the recording implies. */
 export function replayModel(options: ReplayModelOptions): LLMProvider {
+  const alike: Alike = new WeakMap();
   return {
     capabilities: { streaming: false },
     call: (params) =>
       new Promise((resolve, reject) => {
-        checkRequest(options, params);
+        checkRequest(options, params, alike);
         options.conductor.await(theModel, {
           give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(record))),
           improvise: () => improvise(options, resolve, reject),
@@ -29,12 +31,19 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
   };
 }
 
-function checkRequest({ score, conductor, systemPrompt }: ReplayModelOptions, params: LLMCallParams): void {
+/** Messages of requests, and the implied ones that they were found to be the same as: a history is compared once, not at each call. */
+type Alike = WeakMap<Message, Message>;
+
+function checkRequest(
+  { score, conductor, systemPrompt }: ReplayModelOptions,
+  params: LLMCallParams,
+  alike: Alike,
+): void {
   const { state } = score;
   if (!state || score.isFree || conductor.isDead) return;
   const prompt = state.turn.settings.systemPrompt ?? systemPrompt;
   const implied = viewOf(state.history, { systemPrompt: prompt, summary: state.summary });
-  const found = difference(implied, params.messages, 'messages');
+  const found = firstDifference(implied, params.messages, alike);
   if (!found) return;
   const { path, expected, got } = found;
   try {
@@ -42,6 +51,17 @@ function checkRequest({ score, conductor, systemPrompt }: ReplayModelOptions, pa
   } catch (error) {
     conductor.fail(error);
   }
+}
+
+function firstDifference(implied: readonly Message[], asked: readonly Message[], alike: Alike) {
+  for (let index = 0; index < Math.max(implied.length, asked.length); index++) {
+    const [due, made] = [implied[index], asked[index]];
+    if (due && made && alike.get(made) === due) continue;
+    const found = difference(due, made, `messages.${index}`);
+    if (found) return found;
+    if (due && made) alike.set(made, due);
+  }
+  return undefined;
 }
 
 function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LLMResponse {
