@@ -75,6 +75,9 @@ function explainLost(thrown: unknown, place: TaskPlace, { session, host, interru
     case 'REWOUND':
       complain(terminal, sentenceOf(thrown));
       break;
+    case 'MISSING_TOOL':
+      complain(terminal, sentenceOf(thrown));
+      return note(terminal, `name the tools that it was run with: ${resumeCommand(place)} --tools FILE`);
     case 'BUSY':
       throw held(thrown, place);
     default:

@@ -37,8 +37,18 @@ export function iterationStart(iteration = 1): AgentEvent {
   return { ...base, kind: 'internal:iteration-start', iteration };
 }
 
-export function toolStart(callId: string, toolName: string, args: unknown): AgentEvent {
-  return { ...base, kind: 'internal:tool-start', iteration: 1, callId, toolName, arguments: args, attempt: 1 };
+export function toolStart(callId: string, toolName: string, args: unknown, attempt = 1): AgentEvent {
+  return { ...base, kind: 'internal:tool-start', iteration: 1, callId, toolName, arguments: args, attempt };
+}
+
+export function resumed(): AgentEvent {
+  return { ...base, kind: 'internal:resumed' };
+}
+
+export function asked(...callIds: readonly string[]): AgentEvent {
+  const questions = callIds.map((callId) => ({ callId, kind: 'input' as const, toolName: 'book', prompt: 'Aisle?' }));
+  const status = { state: 'input-required', timestamp: base.timestamp } as const;
+  return { ...base, kind: 'status-update', status, final: false, questions };
 }
 
 export function toolProgress(callId: string, toolName: string, update: unknown): AgentEvent {

@@ -22,6 +22,15 @@ describe('Interruption', () => {
     expect(exits).toEqual([exitCode]);
   });
 
+  it.each([
+    ['SIGINT', [true, false]],
+    ['SIGTERM', [false, true]],
+  ])('%s is told from the other', (name, expected) => {
+    const { source, interruption } = interrupted();
+    source.emit(name, name);
+    expect([interruption.byKey.aborted, interruption.byOrder.aborted]).toEqual(expected);
+  });
+
   it('can be used again after one was dealt with', () => {
     const { source, exits, interruption } = interrupted();
     source.emit('SIGINT', 'SIGINT');

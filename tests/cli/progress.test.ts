@@ -3,7 +3,17 @@ import { foldProgress, idle, type Progress, takeFinished } from '../../src/cli/p
 import { plainStart, progressLines, toolRowLine } from '../../src/cli/progress-lines.ts';
 import { createStyle } from '../../src/cli/style.ts';
 import type { AgentEvent } from '../../src/core/events.ts';
-import { finalStatus, llmCall, textEvent, toolCallDelta, toolComplete, toolProgress, toolStart } from './events.ts';
+import {
+  asked,
+  finalStatus,
+  llmCall,
+  resumed,
+  textEvent,
+  toolCallDelta,
+  toolComplete,
+  toolProgress,
+  toolStart,
+} from './events.ts';
 
 const style = createStyle({ color: false, unicode: true });
 const at = (now: number, more: { readonly columns?: number; readonly rows?: number } = {}) => ({
@@ -54,6 +64,29 @@ describe('the lines of a running turn', () => {
       error: { code: 'TOOL_NOT_FOUND', message: 'unknown' },
     });
     expect(progressLines(fold([refused]), at(0))).toEqual(['  ✗ serch         unknown  3 ms']);
+  });
+
+  it('show what was cut off, and that it runs again', () => {
+    const progress = fold([
+      toolStart('1:0', 'transfer', { to: 'ann' }),
+      resumed(),
+      toolStart('1:0', 'transfer', { to: 'ann' }, 2),
+      toolComplete('1:0', 'transfer', { arguments: { to: 'ann' }, content: 'done' }),
+    ]);
+    expect(progressLines(progress, at(0))).toEqual([
+      '  ✗ transfer      ann → cut off',
+      '  ✓ transfer      ann → done  3 ms, attempt 2',
+    ]);
+  });
+
+  it('leave out a call that asks, until it runs again', () => {
+    const waiting = fold([toolStart('1:0', 'book', { to: 'Oslo' }), toolStart('1:1', 'other', {}), asked('1:0')]);
+    expect(waiting.tools.map(({ toolName }) => toolName)).toEqual(['other']);
+    const again = foldProgress(waiting, toolStart('1:0', 'book', { to: 'Oslo' }, 2), 0);
+    expect(again.tools.map(({ toolName, attempt }) => [toolName, attempt])).toEqual([
+      ['other', 1],
+      ['book', 2],
+    ]);
   });
 
   it('never take more columns than the terminal has, and more rows neither', () => {

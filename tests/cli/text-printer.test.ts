@@ -1,7 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { TextPrinter } from '../../src/cli/text-printer.ts';
 import type { AgentEvent } from '../../src/core/events.ts';
-import { attemptDiscarded, finalStatus, llmCall, textEvent, toolComplete, toolStart } from './events.ts';
+import {
+  asked,
+  attemptDiscarded,
+  finalStatus,
+  llmCall,
+  resumed,
+  textEvent,
+  toolComplete,
+  toolStart,
+} from './events.ts';
 import { type FakeScreen, fakeScreen } from './screen.ts';
 
 const up = (lines: number) => `\r\u001b[${lines}A\u001b[J`;
@@ -72,6 +81,39 @@ describe('TextPrinter', () => {
     ]);
     expect(screen.stdout()).toBe('The ans\n\nThe answer\n');
     expect(screen.stderr()).toBe('  the model begins again: HTTP 503; what it said above does not count\n');
+  });
+
+  it('what is asked is said once, and only while other calls go on', async () => {
+    const screen = await shown(fakeScreen(), [
+      toolStart('1:0', 'other', {}),
+      asked('1:1'),
+      asked('1:1', '1:2'),
+      toolComplete('1:0', 'other'),
+      asked('1:1', '1:2', '1:3'),
+    ]);
+    expect(screen.stderr().split('\n')).toEqual([
+      '  · other',
+      '  ? 1:1  book asks',
+      '         Aisle?',
+      '  ? 1:2  book asks',
+      '         Aisle?',
+      '  ✓ other         ok  3 ms',
+      '',
+    ]);
+  });
+
+  it('a line parts what an earlier process did from what this one does', async () => {
+    const screen = await shown(fakeScreen({ outTTY: true, errTTY: true }), [toolStart('1:0', 'other', {}), resumed()]);
+    expect(screen.all()).toMatch(/ {2}✗ other {9}cut off\n {2}· resumed \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\n$/);
+  });
+
+  it('calls of a process that was killed can be shown as cut off', () => {
+    const screen = fakeScreen();
+    const printer = new TextPrinter(screen.terminal, () => 0);
+    void printer.print(toolStart('1:0', 'other', { to: 'ann' }));
+    printer.cutOff();
+    printer.close();
+    expect(screen.stderr()).toBe('  · other ann\n  ✗ other         ann → cut off\n');
   });
 
   it('what a model says steers no terminal, and reaches a pipe unchanged', async () => {

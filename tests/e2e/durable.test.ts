@@ -144,6 +144,17 @@ describe('a turn that waits', () => {
     expect(ledger()).toEqual(ran);
   });
 
+  it('without its tools it rests, and the command says what is missing', async () => {
+    const server = await modelServer({ script: [asking('approved')] });
+    const env = settingsOf(server);
+    await runInProcess(['run', 'Go', '--task', 't', ...how], { env });
+    const end = await runInProcess(['resume', 't', '--answer', '1:0={"approved":true}', ...where], { env });
+    expect(end.exitCode).toBe(1);
+    expect(end.stderr).toContain('(MISSING_TOOL)\n');
+    expect(end.stderr).toContain(`millrace resume t --store ${store} --tools FILE\n`);
+    expect((await runInProcess(['tasks', '--state', 'resumable', ...where])).stdout).toMatch(/^t /m);
+  });
+
   it('a call that was cut off is asked about where its tool says so', async () => {
     const server = await modelServer({ script: [asking('doubtful'), { text: 'Done.' }] });
     const env = settingsOf(server);
