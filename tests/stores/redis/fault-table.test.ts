@@ -164,7 +164,11 @@ describeRedis('a turn when Redis comes back without its records', () => {
     const proxy = await TcpProxy.start(primary.port);
     const store = new RedisStateStore({ redis: proxy.url });
     try {
-      const { turn, ran, second, lost } = faultedTurn(store, { fault: () => cutOff(replica) });
+      const fault = async () => {
+        await untilReplicated(replica, 'lagged', 4);
+        cutOff(replica);
+      };
+      const { turn, ran, second, lost } = faultedTurn(store, { fault, taskId: 'lagged' });
       await second.reached;
       await untilRecords(store, turn.taskId, 6);
       await failOver(primary, replica, proxy);
@@ -363,6 +367,13 @@ async function pair(): Promise<readonly [primary: RedisProcess, replica: RedisPr
   const replica = await startRedis({ config: [`replicaof 127.0.0.1 ${primary.port}`, 'appendonly yes'] });
   await untilReplicas(primary, 1);
   return [primary, replica];
+}
+
+async function untilReplicated(replica: RedisProcess, taskId: string, count: number): Promise<void> {
+  const deadline = performance.now() + 10_000;
+  while ((await replica.cliLater('XLEN', `millrace:{${taskId}}:j`)) !== String(count)) {
+    if (performance.now() > deadline) throw new Error('The replica does not follow.');
+  }
 }
 
 /** It keeps what it has, and gets nothing more. */
