@@ -176,7 +176,7 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     mode: 'pause',
     patches: [
       {
-        file: `${lua}/append-2.lua`,
+        file: `${lua}/append-1.lua`,
         from: 'if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end',
         to: '',
       },
@@ -192,8 +192,8 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: `${lua}/append-2.lua`,
-        from: 'local appliedBefore = count > 0 and first > tonumber(head[4]) and first + count - 1 <= seq',
+        file: `${lua}/append-1.lua`,
+        from: 'local appliedBefore = count > 0 and applied == count',
         to: 'local appliedBefore = false',
       },
     ],

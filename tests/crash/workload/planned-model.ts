@@ -1,7 +1,11 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
 import type { Life } from './life.ts';
 import { finalText, planOf, seedIn } from './plan.ts';
+
+/** So that a process can die while the model is at it. */
+const thinkingMs = 5;
 
 /** Told at each call: of which turn, and which of its iterations. */
 export type OnModelCall = (seed: number, iteration: number) => void;
@@ -13,6 +17,7 @@ export function plannedModel(life: Life, onCall: OnModelCall): LLMProvider {
       const response = answerTo(params, onCall);
       const say = async () => {
         await life.reach('model:called');
+        await sleep(thinkingMs);
         subscriber.next({ type: 'text', text: String(response.message.content).slice(0, 4) });
         await life.reach('model:streaming');
         subscriber.next({ type: 'text', text: String(response.message.content).slice(4) });

@@ -1,0 +1,99 @@
+import { type Clock, systemClock } from '../../src/core/clock.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { asyncStore } from '../../src/testing/async-store.ts';
+import { violationsOf } from './invariants.ts';
+import { Random } from './random.ts';
+import type { Life } from './workload/life.ts';
+import { mortalStore } from './workload/mortal-store.ts';
+import { planOf } from './workload/plan.ts';
+import { plannedModel } from './workload/planned-model.ts';
+import { drive } from './workload/turn-driver.ts';
+import type { Deed, World } from './workload/world.ts';
+import { worldTools } from './workload/world-tools.ts';
+
+const leaseMs = 10_000;
+
+/** What stands for a process: at a moment it dies, and whatever it waits for never comes, timers included. */
+class VirtualProcess implements Life {
+  readonly clock: Clock;
+  readonly death: Promise<'died'>;
+  readonly #dieAt: number;
+  readonly #timers = new Set<() => void>();
+  #reached = 0;
+  #die: () => void = () => {};
+
+  constructor(dieAt: number) {
+    this.#dieAt = dieAt;
+    this.death = new Promise((resolve) => {
+      this.#die = () => resolve('died');
+    });
+    this.clock = { now: () => systemClock.now(), schedule: (ms, callback) => this.#schedule(ms, callback) };
+  }
+
+  reach(): void | Promise<void> {
+    this.#reached++;
+    if (this.#reached < this.#dieAt) return undefined;
+    for (const cancel of this.#timers) cancel();
+    this.#die();
+    return new Promise(() => {});
+  }
+
+  #schedule(ms: number, callback: () => void): () => void {
+    if (this.#reached >= this.#dieAt) return () => {};
+    const cancel = systemClock.schedule(ms, () => {
+      this.#timers.delete(cancel);
+      callback();
+    });
+    this.#timers.add(cancel);
+    return () => {
+      this.#timers.delete(cancel);
+      cancel();
+    };
+  }
+}
+
+/** A turn whose processes die up to `deaths` times, in this process and on the memory store. Gives what it broke and how often they died. */
+export async function interruptedTurn(
+  seed: number,
+  deaths: number,
+): Promise<{ readonly died: number; readonly violations: readonly string[] }> {
+  const random = new Random(seed);
+  const task = { taskId: `turn-${seed}`, seed };
+  const deeds: Deed[] = [];
+  const world: World = { note: (deed) => deeds.push(deed), deeds: () => deeds };
+  let passedMs = 0;
+  const store = new InMemoryStateStore({ clock: { ...systemClock, now: () => systemClock.now() + passedMs } });
+  let died = 0;
+  for (let pid = 1; ; pid++) {
+    const life = new VirtualProcess(died < deaths ? random.int(1, 80) : Number.POSITIVE_INFINITY);
+    const config = {
+      agentId: 'worker',
+      llmProvider: plannedModel(life, (_, iteration) =>
+        world.note({ type: 'model', task: task.taskId, iteration, pid, at: Date.now() }),
+      ),
+      toolProviders: [worldTools({ life, world, pid })],
+      taskStateStore: mortalStore(random.chance(0.5) ? store : asyncStore(store), life),
+      toolConcurrency: 3,
+      leaseMs,
+      clock: life.clock,
+      enableTracing: false,
+    };
+    const onShown = (_: unknown, record: string) => world.note({ type: 'shown', task: task.taskId, record, pid });
+    const lost: string[] = [];
+    const onLost = (_: unknown, { code }: { readonly code: string }) => lost.push(code);
+    const outcome = await Promise.race([life.death, drive({ config, persistent: false, onShown, onLost }, task)]);
+    if (lost.length > 0) return { died, violations: [`${task.taskId}: a turn is lost to nobody: ${lost.join()}`] };
+    if (outcome !== 'died') break;
+    died++;
+    // The lease of the dead runs out.
+    passedMs += leaseMs;
+  }
+  const remains = {
+    taskId: task.taskId,
+    plan: planOf(seed),
+    records: store.read(task.taskId),
+    deeds,
+    paused: new Set<number>(),
+  };
+  return { died, violations: violationsOf(remains) };
+}
