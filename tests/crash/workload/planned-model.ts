@@ -4,8 +4,10 @@ import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../..
 import type { Life } from './life.ts';
 import { finalText, planOf, seedIn } from './plan.ts';
 
-/** So that a process can die while the model is at it. */
-const thinkingMs = 5;
+/** Quick and slow by turns: while it is at it, a process can die before the record of the call's start is durable, and behind it. */
+function thinkingMs(params: LLMCallParams): number {
+  return params.messages.length % 2 === 0 ? 2 : 20;
+}
 
 /** Told at each call: of which turn, and which of its iterations. */
 export type OnModelCall = (seed: number, iteration: number) => void;
@@ -17,7 +19,7 @@ export function plannedModel(life: Life, onCall: OnModelCall): LLMProvider {
       const response = answerTo(params, onCall);
       const say = async () => {
         await life.reach('model:called');
-        await sleep(thinkingMs);
+        await sleep(thinkingMs(params));
         subscriber.next({ type: 'text', text: String(response.message.content).slice(0, 4) });
         await life.reach('model:streaming');
         subscriber.next({ type: 'text', text: String(response.message.content).slice(4) });
