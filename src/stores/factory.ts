@@ -14,21 +14,26 @@ const stateStoreTypes: readonly StateStoreOptions['type'][] = ['memory', 'lmdb',
 
 /** Makes stores from plain configuration. */
 export const StoreFactory = {
-  /** Makes a `TaskStateStore`, synchronously. Errors: `INVALID_CONFIG` for a type that is not known; those of the store's constructor. */
+  /** Makes a `TaskStateStore`, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's constructor. */
   createStateStore(options: StateStoreOptions): TaskStateStore {
     const { type }: { readonly type: string } = options;
     switch (options.type) {
       case 'memory':
-        return new InMemoryStateStore(options);
+        return new InMemoryStateStore(withoutType(options));
       case 'lmdb':
-        return new LmdbStateStore(options);
+        return new LmdbStateStore(withoutType(options));
       case 'redis':
-        return new RedisStateStore(options);
+        return new RedisStateStore(withoutType(options));
       default:
         throw unknownType(type);
     }
   },
 };
+
+/** What the store itself takes; it refuses options that it does not know. */
+function withoutType<O extends StateStoreOptions>({ type: _, ...options }: O): Omit<O, 'type'> {
+  return options;
+}
 
 function unknownType(type: string): AgentLoopError {
   return new AgentLoopError(

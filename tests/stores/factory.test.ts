@@ -53,6 +53,25 @@ describe('StoreFactory.createStateStore', () => {
     expect(() => StoreFactory.createStateStore({ type: 'memory', maxEndedTasks: -1 })).toThrow('maxEndedTasks is -1');
   });
 
+  it.each([
+    [
+      '{"type":"redis","redis":"redis://127.0.0.1:1","url":"redis://x"}',
+      /^RedisStateStore has no option "url"; .*redis, ttl/,
+    ],
+    ['{"type":"redis"}', /^redis is undefined; give a URL/],
+    ['{"type":"redis","redis":""}', /^redis is ""; give a URL/],
+    ['{"type":"lmdb","folder":"x"}', /^LmdbStateStore has no option "folder"; .*path, clock, pollMs\.$/],
+    ['{"type":"memory","toString":1}', /^InMemoryStateStore has no option "toString"; .*clock, maxEndedTasks\.$/],
+  ])('refuses %s with INVALID_CONFIG, naming what is wrong and what there is', (json, message) => {
+    const expected = expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });
+    expect(() => StoreFactory.createStateStore(configured(json))).toThrow(expected);
+  });
+
+  it('refuses options that are no object', () => {
+    const memory = () => Reflect.construct(InMemoryStateStore, ['x']);
+    expect(memory).toThrow('InMemoryStateStore takes an object of options, not "x"; the options are: clock');
+  });
+
   it.each(['{"type":"reddis"}', '{"type":"toString"}', '{}'])(
     'S1-74 refuses the unknown type in %s with INVALID_CONFIG and names the known ones',
     (json) => {

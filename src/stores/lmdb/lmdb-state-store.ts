@@ -18,6 +18,7 @@ import type {
   TaskStateStore,
   TaskSummary,
 } from '../interfaces.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced } from '../store-errors.ts';
 import { checkStore } from './check-store.ts';
 import { DeltaDesk } from './delta-desk.ts';
@@ -36,6 +37,8 @@ export interface LmdbStateStoreOptions {
   /** Milliseconds between two looks of `follow` and `commands` at what other processes wrote. Default 20. */
   readonly pollMs?: number;
 }
+
+const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: true, pollMs: true };
 
 /**
  * Keeps journals in an LMDB file: durable without a server, shared by any number of processes of one machine.
@@ -67,6 +70,7 @@ export class LmdbStateStore implements TaskStateStore {
 
   /** Opens the file, synchronously. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`, `UNAVAILABLE`, `SCHEMA`, `POISON`. */
   constructor(options: LmdbStateStoreOptions) {
+    assertKnownOptions('LmdbStateStore', options, optionNames);
     const { path, clock = systemClock, pollMs = 20 } = options;
     checkOptions(path, pollMs);
     this.#clock = clock;

@@ -16,6 +16,7 @@ import type {
   TaskStateStore,
   TaskSummary,
 } from '../interfaces.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
 import { MemoryTask } from './memory-task.ts';
 
@@ -25,6 +26,8 @@ export interface InMemoryStateStoreOptions {
   /** How many turns that have ended are kept; beyond it, the one that ended first is deleted. Default: all. */
   readonly maxEndedTasks?: number;
 }
+
+const optionNames: OptionNames<InMemoryStateStoreOptions> = { clock: true, maxEndedTasks: true };
 
 /**
  * Keeps journals in the memory of this process: for tests, development, and turns that need not outlive it.
@@ -44,7 +47,9 @@ export class InMemoryStateStore implements TaskStateStore {
   /** One count for all tasks, so that a task deleted and created again does not repeat an epoch. */
   #epoch = 0;
 
+  /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryStateStoreOptions = {}) {
+    assertKnownOptions('InMemoryStateStore', options, optionNames);
     const { clock = systemClock, maxEndedTasks = Number.POSITIVE_INFINITY } = options;
     if (!(maxEndedTasks >= 0)) {
       throw new AgentLoopError(

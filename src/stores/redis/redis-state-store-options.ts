@@ -1,4 +1,6 @@
 import { AgentLoopError } from '../../core/errors.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import type { RedisTarget } from './redis-client.ts';
 import type { Confirmation } from './script-runner.ts';
 import type { TimeToLive } from './time-to-live.ts';
@@ -26,6 +28,16 @@ export interface RedisStateStoreOptions {
   readonly replicaTimeoutMs?: number;
 }
 
+const optionNames: OptionNames<RedisStateStoreOptions> = {
+  redis: true,
+  ttl: true,
+  ttlAfterEndSeconds: true,
+  prefix: true,
+  durability: true,
+  replicas: true,
+  replicaTimeoutMs: true,
+};
+
 /** The options with their defaults, checked. */
 export interface RedisStoreSettings {
   readonly prefix: string;
@@ -38,6 +50,8 @@ export interface RedisStoreSettings {
 
 /** Errors: `INVALID_CONFIG`, in a sentence that names the option. */
 export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreSettings {
+  assertKnownOptions('RedisStateStore', options, optionNames);
+  assertTarget(options.redis);
   const { prefix = 'millrace', ttl = 86_400, durability = 'server', replicaTimeoutMs = 1_000 } = options;
   const { ttlAfterEndSeconds = ttl } = options;
   if (!/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix)) {
@@ -58,6 +72,12 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
   }
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
   return { prefix, timeToLive: { whileOpen: ttl, afterEnd: ttlAfterEndSeconds }, strict, replicas, confirmation };
+}
+
+/** ioredis takes nothing for the server of this machine. */
+function assertTarget(redis: unknown): void {
+  if ((typeof redis === 'string' && redis !== '') || (typeof redis === 'object' && redis !== null)) return;
+  throw invalid(`redis is ${shownValue(redis)}; give a URL, options of ioredis, or a client of it.`);
 }
 
 function assertSeconds(name: string, value: number | null): void {

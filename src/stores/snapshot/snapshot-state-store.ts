@@ -15,6 +15,7 @@ import type {
   TaskStateStore,
   TaskSummary,
 } from '../interfaces.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
 import { CommandBox } from './command-box.ts';
 import { followSnapshots } from './follow-snapshots.ts';
@@ -31,6 +32,8 @@ export interface SnapshotStateStoreOptions {
   /** Replaced by tests. Leases and looks run on it. Default: the system's. */
   readonly clock?: Clock;
 }
+
+const optionNames: OptionNames<SnapshotStateStoreOptions> = { pollMs: true, clock: true };
 
 /**
  * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
@@ -53,6 +56,7 @@ export interface SnapshotStateStoreOptions {
  */
 export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateStoreOptions = {}): TaskStateStore {
   assertSnapshotStore(store);
+  assertKnownOptions('snapshotStateStore', options, optionNames);
   const { pollMs = 1_000, clock = systemClock } = options;
   if (!(pollMs > 0)) {
     throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0, or leave it out.`);

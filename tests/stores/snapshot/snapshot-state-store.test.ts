@@ -248,6 +248,9 @@ describe('S1-106 snapshotStateStore', () => {
       'The store given to snapshotStateStore has no delete; it needs the methods save, load and delete.',
     );
     expect(() => snapshotStateStore(plain, { pollMs: 0 })).toThrow('pollMs is 0');
+    expect(() => Reflect.apply(snapshotStateStore, undefined, [plain, { poll: 5 }])).toThrow(
+      'snapshotStateStore has no option "poll"; the options are: pollMs, clock.',
+    );
   });
 
   it('S1-106 fences off the process whose task another one took: it loses the turn and overwrites nothing', async () => {
