@@ -33,10 +33,10 @@ turn.subscribe((event) => {
   if (event.kind === 'status-update') console.log('state', event.status.state, event.final ? '(final)' : '');
 });
 const { status, questions } = await turn.result();
-for (const { callId, prompt, data } of questions) console.log('asks ', callId, prompt, data);
+for (const { id, prompt, data } of questions) console.log('asks ', id, prompt, data);
 
 if (status === 'input-required') {
-  const answers = Object.fromEntries(questions.map(({ callId }) => [callId, { approved: true }]));
+  const answers = Object.fromEntries(questions.map(({ id }) => [id, { approved: true }]));
   const resumed = AgentLoop.resume('refunds', config, { answers });
   const { text, messages } = await resumed.result();
   for (const message of messages) if (message.role === 'tool') console.log('tool ', message.content);

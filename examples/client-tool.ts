@@ -29,7 +29,7 @@ console.log(status, question);
 
 // The client runs the tool. Its answer may reach another server than the one that asked.
 if (question) {
-  await AgentLoop.answer(taskId, { store, answers: { [question.callId]: { result: { city: 'Oslo' } } } });
+  await AgentLoop.answer(taskId, { store, answers: { [question.id]: { result: { city: 'Oslo' } } } });
 }
 
 // A worker finds the turn, runnable again and owned by nobody, and goes on.

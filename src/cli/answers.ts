@@ -10,23 +10,23 @@ export type Answers = Readonly<Record<string, unknown>>;
 export function parseAnswers(texts: readonly string[]): Answers {
   const answers = new Map<string, unknown>();
   for (const text of texts) {
-    const [callId, answer] = parseAnswer(text);
-    if (answers.has(callId)) throw invalid(`--answer names the call ${callId} twice; give one answer`);
-    answers.set(callId, answer);
+    const [id, answer] = parseAnswer(text);
+    if (answers.has(id)) throw invalid(`--answer names the question ${id} twice; give one answer`);
+    answers.set(id, answer);
   }
   return Object.fromEntries(answers);
 }
 
-function parseAnswer(text: string): readonly [callId: string, answer: unknown] {
-  const { callId, json } = /^(?<callId>\d+:\d+)=(?<json>.*)$/s.exec(text)?.groups ?? {};
-  if (callId === undefined || json === undefined) {
+function parseAnswer(text: string): readonly [id: string, answer: unknown] {
+  const { id, json } = /^(?<id>\d+:\d+(?:\.\d+)?)=(?<json>.*)$/s.exec(text)?.groups ?? {};
+  if (id === undefined || json === undefined) {
     throw invalid(`--answer has to be CALL=JSON, like '1:0={"approved":true}'; the calls are in millrace show`);
   }
   try {
-    return [callId, JSON.parse(json)];
+    return [id, JSON.parse(json)];
   } catch {
     throw invalid(
-      `the answer to the call ${callId} is not JSON; in a shell, write --answer '${callId}={"approved":true}' or --answer '${callId}="some text"'`,
+      `the answer to the question ${id} is not JSON; in a shell, write --answer '${id}={"approved":true}' or --answer '${id}="some text"'`,
     );
   }
 }

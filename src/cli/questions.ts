@@ -32,20 +32,20 @@ export interface QuestionLineOptions {
 
 /** A question for a person: the call that asks, its tool, what it asks about, and its prompt. */
 export function questionLines(question: Question, { style, columns }: QuestionLineOptions): readonly string[] {
-  const { callId, kind, toolName, prompt } = question;
-  const head = `  ? ${callId}  `;
+  const { id, kind, toolName, prompt } = question;
+  const head = `  ? ${id}  `;
   const about = oneLine(question.data);
   const said = `${oneLine(toolName)} ${meanings[kind]}${about === '' ? '' : `: ${about}`}`;
   const indent = ' '.repeat(head.length);
   return [
-    `  ${style.yellow('?')} ${style.bold(callId)}  ${cut(said, columns - 1 - head.length, style.glyphs.ellipsis)}`,
+    `  ${style.yellow('?')} ${style.bold(id)}  ${cut(said, columns - 1 - head.length, style.glyphs.ellipsis)}`,
     ...(prompt === undefined ? [] : wrapLines(oneLine(prompt), columns - 1 - head.length).map((line) => indent + line)),
   ];
 }
 
 /** The command that answers all questions, with examples to be changed. */
 export function answerCommand(questions: readonly Question[], place: TaskPlace): string {
-  const answers = questions.map(({ callId, kind }) => ` --answer ${quoted(`${callId}=${examples[kind]}`)}`);
+  const answers = questions.map(({ id, kind }) => ` --answer ${quoted(`${id}=${examples[kind]}`)}`);
   return resumeCommand(place) + answers.join('');
 }
 

@@ -133,12 +133,12 @@ export class TextPrinter implements Printer {
   #asked(questions: readonly Question[]): void {
     const { errorStyle: style, stderr } = this.#terminal;
     const columns = stderr.isTerminal ? stderr.columns : plainColumns;
-    const isNew = ({ callId }: Question) => !this.#open.has(callId);
+    const isNew = ({ id }: Question) => !this.#open.has(id);
     const goesOn = this.#progress.tools.some(({ outcome }) => outcome === undefined);
     for (const question of goesOn ? questions.filter(isNew) : []) {
       for (const line of questionLines(question, { style, columns })) this.#line(line);
     }
-    this.#open = new Set(questions.map(({ callId }) => callId));
+    this.#open = new Set(questions.map(({ id }) => id));
   }
 
   #redraw(finished: readonly ToolRow[]): void {

@@ -24,7 +24,7 @@ import { Turn } from './turn.ts';
 /** What a resumed turn is given anew; everything else is in its journal. */
 export interface ResumeOptions
   extends Pick<StartOptions, 'contextId' | 'authContext' | 'parentContext' | 'signal' | 'detached'> {
-  /** Answers to the questions of a suspended turn, by call id: `{ '1:0': { approved: true } }`. */
+  /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers;
 }
 
@@ -104,7 +104,10 @@ export class AgentLoop {
     return answerTask(taskId, options);
   }
 
-  /** Cancels a turn of any process: its owner is told; where it has none, its end is written here. Errors: `NOT_FOUND`, `UNAVAILABLE`. */
+  /**
+   * Cancels a turn of any process: its owner is told; where it has none, its end is written here. Resolves once the turn is over, or
+   * after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
     checkTaskId(taskId);
     checkStore('store', options?.store);

@@ -21,9 +21,11 @@ import {
   LoopState,
   noUsage,
   openCallIndex,
+  openQuestions,
   type PendingToolCall,
   type TurnOutcome,
   toolMessage,
+  waitingState,
 } from './state.ts';
 
 /**
@@ -133,6 +135,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     history: History.of(messages),
     availableTools: [],
     pendingToolCalls: [],
+    answers: noAnswers,
     told: [],
     openCalls: 0,
     lastResponse: undefined,
@@ -204,17 +207,24 @@ function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question });
 }
 
-/** A suspended turn can go on with one answer, though others may be open. */
+/** A suspended turn goes on waiting as long as questions are open, though it can be resumed with what is answered. */
 function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
   const index = openCall(draft, record, record.callId);
   const pending = draft.pendingToolCalls[index] as PendingToolCall;
   const { question, attempts } = pending;
-  if (!question) throw poison(record, `the call "${record.callId}" has asked nothing`);
-  const answers = [...pending.answers, { question, answer: record.answer, attempts }];
+  if (question?.id !== record.questionId) throw poison(record, `there is no open question "${record.questionId}"`);
+  const given = { question, answer: record.answer, attempts };
+  const answers = [...pending.answers, given];
   draft.pendingToolCalls = replaced(draft, index, { ...pending, question: undefined, answers });
+  draft.answers = [...draft.answers, given];
   draft.resumes = 0;
   noteCommand(draft, record.command);
-  draft.outcome = undefined;
+  if (draft.outcome) draft.outcome = stillWaiting(draft, draft.outcome);
+}
+
+function stillWaiting(draft: Draft, outcome: TurnOutcome): TurnOutcome | undefined {
+  const questions = openQuestions(draft);
+  return questions.length === 0 ? undefined : { ...outcome, state: waitingState(questions), questions };
 }
 
 /** Messages that come while calls are open enter the history behind their results. */

@@ -1,11 +1,11 @@
 import type { Context } from '@opentelemetry/api';
 import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { isJson } from './check-answers.ts';
+import { asJson } from './check-answers.ts';
 import { AgentLoopError } from './errors.ts';
 import type { ToolCall } from './messages.ts';
 import type { Question, ToolIntent } from './records.ts';
-import type { GivenAnswer } from './state.ts';
+import { type GivenAnswer, nextQuestionId } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 export interface ToolContextOptions {
@@ -74,13 +74,21 @@ export class CallContext implements ToolContext {
     return this.#scope.signal;
   }
 
-  #ask({ kind = 'input', prompt, data }: AskOptions): unknown {
+  #ask(asked: AskOptions): unknown {
     const { callId, call } = this;
+    if (typeof asked !== 'object' || asked === null) {
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        `Tool "${call.function.name}" asks with no question; give { prompt: "…" }.`,
+      );
+    }
+    const { kind = 'input', prompt, data } = asked;
     if (!this.#asked) {
       const index = this.#questions++;
       const given = this.#answers.filter((each) => isTools(each.question))[index];
       if (given) return given.answer;
-      const question = { callId, kind, toolName: call.function.name };
+      const id = nextQuestionId({ callId, answers: this.#answers });
+      const question = { id, callId, kind, toolName: call.function.name };
       checkQuestion(question, { prompt, data });
       this.#asked = {
         ...question,
@@ -109,5 +117,6 @@ function checkQuestion(
   };
   if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
   if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is no text');
-  if (data !== undefined && !isJson(data)) fail('data that is not JSON; give text, numbers, lists or plain objects');
+  if (data !== undefined && asJson(data) === undefined)
+    fail('data that is not JSON; give text, numbers, lists or plain objects');
 }

@@ -1,48 +1,51 @@
+import type { Reconciled } from '../tools/interfaces.ts';
 import { AgentLoopError } from './errors.ts';
 import type { Question, TurnAnswered } from './records.ts';
 import { shownValue } from './shown-value.ts';
-import { type LoopState, openCallIndex, openQuestions } from './state.ts';
+import { type LoopState, openQuestions } from './state.ts';
 
-/** Answers by call id, e.g. `{ '1:0': { approved: true } }`. */
+/** Answers by the `id` of their questions, e.g. `{ '1:0': { approved: true } }`. */
 export type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * The records of answers to a turn's open questions. One that is in the journal already gives none. Errors: `INVALID_INPUT` for a call
- * that asks nothing, naming those that do, and for an answer of the wrong form; `CONFLICT` for a second answer that differs.
+ * The records of answers to a turn's open questions, each answer as it comes back from JSON. One that is in the journal already gives
+ * none. Errors: `INVALID_INPUT` for what is no open question, naming those that are, and for an answer of the wrong form; `CONFLICT`
+ * for an answer that differs from the one that was given.
  */
 export function recordsOfAnswers(state: LoopState, answers: Answers): readonly TurnAnswered[] {
-  return Object.entries(answers).flatMap(([callId, answer]) => {
-    const pending = state.pendingToolCalls[openCallIndex(state, callId)];
-    if (pending?.question && !pending.result) {
-      const flaw = answerFlaw(pending.question, answer);
-      if (flaw !== undefined) throw invalid(state, flaw);
-      return [{ type: 'turn.answered' as const, callId, answer }];
-    }
-    const given = pending?.answers.at(-1);
-    if (!given) throw invalid(state, `call ${shownValue(callId)} asks nothing; ${openOnes(state)}`);
-    if (JSON.stringify(given.answer) === JSON.stringify(answer)) return [];
-    throw new AgentLoopError(
-      'CONFLICT',
-      `Call "${callId}" of task "${state.turn.taskId}" was answered otherwise before.`,
-      {
-        taskId: state.turn.taskId,
-      },
-    );
+  if (!isPlainObject(answers)) {
+    throw invalid(state, `answers must be an object by question id, not ${shownValue(answers)}`);
+  }
+  return Object.entries(answers).flatMap(([questionId, answer]) => {
+    const open = openQuestions(state).find(({ id }) => id === questionId);
+    if (open) return [recordOfAnswer(state, open, answer)];
+    const given = state.answers.find(({ question }) => question.id === questionId);
+    if (!given) throw invalid(state, `there is no open question ${shownValue(questionId)}; ${openOnes(state)}`);
+    if (stableJson(given.answer) === stableJson(answer)) return [];
+    const { taskId } = state.turn;
+    const message = `Question "${questionId}" of task "${taskId}" was answered otherwise before.`;
+    throw new AgentLoopError('CONFLICT', message, { taskId });
   });
 }
 
+function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question, answer: unknown): TurnAnswered {
+  const normal = asJson(answer);
+  const flaw = answerFlaw({ id, callId, ...question }, normal);
+  if (flaw !== undefined) throw invalid(state, flaw);
+  return { type: 'turn.answered', callId, questionId: id, answer: normal };
+}
+
 /** What is wrong with an answer, and what it should be; `undefined` where it fits its question. */
-export function answerFlaw({ callId, kind }: Question, answer: unknown): string | undefined {
-  const who = `the answer to call "${callId}"`;
-  if (!isJson(answer)) return `${who} is not JSON; give text, numbers, lists or plain objects`;
-  const fields: Readonly<Record<string, unknown>> = typeof answer === 'object' && answer !== null ? { ...answer } : {};
+export function answerFlaw({ id, kind }: Question, answer: unknown): string | undefined {
+  const who = `the answer to question "${id}"`;
+  if (answer === undefined) return `${who} is not JSON; give text, numbers, lists or plain objects`;
+  const fields: Readonly<Record<string, unknown>> = isPlainObject(answer) ? { ...answer } : {};
   switch (kind) {
     case 'approval':
       if (typeof fields['approved'] === 'boolean') return reasonFlaw(who, fields['reason']);
       return `${who} must be { "approved": true } or { "approved": false, "reason": "…" }`;
     case 'in-doubt':
-      if (fields['outcome'] === 'not-applied' || fields['outcome'] === 'unknown') return undefined;
-      if (fields['outcome'] === 'applied' && typeof fields['content'] === 'string') return undefined;
+      if (isReconciled(answer)) return undefined;
       return `${who} must be { "outcome": "applied", "content": "…" }, { "outcome": "not-applied" } or { "outcome": "unknown" }`;
     case 'client-tool':
       if ('result' in fields !== 'error' in fields && typeof (fields['error'] ?? '') === 'string') return undefined;
@@ -53,13 +56,34 @@ export function answerFlaw({ callId, kind }: Question, answer: unknown): string 
   }
 }
 
-/** Whether a value comes back from JSON; `undefined` does not. */
-export function isJson(value: unknown): boolean {
+/** Whether somebody said in a way that can be used what became of a call in doubt. */
+export function isReconciled(said: unknown): said is Reconciled {
+  if (!isPlainObject(said)) return false;
+  const { outcome, content }: { readonly outcome?: unknown; readonly content?: unknown } = said;
+  return outcome === 'applied' ? typeof content === 'string' : outcome === 'not-applied' || outcome === 'unknown';
+}
+
+/** A value as it comes back from JSON; `undefined` where it has no JSON form. */
+export function asJson(value: unknown): unknown {
   try {
-    return JSON.stringify(value) !== undefined;
+    const text = JSON.stringify(value);
+    return text === undefined ? undefined : JSON.parse(text);
   } catch {
-    return false;
+    return undefined;
   }
+}
+
+/** The JSON of a value, the same whatever the order of its members. */
+export function stableJson(value: unknown): string {
+  const sorted = (_: string, member: unknown) =>
+    isPlainObject(member) ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1))) : member;
+  return JSON.stringify(asJson(value), sorted) ?? '';
+}
+
+function isPlainObject(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype || !(Symbol.iterator in value);
 }
 
 function reasonFlaw(who: string, reason: unknown): string | undefined {
@@ -67,7 +91,7 @@ function reasonFlaw(who: string, reason: unknown): string | undefined {
 }
 
 function openOnes(state: LoopState): string {
-  const open = openQuestions(state).map(({ callId, kind, toolName }) => `"${callId}" (${kind}, ${toolName})`);
+  const open = openQuestions(state).map(({ id, kind, toolName }) => `"${id}" (${kind}, ${toolName})`);
   return open.length > 0 ? `open questions: ${open.join(', ')}` : 'the turn has no open question';
 }
 

@@ -33,13 +33,13 @@ export function checkCall(
   return checked instanceof Promise ? checked.then(decided) : decided(checked);
 }
 
-/** Once somebody was asked, it is theirs to decide. */
+/** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
 function withDecision(
   deps: DecisionDeps,
   pending: PendingToolCall,
   checked: CheckedCall,
 ): CheckedCall | Promise<CheckedCall> {
-  if (!checked.ok || approvalOf(pending)) return checked;
+  if (!checked.ok || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
   const decision = decide(deps, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;

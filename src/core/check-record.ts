@@ -45,7 +45,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
     },
     'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
     'turn.asked': { question: 'object' },
-    'turn.answered': { callId: 'text', answer: 'any', command: 'text?' },
+    'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
     'turn.done': { text: 'text', reason: 'text' },
     'turn.failed': { code: 'text', message: 'text', reason: 'text' },
     'turn.canceled': { reason: 'text' },

@@ -54,8 +54,8 @@ export interface AgentLoopConfig {
   /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
   readonly maxResumes?: number;
   /**
-   * Aborting it drains: no tool starts any more, model calls are left, running tools get `abortGraceMs` to finish, what they did is
-   * recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
+   * Aborting it drains: nothing new is begun, model calls are left, tools whose start is recorded get `abortGraceMs` to finish, what they
+   * did is recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
    */
   readonly shutdown?: AbortSignal;
   /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */

@@ -20,7 +20,7 @@ export interface ProjectionOptions {
   readonly checkpoints: boolean;
   /** The text of the open attempt that readers have seen as deltas; `''` where none. */
   readonly shown: string;
-  /** False for a suspension that is not the last record: the turn went on after it. */
+  /** False for a record of a suspended turn that is not the last: the turn went on after it. */
   readonly last: boolean;
 }
 
@@ -237,10 +237,12 @@ class Projection {
     return this.#events;
   }
 
-  answered(before: LoopState, { callId }: TurnAnswered): readonly AgentEvent[] {
-    const questions = openQuestions(before).filter((question) => question.callId !== callId);
+  /** A suspended turn that waits for other answers is at the end of its stream still. */
+  answered(before: LoopState, { questionId }: TurnAnswered): readonly AgentEvent[] {
+    const questions = openQuestions(before).filter(({ id }) => id !== questionId);
+    const final = before.outcome !== undefined && this.#options.last;
     if (questions.length === 0) this.#status('working', false, {});
-    else this.#status(waitingState(questions), false, { questions });
+    else this.#status(waitingState(questions), final, { questions });
     return this.#events;
   }
 

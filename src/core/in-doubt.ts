@@ -1,9 +1,10 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { OnInDoubt, Reconciled, ToolContext } from '../tools/interfaces.ts';
+import type { OnInDoubt, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { isReconciled } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { ToolResultRecord, TurnAsked } from './records.ts';
-import type { LoopState, PendingToolCall } from './state.ts';
+import { type LoopState, nextQuestionId, type PendingToolCall } from './state.ts';
 import { refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -43,15 +44,19 @@ export function settleDoubt(deps: TurnDeps, doubt: Doubt): Settled | Observable<
 }
 
 /** What was said of the last start of a call, where that was asked. */
-function saidOf({ answers, attempts }: PendingToolCall): Reconciled | undefined {
+function saidOf({ answers, attempts }: PendingToolCall): unknown {
   const given = answers.find((each) => each.question.kind === 'in-doubt' && each.attempts === attempts);
-  return given?.answer as Reconciled | undefined;
+  return given?.answer;
 }
 
-function askOutcome({ callId, call, intent }: PendingToolCall): TurnAsked {
+function askOutcome(pending: PendingToolCall): TurnAsked {
+  const { callId, call, intent } = pending;
   const toolName = call.function.name;
   const prompt = `The process stopped while the tool "${toolName}" ran. Did it take effect?`;
-  return { type: 'turn.asked', question: { callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments } };
+  return {
+    type: 'turn.asked',
+    question: { id: nextQuestionId(pending), callId, kind: 'in-doubt', toolName, prompt, data: intent?.arguments },
+  };
 }
 
 interface Inquiry {
@@ -93,7 +98,8 @@ function limitTime(
   else to.add(scope.onAbort(onAbort));
 }
 
-function reconciled(pending: PendingToolCall, answer: Reconciled): Settled {
+function reconciled(pending: PendingToolCall, answer: unknown): Settled {
+  if (!isReconciled(answer)) return unknownOutcome(pending, '; asking the tool gave no usable answer');
   if (answer.outcome === 'not-applied') return 'run';
   if (answer.outcome === 'unknown') return unknownOutcome(pending);
   return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };

@@ -8,9 +8,9 @@ export interface Steering {
   readonly command: string | undefined;
 }
 
-/** An answer to a question of a call. */
-export interface GivenReply {
-  readonly callId: string;
+/** An answer to a question. */
+export interface Reply {
+  readonly questionId: string;
   readonly answer: unknown;
   /** The id of the command that brought it, where one did. */
   readonly command: string | undefined;
@@ -27,7 +27,7 @@ export interface PauseRequest {
 export class Inbox {
   #pause: PauseRequest | undefined;
   #steering: Steering[] = [];
-  #replies: GivenReply[] = [];
+  #replies: Reply[] = [];
   #listener: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #closed = false;
@@ -69,9 +69,9 @@ export class Inbox {
     else this.#steering.push({ message, command });
   }
 
-  answer(callId: string, answer: unknown, command?: string): void {
-    if (this.#post) return this.#post({ id: crypto.randomUUID(), type: 'answer', callId, answer });
-    this.#replies.push({ callId, answer, command });
+  answer(questionId: string, answer: unknown, command?: string): void {
+    if (this.#post) return this.#post({ id: crypto.randomUUID(), type: 'answer', questionId, answer });
+    this.#replies.push({ questionId, answer, command });
     this.#listener?.();
   }
 
@@ -85,13 +85,12 @@ export class Inbox {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
     for (const { message } of this.takeSteering()) this.steer(message);
-    for (const { callId, answer } of this.takeReplies()) this.answer(callId, answer);
+    for (const { questionId, answer } of this.#replies.splice(0)) this.answer(questionId, answer);
   }
 
-  takeReplies(): readonly GivenReply[] {
-    const taken = this.#replies;
-    this.#replies = [];
-    return taken;
+  /** One at a time: taking one may bring another. */
+  takeReply(): Reply | undefined {
+    return this.#replies.shift();
   }
 
   takeSteering(): readonly Steering[] {

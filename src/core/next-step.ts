@@ -2,6 +2,7 @@ import { messageOf } from './errors.ts';
 import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
 import type { LlmStart, TurnRecord } from './records.ts';
+import { takeReply } from './replies.ts';
 import { endWithResponse, failed, limitReason } from './response.ts';
 import { type LoopState, openQuestions, waitingState, waitsForAnswers } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -17,13 +18,14 @@ export type NextStep =
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.outcome) return { do: 'end' };
   if (deps.scope.aborted) return write({ type: 'turn.canceled', reason: messageOf(deps.scope.reason) });
-  if (deps.drain.aborted) return { do: 'end' };
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
-  if (state.phase === 'tools' && deps.inbox.hasReplies) return { do: 'tools' };
-  const mayTell = state.phase !== 'tools' || deps.inbox.pause !== undefined;
+  const leaving = deps.drain.aborted;
+  if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
+  const mayTell = state.phase !== 'tools' || deps.inbox.pause !== undefined || leaving;
   if (deps.inbox.hasSteering && !state.summary && mayTell) return { do: 'write', records: steeringRecords(deps) };
   if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
   if (waitsForAnswers(state)) return write(suspension(state, waiting));
+  if (leaving) return { do: 'end' };
   if (state.phase === 'tools') return { do: 'tools' };
   if (state.phase === 'answered' && state.lastResponse) return write(endWithResponse(deps, state, state.lastResponse));
   if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
@@ -43,6 +45,12 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
     do: 'call',
     start: functions === state.availableTools ? start : { type: 'llm.start', iteration, attempt, tools: functions },
   };
+}
+
+/** What was answered is recorded also where this process does nothing more with it. */
+function answered(deps: TurnDeps, state: LoopState): NextStep {
+  const record = takeReply(deps, state);
+  return { do: 'write', records: record ? [record] : [] };
 }
 
 const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };

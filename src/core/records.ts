@@ -104,7 +104,9 @@ export interface ToolResultRecord {
  * to the others what the tool that asks expects.
  */
 export interface Question {
-  /** `<iteration>:<index>`: what an answer is given for. A call has at most one open question. */
+  /** What an answer is given for: the call's id for its first question, `<callId>.2` for the second, and so on. */
+  readonly id: string;
+  /** `<iteration>:<index>`. A call has at most one open question. */
   readonly callId: string;
   readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
   readonly toolName: string;
@@ -131,6 +133,7 @@ export interface TurnAsked {
 export interface TurnAnswered {
   readonly type: 'turn.answered';
   readonly callId: string;
+  readonly questionId: string;
   /** JSON; see `Question` for its form. */
   readonly answer: unknown;
   /** The id of the command that brought it, where one did. */

@@ -61,6 +61,7 @@ export function startRun(
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]) });
     return openNewTurn(openOptions(config, store, contextId), started).pipe(
+      leftOnShutdown(config, start.taskId),
       endingOnError(traced.span),
       handOver((opening) => {
         if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced, resumed: false }, opening);
@@ -81,6 +82,7 @@ export function resumeRun(
     const { config, answers } = request;
     if (config.shutdown?.aborted) throw shutDown(taskId);
     return openOldTurn({ ...openOptions(config, store, contextId), answers }, taskId).pipe(
+      leftOnShutdown(config, taskId),
       handOver((opening) => goOn(request, store, { opening, taskId })),
     );
   });
@@ -91,7 +93,7 @@ function goOn(
   store: TaskStateStore,
   { opening, taskId }: { readonly opening: Opening; readonly taskId: string },
 ): Observable<Signal> {
-  if (!opening.own) return watch(request, store, taskId);
+  if (!opening.own) return watch(request, store, taskId).pipe(leftOnShutdown(request.config, taskId));
   const { turn, trace: before } = opening.past.after;
   const tracing = turnTracing(request.config, turn);
   const maxIterations = turn.settings.maxIterations ?? request.config.maxIterations;
@@ -100,12 +102,25 @@ function goOn(
   return runOwned({ request, tracing, traced, resumed: true }, opening);
 }
 
+/** What this process only waits for or watches is left at once when it shuts down. */
+function leftOnShutdown<T>({ shutdown }: ResolvedConfig, taskId: string): MonoTypeOperatorFunction<T> {
+  return (source) =>
+    shutdown === undefined
+      ? source
+      : new Observable((to) => {
+          const drain = AbortScope.of(shutdown).child();
+          to.add(() => drain.release());
+          to.add(source.subscribe(to));
+          to.add(drain.onAbort(() => to.error(shutDown(taskId))));
+        });
+}
+
 /** Follows a turn that somebody else runs, or that is over. What it is asked, its owner is asked. */
 function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
   return new Observable((subscriber) => {
     const post = async (command: Command) => {
       if (command.type !== 'answer') return store.post(taskId, command);
-      return answerTask(taskId, { store, answers: { [command.callId]: command.answer }, clock: config.clock });
+      return answerTask(taskId, { store, answers: { [command.questionId]: command.answer }, clock: config.clock });
     };
     inbox.forwardTo((command) =>
       post(command).catch((error: unknown) => {

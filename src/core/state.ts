@@ -72,6 +72,8 @@ export interface LoopFields {
   readonly availableTools: readonly ToolDefinition['function'][];
   /** The calls of the last response, until all have a result. */
   readonly pendingToolCalls: readonly PendingToolCall[];
+  /** What was answered in the whole turn, in order: an answer that comes twice is known. */
+  readonly answers: readonly GivenAnswer[];
   /** Messages that came while calls were open; they enter the history behind the results. */
   readonly told: readonly Message[];
   /** How many of the calls have no result. */
@@ -107,6 +109,7 @@ export class LoopState implements LoopFields {
   readonly history: History;
   readonly availableTools: LoopFields['availableTools'];
   readonly pendingToolCalls: readonly PendingToolCall[];
+  readonly answers: readonly GivenAnswer[];
   readonly told: readonly Message[];
   readonly openCalls: number;
   readonly lastResponse: Stamped<LlmDone> | undefined;
@@ -130,6 +133,7 @@ export class LoopState implements LoopFields {
     this.history = fields.history;
     this.availableTools = fields.availableTools;
     this.pendingToolCalls = fields.pendingToolCalls;
+    this.answers = fields.answers;
     this.told = fields.told;
     this.openCalls = fields.openCalls;
     this.lastResponse = fields.lastResponse;
@@ -168,6 +172,11 @@ export function isSuspended(state: TaskState): boolean {
 export function openCallIndex(state: LoopFields, callId: string): number {
   const index = Number(callId.slice(callId.lastIndexOf(':') + 1));
   return state.pendingToolCalls[index]?.callId === callId ? index : -1;
+}
+
+/** The id of a call's next question. */
+export function nextQuestionId({ callId, answers }: Pick<PendingToolCall, 'callId' | 'answers'>): string {
+  return answers.length === 0 ? callId : `${callId}.${answers.length + 1}`;
 }
 
 /** The open questions, in call order. */

@@ -1,8 +1,9 @@
 import type { AuthContext } from '../tools/interfaces.ts';
+import { stableJson } from './check-answers.ts';
 import { messageOf } from './errors.ts';
 import type { ApprovalDecision, ApprovalRequest, Extension } from './extension.ts';
 import type { Approval, TurnAsked } from './records.ts';
-import type { LoopState, PendingToolCall, TurnIdentity } from './state.ts';
+import { type LoopState, nextQuestionId, type PendingToolCall, type TurnIdentity } from './state.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -57,7 +58,11 @@ function ownDecision(
   request: ApprovalRequest,
 ): Decision | Promise<Decision> {
   if (typeof needsApproval !== 'function') return needsApproval ? { decision: 'ask', prompt: undefined } : approve;
-  const next = (needed: boolean): Decision => (needed ? { decision: 'ask', prompt: undefined } : approve);
+  const next = (needed: boolean): Decision => {
+    if (typeof needed !== 'boolean')
+      return { decision: 'reject', reason: 'needsApproval answered neither true nor false' };
+    return needed ? { decision: 'ask', prompt: undefined } : approve;
+  };
   return attempt(() => needsApproval(request.arguments, request), next, 'needsApproval');
 }
 
@@ -70,7 +75,7 @@ function attempt<T>(
   const refuse = (error: unknown): Decision => ({ decision: 'reject', reason: `${who} failed: ${messageOf(error)}` });
   try {
     const answer = ask();
-    return answer instanceof Promise ? answer.then(next).catch(refuse) : next(answer);
+    return isPromiseLike(answer) ? Promise.resolve(answer).then(next).catch(refuse) : next(answer);
   } catch (error) {
     return refuse(error);
   }
@@ -81,12 +86,20 @@ function decisionOf({ name }: Extension, given: ApprovalDecision): Decision {
     case 'approve':
       return approve;
     case 'reject':
-      return { decision: 'reject', reason: given.reason };
+      return { decision: 'reject', reason: textOrNone(given.reason) };
     case 'ask':
-      return { decision: 'ask', prompt: given.prompt };
+      return { decision: 'ask', prompt: textOrNone(given.prompt) };
     default:
       return { decision: 'reject', reason: `extension "${name}" gave no decision: approve, reject or ask` };
   }
+}
+
+function textOrNone(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
+}
+
+function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 function requestOf({ turn, authContext }: DecisionDeps, { pending, arguments: args }: Candidate): ApprovalRequest {
@@ -95,11 +108,20 @@ function requestOf({ turn, authContext }: DecisionDeps, { pending, arguments: ar
   return { taskId, agentId, contextId, metadata, authContext, callId, call, arguments: args };
 }
 
-/** Whether a call was approved, once that was asked and answered. */
-export function approvalOf({ answers }: PendingToolCall): Approval | undefined {
+/**
+ * Whether a call was approved, once that was asked and answered. With other arguments than those that were shown it has to be asked
+ * again; a no counts for all.
+ */
+export function approvalOf({ answers }: PendingToolCall, args: unknown): Approval | undefined {
   if (answers.length === 0) return undefined;
-  const given = answers.find(({ question }) => question.kind === 'approval');
+  const approvals = answers.filter(({ question }) => question.kind === 'approval');
+  const shown = stableJson(args);
+  const given = approvals.find(({ question, answer }) => isNo(answer) || stableJson(question.data) === shown);
   return given?.answer as Approval | undefined;
+}
+
+function isNo(answer: unknown): boolean {
+  return (answer as Approval).approved === false;
 }
 
 /** Whether any call of the turn may have to be approved. */
@@ -116,15 +138,19 @@ export function callsToApprove(
   if (!mayAsk(deps)) return [];
   const all = deps.approvers.length > 0;
   return state.pendingToolCalls.filter((pending) => {
-    const { callId, call, intent, question, result } = pending;
-    if (question || result || intent || busy.has(callId) || approvalOf(pending)) return false;
+    const { callId, call, attempts, question, result } = pending;
+    if (question || result || attempts > 0 || busy.has(callId)) return false;
     return all || Boolean(deps.tools.byName.get(call.function.name)?.definition.needsApproval);
   });
 }
 
 /** The question whether a call may run. */
-export function askApproval({ callId, call }: PendingToolCall, args: unknown, prompt: string | undefined): TurnAsked {
+export function askApproval(pending: PendingToolCall, args: unknown, prompt: string | undefined): TurnAsked {
+  const { callId, call } = pending;
   const toolName = call.function.name;
   const words = prompt ?? `May the tool "${toolName}" run with these arguments?`;
-  return { type: 'turn.asked', question: { callId, kind: 'approval', toolName, prompt: words, data: args } };
+  return {
+    type: 'turn.asked',
+    question: { id: nextQuestionId(pending), callId, kind: 'approval', toolName, prompt: words, data: args },
+  };
 }

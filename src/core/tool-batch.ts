@@ -2,11 +2,11 @@ import type { Context } from '@opentelemetry/api';
 import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
-import { answerFlaw } from './check-answers.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
@@ -177,14 +177,11 @@ export class ToolBatch {
   }
 
   #takeReplies(): void {
-    for (const { callId, answer, command } of this.#deps.inbox.takeReplies()) {
-      const pending = this.#state.pendingToolCalls[openCallIndex(this.#state, callId)];
-      const question = pending?.result ? undefined : pending?.question;
-      const flaw = question ? answerFlaw(question, answer) : `call "${callId}" asks nothing`;
-      const { taskId } = this.#deps.turn;
-      if (flaw !== undefined) this.#deps.config.logger.warn('answer passed over', { taskId, callId });
-      else this.#answered({ type: 'turn.answered', callId, answer, ...(command === undefined ? {} : { command }) });
-    }
+    for (let record = this.#reply(); record; record = this.#reply()) this.#answered(record);
+  }
+
+  #reply(): TurnAnswered | undefined {
+    return takeReply(this.#deps, this.#state);
   }
 
   /** A call has its answer: it may go on. One in doubt is settled by it. */
@@ -220,8 +217,10 @@ export class ToolBatch {
     this.#pump();
   }
 
+  /** A call that was not approved has not failed. */
   #noteFailure({ success, error }: ToolResultRecord): void {
     if (success || this.#failure || this.#scope.aborted || this.#deps.config.toolFailureMode !== 'fail') return;
+    if (error?.code === 'TOOL_REJECTED') return;
     const { code, message } = error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
     this.#failure = new AgentLoopError(code, message, { taskId: this.#deps.turn.taskId });
     this.#scope.abort(this.#failure);

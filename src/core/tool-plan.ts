@@ -58,7 +58,8 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
   for (const pending of held ? [] : callsToApprove(deps, state, places.busy)) {
     const checked = checkOnce(deps, pending);
     if (checked instanceof Promise) checks.push({ pending, done: checked });
-    else if (checked.ok && checked.ask) records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
+    else if (checked.ok && checked.ask && !approvalOf(pending, checked.arguments))
+      records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
     else continue;
     asked.add(pending.callId);
   }
@@ -74,9 +75,9 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
       free--;
-    } else if (approvalOf(pending)?.approved === false) {
-      const message = rejected(approvalOf(pending)?.reason);
-      records.push(refusedCall(pending.callId, { code: 'TOOL_REJECTED', message }));
+    } else if (checked.ok && isRejected(pending, checked.arguments)) {
+      const { reason } = approvalOf(pending, checked.arguments) ?? {};
+      records.push(refusedCall(pending.callId, { code: 'TOOL_REJECTED', message: rejected(reason) }));
     } else if (checked.ok) {
       alone = checked.tool.definition.sequential === true;
       if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
@@ -105,6 +106,10 @@ function checkOnce(deps: TurnDeps, pending: PendingToolCall): CheckedCall | Prom
   const done = checked.then((answer) => deps.checks.set(call, answer));
   deps.checks.set(call, done);
   return done;
+}
+
+function isRejected(pending: PendingToolCall, args: unknown): boolean {
+  return pending.answers.length > 0 && approvalOf(pending, args)?.approved === false;
 }
 
 function intentOf(pending: PendingToolCall, value: unknown): ToolIntent {

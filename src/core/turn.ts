@@ -10,6 +10,7 @@ import { iterateEvents } from './iterate-events.ts';
 import type { Message } from './messages.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
 import type { Signal } from './signals.ts';
+import { isSuspended } from './state.ts';
 import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
 
 export interface TurnOptions {
@@ -116,15 +117,20 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
   }
 
   /**
-   * Answers an open question of the turn, by the call that asks, while other calls run; a turn that has suspended meanwhile is answered
-   * with `AgentLoop.resume`. Errors: `INVALID_INPUT` for a call that asks nothing and for an answer of the wrong form, `CONFLICT` for
-   * a second answer that differs.
+   * Answers an open question of the turn, by its id, while other calls run; a turn that has suspended meanwhile is answered with
+   * `AgentLoop.resume`. Of two answers that come before one is recorded the first counts. Errors: `INVALID_INPUT` for what is no open
+   * question and for an answer of the wrong form, `CONFLICT` for one that differs from the recorded one, `TERMINAL` for a turn that is
+   * over or has suspended.
    */
-  answer(callId: string, answer: unknown): void {
-    this.#checkRunning();
+  answer(questionId: string, answer: unknown): void {
     const { state } = this.#shared;
+    if (state?.outcome && isSuspended(state.outcome.state)) {
+      const message = `Turn "${this.taskId}" has suspended; give the answer to AgentLoop.resume.`;
+      throw new AgentLoopError('TERMINAL', message, { taskId: this.taskId });
+    }
+    this.#checkRunning();
     if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
-    if (recordsOfAnswers(state, { [callId]: answer }).length > 0) this.#inbox.answer(callId, answer);
+    if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
   }
 
   [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {

@@ -18,7 +18,7 @@ export interface Controls {
   pause(reason: string, commands: readonly string[]): void;
   steer(message: Message, command: string | undefined): void;
   cancel(reason: string): void;
-  answer(callId: string, answer: unknown, command: string | undefined): void;
+  answer(questionId: string, answer: unknown, command: string | undefined): void;
 }
 
 /** Somebody whom the recording answers: the model, a tool, or a tool that is asked about a call in doubt. */
@@ -97,7 +97,7 @@ export class Conductor {
     const { due, isFree } = this.#options.score;
     if (isFree || due?.type !== 'turn.answered' || due.seq <= this.#asked) return;
     this.#asked = due.seq;
-    this.#controls?.answer(due.callId, due.answer, due.command);
+    this.#controls?.answer(due.questionId, due.answer, due.command);
   }
 
   await(name: string, waiter: Waiter): void {

@@ -154,7 +154,7 @@ function answersOf({ records }: Recording, { from, to }: ReplayRun): Readonly<Re
   const answers: Record<string, unknown> = {};
   for (const record of records.slice(from + 1, to)) {
     if (record.type !== 'turn.answered' || record.command !== undefined) break;
-    answers[record.callId] = record.answer;
+    answers[record.questionId] = record.answer;
   }
   return answers;
 }
@@ -176,9 +176,9 @@ function controlsOf(turn: Turn, store: ReplayStore): Controls {
       if (id === undefined) turn.steer(message);
       else store.post(turn.taskId, { id, type: 'steer', message });
     },
-    answer(callId, answer, id) {
-      if (id === undefined) turn.answer(callId, answer);
-      else store.post(turn.taskId, { id, type: 'answer', callId, answer });
+    answer(questionId, answer, id) {
+      if (id === undefined) turn.answer(questionId, answer);
+      else store.post(turn.taskId, { id, type: 'answer', questionId, answer });
     },
     cancel(reason) {
       turn.cancel(reason).catch(() => {});

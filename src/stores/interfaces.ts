@@ -25,7 +25,7 @@ export type Command = { readonly id: string } & (
   | { readonly type: 'cancel'; readonly reason?: string }
   | { readonly type: 'pause'; readonly reason?: string }
   | { readonly type: 'steer'; readonly message: Message }
-  | { readonly type: 'answer'; readonly callId: string; readonly answer: unknown }
+  | { readonly type: 'answer'; readonly questionId: string; readonly answer: unknown }
 );
 
 export interface AppendOptions {

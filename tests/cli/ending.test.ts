@@ -9,7 +9,7 @@ function final(state: StatusUpdateEvent['status']['state'], more: Partial<Status
 }
 
 const error = { code: 'PROVIDER_AUTH', message: 'The model server refused the key.' } as const;
-const question = { callId: '1:0', kind: 'approval', toolName: 'remove', prompt: 'Delete it?' } as const;
+const question = { id: '1:0', callId: '1:0', kind: 'approval', toolName: 'remove', prompt: 'Delete it?' } as const;
 
 describe('endingOf', () => {
   it.each([

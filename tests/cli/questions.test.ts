@@ -7,8 +7,14 @@ import { fakeScreen } from './screen.ts';
 
 const style = createStyle({ color: false, unicode: true });
 const place = { taskId: 't', flags: {}, store: storeSettings({}, {}) };
-const refund: Question = { callId: '1:0', kind: 'approval', toolName: 'refund', data: { order: 7, cents: 1250 } };
-const input: Question = { callId: '1:2', kind: 'input', toolName: 'book', prompt: 'Window\nor aisle?' };
+const refund: Question = {
+  id: '1:0',
+  callId: '1:0',
+  kind: 'approval',
+  toolName: 'refund',
+  data: { order: 7, cents: 1250 },
+};
+const input: Question = { id: '1:2', callId: '1:2', kind: 'input', toolName: 'book', prompt: 'Window\nor aisle?' };
 
 describe('a question', () => {
   it('is the call, its tool, what it is about, and the prompt', () => {

@@ -51,11 +51,13 @@ describe('AgentLoop.cancel', () => {
   it('reaches whoever resumes a turn whose dead owner still seems to hold it', async () => {
     deadTurn(bench, [firstCall]);
     bench.store.acquire('t', 'the dead', 1_000);
-    await cancel('enough');
+    const canceled = cancel('enough');
+    await bench.clock.whenPending(2);
     expect(lastRecord()).toMatchObject({ type: 'llm.start' });
     bench.leases.advance(1_000);
     const turn = AgentLoop.resume('t', bench.config(bench.model([])));
     await expect(turn.result()).rejects.toMatchObject({ code: 'CANCELED', reason: 'enough' });
+    await canceled;
   });
 
   it('does nothing to a turn that has ended', async () => {

@@ -1,5 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
@@ -91,6 +93,84 @@ describe('a turn whose process shuts down', () => {
     expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: expect.stringContaining('OUTCOME_UNKNOWN') });
   });
 
+  it('keeps what it was told: steering goes on with the turn, a pause suspends it', async () => {
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass() })];
+    const loop = bench.loop([{ toolCalls: [{ name: 'slow' }] }], { toolProviders, shutdown: process.signal });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const result = turn.result();
+    await finish.reached;
+    turn.steer({ role: 'user', content: 'Be quick.' });
+    process.abort();
+    finish.open();
+    await expect(result).rejects.toMatchObject(lost);
+    process = new AbortController();
+    const model = bench.model([{ text: 'Two.' }]);
+    expect(await AgentLoop.resume('t', bench.config(model, { toolProviders })).result()).toMatchObject({
+      text: 'Two.',
+    });
+    expect(model.calls[0]?.messages.at(-1)).toEqual({ role: 'user', content: 'Be quick.' });
+  });
+
+  it('is suspended where it was asked to pause as well', async () => {
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass() })];
+    const loop = bench.loop([{ toolCalls: [{ name: 'slow' }] }], { toolProviders, shutdown: process.signal });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const result = turn.result();
+    await finish.reached;
+    turn.pause('lunch');
+    process.abort();
+    finish.open();
+    expect(await result).toMatchObject({ status: 'input-required', reason: 'lunch' });
+  });
+
+  it('is lost in bounded time where the store does not answer', async () => {
+    const never = () => new Promise<never>(() => {});
+    const taskStateStore = { ...asyncStore(bench.store), append: never, release: never };
+    const config = bench.config(bench.model([{ never: true }]), { taskStateStore, shutdown: process.signal });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('task');
+    turn.pause();
+    process.abort();
+    bench.clock.advance(10_000);
+    await expect(turn.settled).rejects.toMatchObject(lost);
+  });
+
+  it('is left while it is being opened, or only watched', async () => {
+    const never = () => new Promise<never>(() => {});
+    const opening = { ...asyncStore(bench.store), create: never };
+    const start = (taskStateStore: TaskStateStore) =>
+      new AgentLoop(bench.config(bench.model([]), { taskStateStore, shutdown: process.signal }));
+    const result = start(opening).startTurn(question, { taskId: 't' }).result();
+    const answer = gate();
+    const owner = bench
+      .loop([{ gate: answer.pass(), text: 'Two.' }])
+      .startTurn(question, { taskId: 'o', contextId: 'c' });
+    const watcher = watch(owner);
+    await watcher.until('internal:llm-call');
+    const attached = start(bench.store).startTurn(question, { taskId: 'o', contextId: 'c' }).result();
+    process.abort();
+    await expect(result).rejects.toMatchObject(lost);
+    await expect(attached).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    answer.open();
+    expect(await owner.result()).toMatchObject({ status: 'completed' });
+  });
+
+  it('says in its span that it was left, not that it failed', async () => {
+    const answer = gate();
+    const model = bench.model([{ gate: answer.pass(), text: 'Two.' }]);
+    const turn = new AgentLoop(bench.config(model, { shutdown: process.signal })).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    process.abort();
+    await turn.settled.catch(() => {});
+    const [execute] = bench.spans.spans().filter(({ name }) => name === 'agent.execute');
+    expect(execute?.status.code).toBe(0);
+    expect(execute?.attributes).toMatchObject({ 'millrace.outcome': 'shutdown' });
+  });
+
   it('is not started or resumed any more, and writes nothing', async () => {
     process.abort();
     const config = bench.config(bench.model([]), { shutdown: process.signal });
@@ -99,7 +179,7 @@ describe('a turn whose process shuts down', () => {
     await expect(AgentLoop.resume('t', config).result()).rejects.toMatchObject(lost);
   });
 
-  it('ends as it would have where its end was written already, and a cancel comes before', async () => {
+  it('ends as it would have where its end was written already', async () => {
     const config = bench.config(bench.model([{ text: 'Two.' }]), { shutdown: process.signal });
     const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
     const watcher = watch(turn, ({ kind }) => kind === 'internal:llm-response' && process.abort());

@@ -19,7 +19,7 @@ function answerTo({ callId, kind, prompt }: Question): unknown {
 }
 
 const answersTo = (questions: readonly Question[]) =>
-  Object.fromEntries(questions.map((each) => [each.callId, answerTo(each)]));
+  Object.fromEntries(questions.map((each) => [each.id, answerTo(each)]));
 
 function start(script: RandomScript) {
   const taskId = `t${count++}`;
@@ -32,7 +32,7 @@ async function answeredAtOnce(script: RandomScript) {
   const { taskId, turn } = start(script);
   const live = watch(turn, (event) => {
     if (event.kind !== 'status-update' || event.final) return;
-    for (const each of event.questions ?? []) turn.answer(each.callId, answerTo(each));
+    for (const each of event.questions ?? []) turn.answer(each.id, answerTo(each));
   });
   return { taskId, live, outcome: await outcomeOf(turn) };
 }

@@ -4,7 +4,7 @@ import type { StatusUpdateEvent } from '../../src/core/events.ts';
 import type { ApprovalDecision, ApprovalRequest, Extension } from '../../src/core/extension.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
-import type { ToolContext } from '../../src/tools/interfaces.ts';
+import type { ToolContext, ToolProvider } from '../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
 import { type PlainTool, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
@@ -230,11 +230,18 @@ describe('a tool that asks', () => {
     const seen: unknown[] = [];
     const { result } = await waiting({ book: book(seen) });
     expect(result.questions).toEqual([
-      { callId: '1:0', kind: 'input', toolName: 'book', prompt: 'Where to?', data: { choices: ['Rome', 'Oslo'] } },
+      {
+        id: '1:0',
+        callId: '1:0',
+        kind: 'input',
+        toolName: 'book',
+        prompt: 'Where to?',
+        data: { choices: ['Rome', 'Oslo'] },
+      },
     ]);
     const second = resumedWithoutModel({ '1:0': 'Rome' }, { book: book(seen) });
-    expect((await second.result()).questions).toMatchObject([{ callId: '1:0', prompt: 'When?' }]);
-    const { turn, model } = resumed({ '1:0': 'Monday' }, { book: book(seen) });
+    expect((await second.result()).questions).toMatchObject([{ id: '1:0.2', callId: '1:0', prompt: 'When?' }]);
+    const { turn, model } = resumed({ '1:0.2': 'Monday' }, { book: book(seen) });
     expect(await turn.result()).toMatchObject({ status: 'completed' });
     expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: 'booked Rome on Monday' });
     expect(seen).toEqual([1, 2, 3]);
@@ -418,9 +425,9 @@ describe('answers', () => {
     [
       { '1:7': true },
       'INVALID_INPUT',
-      'call "1:7" asks nothing; open questions: "1:0" (approval, one), "1:1" (approval, two)',
+      'there is no open question "1:7"; open questions: "1:0" (approval, one), "1:1" (approval, two)',
     ],
-    [{ '1:0': true }, 'INVALID_INPUT', 'the answer to call "1:0" must be { "approved": true }'],
+    [{ '1:0': true }, 'INVALID_INPUT', 'the answer to question "1:0" must be { "approved": true }'],
     [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a text'],
     [{ '1:0': undefined }, 'INVALID_INPUT', 'is not JSON'],
   ])('that do not fit are refused: %j', async (answers, code, message) => {
@@ -442,7 +449,7 @@ describe('answers', () => {
     expect(store.read('t')).toHaveLength(before);
     await expect(AgentLoop.answer('t', { store, answers: { '1:0': { approved: true } } })).rejects.toMatchObject({
       code: 'CONFLICT',
-      message: 'Call "1:0" of task "t" was answered otherwise before.',
+      message: 'Question "1:0" of task "t" was answered otherwise before.',
     });
   });
 
@@ -488,7 +495,170 @@ describe('answers', () => {
   });
 });
 
+describe('an answer that comes again', () => {
+  const twice =
+    (seen: unknown[]): PlainTool =>
+    (context: ToolContext) => {
+      seen.push(context.ask({ prompt: 'Where?' }));
+      seen.push(context.ask({ prompt: 'When?' }));
+      return 'booked';
+    };
+
+  it('is not taken for the next question of the call', async () => {
+    const seen: unknown[] = [];
+    await waiting({ book: twice(seen) });
+    for (const _ of ['once', 'again']) {
+      const turn = resumedWithoutModel({ '1:0': 'Rome' }, { book: twice(seen) });
+      expect(await turn.result()).toMatchObject({ questions: [{ id: '1:0.2', prompt: 'When?' }] });
+    }
+    const { turn } = resumed({ '1:0': 'Rome', '1:0.2': 'today' }, { book: twice(seen) });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(seen).toEqual(['Rome', 'Rome', 'today']);
+  });
+
+  it('of an approval is not taken for what the tool asks', async () => {
+    const card: PlainTool = {
+      needsApproval: true,
+      execute: ({ ask }) => `paid with ${ask({ prompt: 'Which card?' })}`,
+    };
+    await waiting({ card });
+    const approval = { '1:0': { approved: true } };
+    expect(await resumedWithoutModel(approval, { card }).result()).toMatchObject({ questions: [{ id: '1:0.2' }] });
+    expect(await resumedWithoutModel(approval, { card }).result()).toMatchObject({ questions: [{ id: '1:0.2' }] });
+    const { turn, model } = resumed({ '1:0.2': 'visa' }, { card });
+    await turn.result();
+    expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: 'paid with visa' });
+  });
+
+  it('does nothing behind the end of its batch, so that a request can be sent again', async () => {
+    const guarded: PlainTool = { needsApproval: true, execute: () => 'done' };
+    await waiting({ guarded });
+    const answers = { '1:0': { reason: 'fine', approved: true } };
+    const { turn } = resumed(answers, { guarded });
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    const again = resumedWithoutModel({ '1:0': { approved: true, reason: 'fine' } }, { guarded });
+    expect(await again.result()).toMatchObject({ status: 'completed' });
+    await AgentLoop.answer('t', { store: bench.store, answers });
+    const other = AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { approved: false } } });
+    await expect(other).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
+  it('at the same time as another counts once: the other is told so', async () => {
+    const finish = gate();
+    const guarded: PlainTool = { needsApproval: true, execute: () => 'done' };
+    const toolProviders = [plainTools({ slow: () => finish.pass(), guarded })];
+    const loop = bench.loop([...calls('slow', 'guarded'), { text: 'Done.' }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    watch(turn);
+    await finish.reached;
+    const answer = (approved: boolean) =>
+      AgentLoop.answer('t', { store: bench.store, answers: { '1:1': { approved } }, clock: bench.clock });
+    const settled = await Promise.allSettled([answer(true), answer(true), answer(false)]);
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected']);
+    expect(settled[2]).toMatchObject({ reason: { code: 'CONFLICT' } });
+    finish.open();
+    await turn.result();
+  });
+
+  it('is what JSON makes of it, whatever becomes of the object', async () => {
+    const seen: unknown[] = [];
+    const book: PlainTool = (context) => seen.push(context.ask({ prompt: 'When?' }));
+    await waiting({ book });
+    const given = { day: new Date(0), odd: undefined };
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': given } });
+    given.day = new Date(1);
+    await resumed({}, { book }).turn.result();
+    expect(seen).toEqual([{ day: '1970-01-01T00:00:00.000Z' }]);
+  });
+});
+
+describe('what was approved', () => {
+  const provider = (cents: number, paid: unknown[]): ToolProvider => ({
+    getTools: () => [
+      {
+        type: 'function',
+        function: { name: 'pay', description: 'Pays.', parameters: { type: 'object' } },
+        needsApproval: true,
+        checkArguments: () => ({ ok: true, value: { cents } }),
+      },
+    ],
+    executeTool(call, context) {
+      paid.push(context.arguments);
+      return { toolCallId: call.id, content: 'paid', success: true };
+    },
+  });
+
+  it('is what runs: with other arguments the turn asks again', async () => {
+    const paid: unknown[] = [];
+    await bench
+      .loop(calls('pay'), { toolProviders: [provider(100, paid)] })
+      .startTurn(question, { taskId: 't' })
+      .result();
+    const config = bench.config(bench.model([]), { toolProviders: [provider(99_999, paid)] });
+    const again = AgentLoop.resume('t', config, { answers: { '1:0': { approved: true } } });
+    expect(await again.result()).toMatchObject({ questions: [{ id: '1:0.2', data: { cents: 99_999 } }] });
+    expect(paid).toEqual([]);
+    const last = bench.config(bench.model([{ text: 'Done.' }]), { toolProviders: [provider(99_999, paid)] });
+    await AgentLoop.resume('t', last, { answers: { '1:0.2': { approved: true } } }).result();
+    expect(paid).toEqual([{ cents: 99_999 }]);
+  });
+
+  it('is not decided again where a call that had started runs once more', async () => {
+    const runs: unknown[] = [];
+    const extensions: readonly Extension[] = [{ name: 'strict', approveToolCall: () => ({ decision: 'reject' }) }];
+    deadTurn(bench, [firstCall, answerOf(['pay']), intentOf(0)]);
+    const tool = { idempotent: true, onInDoubt: 'retry' as const, execute: () => runs.push('paid') };
+    const model = bench.model([{ text: 'Done.' }]);
+    await AgentLoop.resume(
+      't',
+      bench.config(model, { toolProviders: [plainTools({ pay: tool })], extensions }),
+    ).result();
+    expect(runs).toEqual(['paid']);
+  });
+
+  it("and what was not is no failure, also with toolFailureMode 'fail'", async () => {
+    const guarded: PlainTool = { needsApproval: true, execute: () => 'done' };
+    await waiting({ guarded });
+    const model = bench.model([{ text: 'Then not.' }]);
+    const config = bench.config(model, { toolProviders: [plainTools({ guarded })], toolFailureMode: 'fail' });
+    const turn = AgentLoop.resume('t', config, { answers: { '1:0': { approved: false } } });
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Then not.' });
+  });
+});
+
+describe('what others post', () => {
+  it.each([
+    { type: 'answer', answer: 1 },
+    { type: 'answer', questionId: 5, answer: 1 },
+    { type: 'steer' },
+    { type: 'steer', message: { role: 'boss', content: 'Hurry!' } },
+    { type: 'dance' },
+  ])('is passed over where it makes no sense: %j', async (command) => {
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass() })];
+    const loop = bench.loop([...calls('slow'), { text: 'Done.' }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    watch(turn);
+    await finish.reached;
+    bench.store.post('t', JSON.parse(JSON.stringify({ id: 'x', ...command })));
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+  });
+});
+
 describe('a turn that waits', () => {
+  it('is suspended as long as a question is open, also where one of two is answered', async () => {
+    const guarded = { needsApproval: true, execute: () => 'done' };
+    const { toolProviders } = await waiting({ one: guarded, two: guarded });
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { approved: true } } });
+    expect(bench.store.list()).toMatchObject([{ state: 'input-required', held: false }]);
+    const observed = watch(AgentLoop.observe('t', { store: bench.store }));
+    expect(observed.end).toBe('complete');
+    expect(statuses(observed.events).at(-1)).toEqual(['input-required', true, ['1:1']]);
+    const again = AgentLoop.resume('t', bench.config(bench.model([]), { toolProviders }));
+    expect(await again.result()).toMatchObject({ toolCalls: 1, questions: [{ id: '1:1' }] });
+  });
+
   it('can be cancelled, and keeps every call with one result', async () => {
     await waiting({ remove: { needsApproval: true, execute: () => 'gone' } });
     await AgentLoop.cancel('t', { store: bench.store, reason: 'never mind' });

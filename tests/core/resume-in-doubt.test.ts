@@ -43,6 +43,21 @@ function reconciling(answer: Awaited<ReturnType<Extract<OnInDoubt, (...given: ne
   };
 }
 
+describe('a tool that is asked what became of a call', () => {
+  it.each([
+    undefined,
+    null,
+    'applied',
+    { outcome: 'applied' },
+    { outcome: 'applied', content: { a: 1 } },
+    { outcome: 'Applied!', content: 'paid' },
+  ])('and says %j has said nothing', async (said) => {
+    const { runs, told } = await outcomeOf({ onInDoubt: async () => JSON.parse(JSON.stringify(said) ?? 'null') });
+    expect(runs).toEqual([]);
+    expect(told).toMatchObject(unknown);
+  });
+});
+
 describe('a call whose process died while it ran', () => {
   it('S1-79 is not run again by default: the model is told that its outcome is unknown', async () => {
     const { runs, told, watcher } = await outcomeOf({});

@@ -1,5 +1,7 @@
 import type { Command, TaskStateStore } from '../../stores/interfaces.ts';
+import { checkMessages } from '../check-messages.ts';
 import { AgentLoopError } from '../errors.ts';
+import type { Message } from '../messages.ts';
 import type { Signal } from '../signals.ts';
 import type { RunDeps } from '../turn-deps.ts';
 import { type FusibleOperator, operate } from './operate.ts';
@@ -16,7 +18,11 @@ export function followCommands(
 ): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     const commands = store.commands(deps.turn.taskId).subscribe({
-      next: (command) => !followed.includes(command.id) && obey(deps, command),
+      next: (command) => {
+        if (followed.includes(command.id)) return;
+        if (isCommand(command)) obey(deps, command);
+        else deps.config.logger.warn('command passed over', { taskId: deps.turn.taskId });
+      },
       error: (error: unknown) => {
         const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
         deps.config.logger.warn('commands cannot be read', { taskId: deps.turn.taskId, code });
@@ -25,6 +31,30 @@ export function followCommands(
     to.add(() => commands.unsubscribe());
     return {};
   });
+}
+
+/** Whether what somebody posted can be followed. */
+function isCommand(command: Command): boolean {
+  switch (command.type) {
+    case 'cancel':
+    case 'pause':
+      return command.reason === undefined || typeof command.reason === 'string';
+    case 'steer':
+      return isMessage(command.message);
+    case 'answer':
+      return typeof command.questionId === 'string';
+    default:
+      return false;
+  }
+}
+
+function isMessage(message: Message): boolean {
+  try {
+    checkMessages([message]);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function obey(deps: RunDeps, command: Command): void {
@@ -36,6 +66,6 @@ function obey(deps: RunDeps, command: Command): void {
     case 'steer':
       return deps.inbox.steer(command.message, command.id);
     case 'answer':
-      return deps.inbox.answer(command.callId, command.answer, command.id);
+      return deps.inbox.answer(command.questionId, command.answer, command.id);
   }
 }

@@ -1,5 +1,5 @@
 import type { Span } from '@opentelemetry/api';
-import { finishExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
 import { failed } from '../response.ts';
@@ -46,10 +46,16 @@ function turnError(thrown: unknown): AgentLoopError {
   });
 }
 
-/** Errors with `SHUTDOWN` behind a run that was left to another process, once all it did is written and its lease given back. */
+/**
+ * Errors with `SHUTDOWN` behind a run that was left to another process, once all it did is written and its lease given back; a store
+ * that does not answer delays that by `abortGraceMs` beyond the time of the tools at most.
+ */
 export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
+    const { clock, abortGraceMs } = deps.config;
+    const giveUp = () => to.error(shutDown(deps.turn.taskId));
+    to.add(deps.drain.onAbort(() => to.add(clock.schedule(2 * abortGraceMs, giveUp))));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;
@@ -71,7 +77,8 @@ export function shutDown(taskId: string): AgentLoopError {
 
 /**
  * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything behind this operator hears
- * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn.
+ * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, but not for
+ * one that was left because the process shuts down.
  */
 export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
   return operate((to) => {
@@ -88,11 +95,16 @@ export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal,
       },
       error(error) {
         lost = true;
-        failSpan(span, error);
+        if (isShutdown(error)) leaveExecuteSpan(span);
+        else failSpan(span, error);
         to.error(error);
       },
     };
   });
+}
+
+function isShutdown(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
 }
 
 function finish(deps: RunDeps, span: Span, state: LoopState, outcome: TurnOutcome): void {

@@ -164,6 +164,7 @@ class IterationLoop {
   }
 
   #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    if (records.length === 0) return this.advance();
     const commit = commitOf(this.#deps, this.#state, records, true);
     this.#state = commit.after;
     if (commit.after.outcome) this.#deps.inbox.close();

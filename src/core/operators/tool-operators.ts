@@ -113,8 +113,10 @@ class RunningTool {
     const settle = (record: ToolResultRecord) => {
       if (ended) return;
       const { asked } = context;
+      const waits = asked && !scope.aborted ? { type: 'turn.asked' as const, question: asked } : undefined;
+      if (waits) scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
       end(record);
-      this.#out.next(asked && !scope.aborted ? { type: 'turn.asked', question: asked } : record);
+      this.#out.next(waits ?? record);
       this.#out.complete();
     };
     const progress = (update: unknown) => {

@@ -35,6 +35,11 @@ export function startExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, 
   return startChildSpan(tracing, 'agent.execute', options, parent);
 }
 
+/** Writes that the run was left to another process: no failure of the turn. */
+export function leaveExecuteSpan(span: Span): void {
+  span.setAttribute(attribute.outcome, 'shutdown');
+}
+
 /** Writes how the run went. Status and end of the span are the caller's. */
 export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: ExecuteSpanResult): void {
   if (!span.isRecording()) return;

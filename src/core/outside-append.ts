@@ -1,0 +1,99 @@
+import { filter, firstValueFrom, map, merge, Observable } from 'rxjs';
+import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import { applyRecord, foldRecords } from './apply-record.ts';
+import type { Clock } from './clock.ts';
+import { AgentLoopError } from './errors.ts';
+import type { TurnRecord } from './records.ts';
+import { commitOf } from './signals.ts';
+import { type LoopState, taskState } from './state.ts';
+
+/** What somebody who does not run a turn wants to be in its journal. */
+export interface OutsideAppend {
+  readonly store: TaskStateStore;
+  readonly taskId: string;
+  readonly clock: Clock;
+  /** What the turn's owner may take, in milliseconds. */
+  readonly deadlineMs: number;
+  /** What is still to be written in this state; `'done'` where it is there, or needs no more. Throws where it cannot be any more. */
+  readonly missing: (state: LoopState) => readonly TurnRecord[] | 'done';
+}
+
+const leaseMs = 5_000;
+const lookAgainMs = 250;
+
+/**
+ * Sees to it that records come into a journal: waits for the turn's owner to write them, which was told by a command, and writes them
+ * here where nobody holds the turn. Resolves with false where that takes longer than the deadline. Errors: those of `missing`,
+ * `NOT_FOUND`, `UNAVAILABLE`. Reads each record once.
+ */
+export async function appendFromOutside(wanted: OutsideAppend): Promise<boolean> {
+  const { clock, deadlineMs } = wanted;
+  let stop = () => {};
+  const late = new Promise<false>((resolve) => {
+    stop = clock.schedule(deadlineMs, () => resolve(false));
+  });
+  const over = new AbortController();
+  try {
+    return await Promise.race([late, untilDone(wanted, over.signal)]);
+  } finally {
+    over.abort();
+    stop();
+  }
+}
+
+async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<boolean> {
+  const { store, taskId, missing } = wanted;
+  let state = foldRecords(await store.read(taskId));
+  while (!over.aborted) {
+    if (missing(state) === 'done') return true;
+    const lease = await leaseOf(store, taskId);
+    state = await caughtUp(store, state);
+    if (lease) return await writeMissing(wanted, lease, state);
+    if (missing(state) !== 'done') await change(wanted, state, over);
+    state = await caughtUp(store, state);
+  }
+  return false;
+}
+
+/** The lease, where nobody holds the turn and it is not over. */
+async function leaseOf(store: TaskStateStore, taskId: string): Promise<Lease | undefined> {
+  try {
+    return await store.acquire(taskId, `outside-${crypto.randomUUID()}`, leaseMs);
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && (error.code === 'BUSY' || error.code === 'TERMINAL')) return undefined;
+    throw error;
+  }
+}
+
+async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopState> {
+  const records = await store.read(state.turn.taskId, { from: state.seq + 1 });
+  return records.reduce<LoopState>(applyRecord, state);
+}
+
+async function writeMissing({ store, clock, missing }: OutsideAppend, lease: Lease, state: LoopState): Promise<true> {
+  try {
+    const records = missing(state);
+    if (records === 'done' || records.length === 0) return true;
+    const commit = commitOf({ epoch: lease.epoch, now: () => clock.now() }, state, records);
+    const stamped = commit.steps.map((step) => step.record);
+    await store.append(lease, stamped, { status: taskState(commit.after), barrier: true });
+    return true;
+  } finally {
+    await store.release(lease);
+  }
+}
+
+/** Resolves when the turn's owner has written something, or after a while: it may have given the turn up without a word. */
+async function change({ store, taskId, clock }: OutsideAppend, { seq }: LoopState, over: AbortSignal): Promise<void> {
+  const records$ = store.follow(taskId, { from: seq + 1 }).pipe(
+    filter(({ type }) => type === 'record'),
+    map(() => undefined),
+  );
+  const pause$ = new Observable<undefined>((to) => clock.schedule(lookAgainMs, () => to.next(undefined)));
+  const left$ = new Observable<undefined>((to) => {
+    const leave = () => to.next(undefined);
+    over.addEventListener('abort', leave);
+    return () => over.removeEventListener('abort', leave);
+  });
+  await firstValueFrom(merge(records$, pause$, left$), { defaultValue: undefined });
+}
