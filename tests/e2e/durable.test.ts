@@ -169,9 +169,9 @@ describe('a turn that waits', () => {
   });
 
   it.each([
-    [['1:0=yes'], 2, 'the answer to the call 1:0 is not JSON'],
+    [['1:0=yes'], 2, 'the answer to the question 1:0 is not JSON'],
     [['yes'], 2, "--answer has to be CALL=JSON, like '1:0="],
-    [['1:0=1', '1:0=2'], 2, '--answer names the call 1:0 twice'],
+    [['1:0=1', '1:0=2'], 2, '--answer names the question 1:0 twice'],
     [['2:7={"approved":true}'], 2, 'open questions: "1:0" (approval, approved)'],
     [['1:0={"ok":true}'], 2, 'must be { "approved": true }'],
   ])('%j is refused in one sentence', async (answers, exitCode, sentence) => {

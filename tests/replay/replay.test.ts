@@ -182,7 +182,7 @@ describe('what others asked of a turn is asked again', () => {
     const last = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Done.' }]), { toolProviders }));
     last.subscribe((event) => {
       if (event.kind === 'status-update' && !event.final && event.questions?.[0]?.prompt === 'How many?') {
-        last.answer('1:1', 3);
+        last.answer('1:1.2', 3);
       }
     });
     expect(await last.result()).toMatchObject({ status: 'completed' });

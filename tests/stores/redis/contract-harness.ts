@@ -25,7 +25,7 @@ export function contractHarness(name: string, { open, command }: ContractServer)
       stores.delete(store);
     },
     advance: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
-    leaseMs: 150,
+    leaseMs: 300,
     plantUnknownRecord: async (_, taskId) => {
       await command('XADD', `millrace:{${taskId}}:j`, '2-1', 'r', '{"type":"later.thing","at":1}');
       await command('HSET', `millrace:{${taskId}}:h`, 'seq', '2');
