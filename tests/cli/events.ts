@@ -46,7 +46,13 @@ export function resumed(): AgentEvent {
 }
 
 export function asked(...callIds: readonly string[]): AgentEvent {
-  const questions = callIds.map((callId) => ({ id: callId, callId, kind: 'input' as const, toolName: 'book', prompt: 'Aisle?' }));
+  const questions = callIds.map((callId) => ({
+    id: callId,
+    callId,
+    kind: 'input' as const,
+    toolName: 'book',
+    prompt: 'Aisle?',
+  }));
   const status = { state: 'input-required', timestamp: base.timestamp } as const;
   return { ...base, kind: 'status-update', status, final: false, questions };
 }
