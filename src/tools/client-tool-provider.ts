@@ -10,6 +10,7 @@ import type {
   ToolResult,
 } from './interfaces.ts';
 import { toContent } from './tool-content.ts';
+import { assertDescription } from './tool-options.ts';
 
 /** What a client says of a tool that it runs itself. */
 export type ClientTool = ToolDefinition['function'];
@@ -17,8 +18,9 @@ export type ClientTool = ToolDefinition['function'];
 /**
  * Tools that the client of a turn runs: each call becomes a `client-tool` question with the call's arguments as `data`, and what the
  * client answers, `{ result }` or `{ error }`, becomes the call's result. Until then the turn goes on with its other calls, and suspends
- * when there is none. Arguments are checked by the JSON Schemas before the client is asked. Errors: `INVALID_CONFIG` for what is no
- * tool; `getTools` rejects with it where a schema is not one.
+ * when there is none. Arguments are checked by the JSON Schemas before the client is asked. Errors: `INVALID_CONFIG`, naming the tool and
+ * the cure, for what describes no tool, and `DUPLICATE_TOOL` for two of one name; `getTools` rejects with `INVALID_CONFIG` where a schema
+ * is not one.
  */
 export class ClientToolProvider implements ToolProvider {
   readonly name: string;
@@ -26,7 +28,11 @@ export class ClientToolProvider implements ToolProvider {
 
   constructor(tools: readonly ClientTool[], { name = 'ClientToolProvider' }: { readonly name?: string } = {}) {
     this.name = name;
-    const definitions = tools.map((each) => definitionOf(each, name));
+    if (!Array.isArray(tools)) {
+      throw new AgentLoopError('INVALID_CONFIG', `${name} takes a list of tools: [{ name, description, parameters }].`);
+    }
+    const definitions = tools.map(definitionOf);
+    checkUnique(definitions, name);
     this.#checked = checkedTools({ name, getTools: () => definitions, executeTool: askClient });
   }
 
@@ -40,13 +46,17 @@ export class ClientToolProvider implements ToolProvider {
 }
 
 /** Asking has no effect outside, so a call whose answer was being taken in when the process died does so again. */
-function definitionOf(described: ClientTool, provider: string): ToolDefinition {
-  if (typeof described?.name !== 'string' || typeof described.parameters !== 'object') {
-    const message = `${provider}: a tool of the client is described by { name, description, parameters }.`;
-    throw new AgentLoopError('INVALID_CONFIG', message);
-  }
+function definitionOf(described: ClientTool): ToolDefinition {
+  assertDescription(described);
   const { name, description, parameters } = described;
   return { type: 'function', function: { name, description, parameters }, readOnly: true, onInDoubt: 'retry' };
+}
+
+function checkUnique(definitions: readonly ToolDefinition[], provider: string): void {
+  const names = definitions.map((each) => each.function.name);
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice === undefined) return;
+  throw new AgentLoopError('DUPLICATE_TOOL', `${provider} has two tools "${twice}"; give one of them another name.`);
 }
 
 function askClient(call: ToolCall, context: ToolContext): ToolResult {

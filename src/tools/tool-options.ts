@@ -1,7 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../core/errors.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
-import type { JSONSchema, ToolContext, ToolListContext, ToolPolicy } from './interfaces.ts';
+import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
 
 /** A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. */
 export type ToolParameters = StandardSchemaV1 | JSONSchema;
@@ -75,6 +75,25 @@ export function assertToolOptions(value: unknown): asserts value is AnyToolOptio
   checkPolicy(value, fail);
   const stray = Object.keys(value).find((key) => !known.has(key));
   if (stray !== undefined) fail(stray, value[stray], `it is no option of a tool; those are ${[...known].join(', ')}`);
+}
+
+const described: ReadonlySet<string> = new Set<keyof ToolDefinition['function']>(['name', 'description', 'parameters']);
+
+/** As `assertToolOptions`, of what a model is told of a tool that runs elsewhere; its `parameters` are a JSON Schema. */
+export function assertDescription(value: unknown): asserts value is ToolDefinition['function'] {
+  if (!isRecord(value)) {
+    const message = `A tool is described by { name, description, parameters }, not by ${shown(value)}.`;
+    throw new AgentLoopError('INVALID_CONFIG', message);
+  }
+  const fail = failureOf(value['name']);
+  const { parameters } = value;
+  checkNames(value, fail);
+  if (!isRecord(parameters) || isStandardSchema(parameters)) {
+    fail('parameters', parameters, 'give the JSON Schema of an object, which is sent as it stands');
+  }
+  checkObjectSchema('parameters', parameters, fail);
+  const stray = Object.keys(value).find((key) => !described.has(key));
+  if (stray !== undefined) fail(stray, value[stray], `it is no member; those are ${[...described].join(', ')}`);
 }
 
 /** Whether a value is a Standard Schema. ArkType's are functions. */
