@@ -9,15 +9,14 @@ import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
-import { checkToolsOfOpenCalls } from './in-doubt.ts';
 import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
+import { loopWithTools } from './loop-with-tools.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import { catchTurnError, failWhereDrained, shutDown, tapAfterTurn } from './operators/execute-operators.ts';
 import { handOver } from './operators/hand-over.ts';
-import { loopIterations } from './operators/iteration-operators.ts';
 import { journal, publishDeltas } from './operators/journal-operators.ts';
 import { keepLease, releaseLease } from './operators/lease-operators.ts';
 import { type FusibleOperator, fuse } from './operators/operate.ts';
@@ -25,8 +24,7 @@ import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from '.
 import type { ResolvedConfig } from './resolve-config.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
-import { collectTools, noTools, type ToolSet } from './tool-set.ts';
-import type { RunDeps, TurnDeps } from './turn-deps.ts';
+import type { RunDeps } from './turn-deps.ts';
 
 /** What every run of a turn needs, whether it starts or goes on. */
 export interface RunRequest {
@@ -160,7 +158,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { config } = request;
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, { span: traced.span, answers: request.answers }) : undefined;
-  const loop$ = loop({ deps, resumed: run.resumed }, first?.after ?? past.after, traced.traceContext);
+  const loop$ = loopWithTools(deps, traced.traceContext, run.resumed)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const operators = fuse(
@@ -193,45 +191,6 @@ function storeOperators(
   ];
 }
 
-function stopped({ scope, drain }: RunDeps): boolean {
-  return scope.aborted || drain.aborted;
-}
-
-/** The loop, as soon as the tools are known. A cancel and a drain do not wait for tool providers that do not answer. */
-function loop({ deps, resumed }: ToolsOptions, state: LoopState, traceContext: Context): Observable<Signal> {
-  return toolsOf({ deps, resumed }).pipe(
-    handOver((tools) => {
-      if (!stopped(deps)) checkToolsOfOpenCalls({ tools }, state);
-      return loopIterations(withTools(deps, tools), traceContext)(state);
-    }),
-  );
-}
-
-interface ToolsOptions {
-  readonly deps: RunDeps;
-  readonly resumed: boolean;
-}
-
-/** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
-function toolsOf({ deps, resumed }: ToolsOptions): Observable<ToolSet> {
-  return new Observable((subscriber) => {
-    const give = (tools: ToolSet) => {
-      subscriber.next(tools);
-      subscriber.complete();
-    };
-    if (stopped(deps)) return give(noTools);
-    const { turn, authContext } = deps;
-    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
-    if (!(tools instanceof Promise)) return give(tools);
-    for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools.then(give, (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error));
-  });
-}
-
-function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
-  return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
-}
-
 function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
   const { config, scope, inbox, authContext } = request;
   const { settings } = state.turn;
@@ -251,28 +210,6 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt),
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
-  };
-}
-
-/** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
-function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
-  return {
-    config: deps.config,
-    turn: deps.turn,
-    systemPrompt: deps.systemPrompt,
-    maxIterations: deps.maxIterations,
-    provider: deps.provider,
-    authContext: deps.authContext,
-    tracing: deps.tracing,
-    approvers: deps.approvers,
-    checks: deps.checks,
-    scope: deps.scope,
-    drain: deps.drain,
-    inbox: deps.inbox,
-    hold: deps.hold,
-    epoch: deps.epoch,
-    now: deps.now,
-    tools,
   };
 }
 
