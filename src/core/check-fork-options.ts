@@ -1,8 +1,9 @@
 import { checkMessages } from './check-messages.ts';
 import { checkStartOptions, checkTaskId } from './check-start-options.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
-import type { ForkEdits } from './fork-edits.ts';
+import type { ForkEdits, ResultEdit } from './fork-edits.ts';
 import type { ForkOptions } from './fork-task.ts';
+import { jsonFlaw } from './json-flaw.ts';
 import { checkStore } from './resolve-config.ts';
 import { shownValue } from './shown-value.ts';
 
@@ -15,15 +16,29 @@ const editNames: ReadonlySet<string> = new Set<keyof ForkEdits>([
   'settings',
 ]);
 
+const optionNames: ReadonlySet<string> = new Set<keyof ForkOptions>([
+  'store',
+  'at',
+  'edits',
+  'taskId',
+  'contextId',
+  'clock',
+]);
+
+const resultNames: ReadonlySet<string> = new Set<keyof ResultEdit>(['content', 'success']);
+
 /** Checks what a fork is asked for. Errors: `INVALID_INPUT` and, for a store that is none, `INVALID_CONFIG`, with the cure. */
 export function checkForkOptions(options: ForkOptions): void {
   if (!isObject(options)) throw invalid('AgentLoop.fork needs options: { store, at }');
-  const { store, at, edits, taskId, contextId } = options;
+  checkKnown(options, optionNames, (name) => `${name} is not an option of a fork; the options are`);
+  const { store, at, edits, taskId, contextId, clock } = options;
   checkStore('store', store);
   if (!Number.isSafeInteger(at) || at < 0) {
     const what = `at must be the number of the last iteration to keep, not ${shownValue(at)}`;
     throw invalid(`${what}; 0 keeps only what the turn was started with`);
   }
+  if (clock !== undefined && typeof clock?.now !== 'function')
+    throw invalid(`clock must be a Clock, not ${shownValue(clock)}`);
   if (taskId !== undefined) checkTaskId(taskId);
   if (contextId !== undefined) checkStartOptions({ contextId });
   if (edits !== undefined) checkEdits(edits);
@@ -31,8 +46,7 @@ export function checkForkOptions(options: ForkOptions): void {
 
 function checkEdits(edits: ForkEdits): void {
   if (!isObject(edits)) throw invalid(`edits must be an object, not ${shownValue(edits)}`);
-  const stray = Object.keys(edits).find((name) => !editNames.has(name));
-  if (stray !== undefined) throw invalid(`edits.${stray} is not an edit; the edits are: ${[...editNames].join(', ')}`);
+  checkKnown(edits, editNames, (name) => `edits.${name} is not an edit; the edits are`);
   const { messages, append, answers = {}, arguments: given = {}, results = {}, settings = {} } = edits;
   if (messages !== undefined) checkMessages(messages);
   if (append !== undefined) checkMessages(append);
@@ -45,11 +59,20 @@ function checkEdits(edits: ForkEdits): void {
   }
   for (const [callId, edit] of Object.entries(results)) checkResult(callId, edit);
   checkSettings(settings);
+  const flaw = jsonFlaw(edits, 'edits');
+  if (flaw !== undefined)
+    throw invalid(`${flaw}, which a journal cannot hold; give text, numbers, lists or plain objects`);
+}
+
+function checkKnown(given: object, names: ReadonlySet<string>, what: (name: string) => string): void {
+  const stray = Object.keys(given).find((name) => !names.has(name));
+  if (stray !== undefined) throw invalid(`${what(stray)}: ${[...names].join(', ')}`);
 }
 
 function checkResult(callId: string, edit: unknown): void {
   const at = `results["${callId}"]`;
   if (!isObject(edit) || !('content' in edit)) throw invalid(`edits.${at} must be { content, success? }`);
+  checkKnown(edit, resultNames, (name) => `edits.${at}.${name} is no member of a result; those are`);
   checkContent(`${at}.content`, edit.content);
   if ('success' in edit && typeof edit.success !== 'boolean') {
     throw invalid(`edits.${at}.success must be true or false, not ${shownValue(edit.success)}`);

@@ -3,6 +3,7 @@ import { type Content, type Message, type ToolCall, textOf } from './messages.ts
 import type {
   JournalRecord,
   LlmDone,
+  Question,
   RecordStamp,
   ToolIntent,
   ToolResultRecord,
@@ -26,7 +27,10 @@ export interface ForkEdits {
   readonly append?: readonly Message[];
   /** Instead of the model's text, by iteration. */
   readonly answers?: Readonly<Record<number, Content>>;
-  /** Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. */
+  /**
+   * Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not of a call that somebody
+   * was asked about: the answer was given for the arguments that were shown.
+   */
   readonly arguments?: Readonly<Record<string, object>>;
   /** Instead of what the tools gave, by call id. */
   readonly results?: Readonly<Record<string, ResultEdit>>;
@@ -34,7 +38,7 @@ export interface ForkEdits {
   readonly settings?: TurnSettings;
 }
 
-/** The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept. */
+/** The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, or that was asked about. */
 export function editRecords(records: readonly JournalRecord[], edits: ForkEdits): readonly JournalRecord[] {
   checkPlaces(records, edits);
   const edited = records.map((record) => editRecord(record, edits));
@@ -103,6 +107,21 @@ function checkPlaces(records: readonly JournalRecord[], { answers, arguments: gi
   checkNames('answers', answers, { kept: iterations, what: 'iteration' });
   checkNames('arguments', given, { kept: callIds, what: 'call' });
   checkNames('results', results, { kept: callIds, what: 'call' });
+  checkNotShown(records, given);
+}
+
+/** Questions of these kinds show the call's arguments. */
+const showing: ReadonlySet<Question['kind']> = new Set(['approval', 'client-tool', 'in-doubt']);
+
+function checkNotShown(records: readonly JournalRecord[], given: object = {}): void {
+  for (const record of records) {
+    if (record.type !== 'turn.asked') continue;
+    const { callId, kind } = record.question;
+    if (!showing.has(kind) || !(callId in given)) continue;
+    const why = `which somebody was asked about (${kind}) with the arguments that it had`;
+    const cure = `fork at ${Number.parseInt(callId, 10) - 1} to have it asked anew, or edit its result`;
+    throw new AgentLoopError('INVALID_INPUT', `edits.arguments names the call "${callId}", ${why}; ${cure}.`);
+  }
 }
 
 function checkNames(

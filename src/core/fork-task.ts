@@ -42,7 +42,11 @@ export async function forkTask(taskId: string, options: ForkOptions): Promise<Fo
   const { store, at, edits = {}, clock = systemClock } = options;
   const kept = prefixOf(await store.read(taskId), at);
   const identity = { taskId: options.taskId ?? crypto.randomUUID(), contextId: options.contextId };
-  const records = renumbered(editRecords(kept, edits), { ...identity, from: { taskId, at }, now: clock.now() });
+  const records = renumbered(editRecords(kept, structuredClone(edits)), {
+    ...identity,
+    from: { taskId, at },
+    now: clock.now(),
+  });
   const { turn } = foldRecords(records);
   await write(store, records);
   return { taskId: turn.taskId, contextId: turn.contextId };

@@ -183,6 +183,63 @@ describe('the edits of a fork', () => {
     ]);
   });
 
+  it('change the arguments of a call that was refused before it ran, with and without its result', async () => {
+    const extensions = [{ name: 'policy', approveToolCall: () => ({ decision: 'reject', reason: 'no' }) as const }];
+    const loop = bench.loop([asks, asks, { text: 'Two.' }], { toolProviders, extensions });
+    await loop.startTurn(question, { taskId: 't' }).result();
+    const pears = { of: 'pears' };
+    const edits = { arguments: { '1:0': pears, '2:0': pears }, results: { '2:0': { content: 'nine' } } };
+    await fork({ at: 2, taskId: 'u', edits });
+    const results = bench.store.read('u').filter(({ type }) => type === 'tool.result');
+    expect(results).toMatchObject([
+      { callId: '1:0', arguments: pears, success: false, error: { code: 'TOOL_REJECTED' } },
+      { callId: '2:0', arguments: pears, success: true, content: 'nine' },
+    ]);
+    await fork({ at: 2, taskId: 'v', edits: { results: edits.results } });
+    const kept = bench.store.read('v').filter(({ type }) => type === 'tool.result');
+    expect(kept).toMatchObject([{ arguments: { of: 'apples' } }, { arguments: { of: 'apples' }, content: 'nine' }]);
+  });
+
+  it('leave the arguments as they are that somebody approved; the result of the call can be edited', async () => {
+    const guarded = [plainTools({ count: { needsApproval: true, execute: () => 'two' } })];
+    await bench.loop([asks], { toolProviders: guarded }).startTurn(question, { taskId: 't' }).result();
+    const config = bench.config(bench.model([{ text: 'Two.' }]), { toolProviders: guarded });
+    await AgentLoop.resume('t', config, { answers: { '1:0': { approved: true } } }).result();
+    await expect(fork({ at: 1, edits: { arguments: { '1:0': { of: 'pears' } } } })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(/^edits\.arguments names the call "1:0", .*\(approval\).*; fork at 0 /),
+    });
+    await fork({ at: 1, taskId: 'u', edits: { results: { '1:0': { content: 'nine' } } } });
+    expect(bench.store.read('u').at(-1)).toMatchObject({ type: 'tool.result', content: 'nine' });
+  });
+
+  const itself: { self?: object } = {};
+  itself.self = itself;
+  it.each([
+    ['a bigint', { arguments: { '1:0': { cents: 1n } } }, 'edits.arguments.1:0.cents is a bigint'],
+    ['a map', { arguments: { '1:0': { of: new Map() } } }, 'edits.arguments.1:0.of is a Map'],
+    ['a function', { arguments: { '1:0': { of: [() => 1] } } }, 'edits.arguments.1:0.of[0] is a function'],
+    ['a number that is none', { arguments: { '1:0': { cents: Number.NaN } } }, 'edits.arguments.1:0.cents is NaN'],
+    ['itself', { arguments: { '1:0': itself } }, 'edits.arguments.1:0.self contains itself'],
+    [
+      'a date in a message',
+      { append: [{ role: 'user', content: [{ type: 'text', text: 'x', at: new Date(0) }] }] },
+      'edits.append[0].content[0].at is a Date',
+    ],
+  ])('are refused where they hold %s, which is not JSON', async (_what, edits, message) => {
+    await ranTurn();
+    await expect(fork({ at: 1, edits: edits as object })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: `${message}, which a journal cannot hold; give text, numbers, lists or plain objects.`,
+    });
+  });
+
+  it('may hold members that are undefined', async () => {
+    await ranTurn();
+    await fork({ at: 1, taskId: 'u', edits: { arguments: { '1:0': { of: 'pears', from: undefined } } } });
+    expect(JSON.stringify(bench.store.read('u'))).toContain('{\\"of\\":\\"pears\\"}');
+  });
+
   it('are refused where they are of no form, or of what is not kept', async () => {
     await ranTurn();
     const refused = (edits: object) => expect(fork({ at: 1, edits })).rejects;
@@ -204,6 +261,10 @@ describe('the edits of a fork', () => {
     await refused({ results: { '1:0': { content: 'x', success: 1 } } }).toMatchObject({
       message: expect.stringMatching(/success/),
     });
+    await refused({ results: { '1:0': { content: 'x', sucess: false } } }).toMatchObject({
+      code: 'INVALID_INPUT',
+      message: 'edits.results["1:0"].sucess is no member of a result; those are: content, success.',
+    });
     await refused({ answers: { 1: [{ type: 'smell' }] } }).toMatchObject({
       message: expect.stringMatching(/^edits\.answers\[1\]\[0\] needs a type/),
     });
@@ -220,6 +281,22 @@ describe('the edits of a fork', () => {
 });
 
 describe('a fork that cannot be made', () => {
+  it('names an option that there is not', async () => {
+    await ranTurn();
+    await expect(fork({ at: 1, ...{ edit: { append: [] } } })).rejects.toMatchObject({
+      code: 'INVALID_INPUT',
+      message: 'edit is not an option of a fork; the options are: store, at, edits, taskId, contextId, clock.',
+    });
+  });
+
+  it('is one behind the closing summary of a turn that came to its limit', async () => {
+    const loop = bench.loop([asks, { text: 'So far two.' }], { toolProviders, onLimit: 'summarize', maxIterations: 1 });
+    expect(await loop.startTurn(question, { taskId: 't' }).result()).toMatchObject({ text: 'So far two.' });
+    await expect(fork({ at: 2 })).rejects.toMatchObject({ message: expect.stringMatching(/behind: 0, 1\.$/) });
+    await fork({ at: 1, taskId: 'u' });
+    expect(bench.store.load('u')).toMatchObject({ iteration: 1, status: 'working' });
+  });
+
   it('says what there is to cut, and writes nothing', async () => {
     await ranTurn([asks, { error: new Error('cable cut') }]);
     await expect(fork({ at: 2 })).rejects.toMatchObject({
