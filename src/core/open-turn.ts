@@ -102,7 +102,7 @@ function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed
           const past = pastOf([...known, ...records], lease);
           // Others may have answered since the journal was read.
           recordsOfAnswers(past.after, options.answers ?? {});
-          return { own: true as const, past, lease, askedAt, resumed };
+          return { own: true as const, past, lease, askedAt, resumed: resumed || records.length > 0 };
         }),
         catchError((error: unknown) =>
           concat(

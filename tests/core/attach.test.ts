@@ -68,6 +68,24 @@ describe('startTurn with a taskId that exists', () => {
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
   });
 
+  it('goes on with the turn that another took over and left before its creator had the lease', async () => {
+    const leaving = new AbortController();
+    const answer = gate();
+    const heir = bench.config(bench.model([{ gate: answer.pass(), text: 'Never.' }]), { shutdown: leaving.signal });
+    const acquire: TaskStateStore['acquire'] = async (...args) => {
+      const left = AgentLoop.resume('t', heir).result();
+      await answer.reached;
+      leaving.abort();
+      await left.catch(() => {});
+      return bench.store.acquire(...args);
+    };
+    const slow = { taskStateStore: { ...asyncStore(bench.store), acquire } };
+    const turn = bench.loop([{ text: 'Two.' }], slow).startTurn(question, known);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    const types = bench.store.read('t').map(({ type }) => type);
+    expect(types.filter((type) => type === 'turn.resumed')).toHaveLength(2);
+  });
+
   const others: readonly [string, readonly Message[], StartOptions, string][] = [
     ['other messages', [{ role: 'user', content: 'How much?' }], known, 'tester'],
     ['another agent', question, { ...known, agentId: 'somebody' }, 'tester'],
