@@ -62,7 +62,10 @@ export interface AgentLoopConfig {
   readonly storeDeadlineMs?: number;
   /** Default true. */
   readonly enableTracing?: boolean;
-  /** Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
+  /**
+   * Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else
+   * false.
+   */
   readonly captureContent?: boolean;
   /** Applied to each text that `captureContent` lets into a span. Default: the text as it is. */
   readonly redact?: (text: string) => string;

@@ -38,7 +38,10 @@ export interface ForkEdits {
   readonly settings?: TurnSettings;
 }
 
-/** The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, or that was asked about. */
+/**
+ * The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, and for arguments of
+ * a call that somebody was asked about.
+ */
 export function editRecords(records: readonly JournalRecord[], edits: ForkEdits): readonly JournalRecord[] {
   checkPlaces(records, edits);
   const edited = records.map((record) => editRecord(record, edits));

@@ -5,7 +5,7 @@ import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import type { Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
@@ -34,6 +34,8 @@ export interface ToolBatchOptions {
   readonly run: (run: ToolCallRun) => Observable<ToolSignal>;
   /** The context of the batch's span. */
   readonly traceContext: Context;
+  /** Called with each question, before it is shown. */
+  readonly onAsked: (question: Question) => void;
   /** Called once, before the batch completes, errors or is left. */
   readonly end: (canceled: boolean) => void;
 }
@@ -241,6 +243,8 @@ export class ToolBatch {
     const { steps, after } = draft;
     if (steps.length === 0) return;
     const asks = steps.some((step) => step.record.type === 'turn.asked');
+    if (asks)
+      for (const step of steps) if (step.record.type === 'turn.asked') this.#options.onAsked(step.record.question);
     if (after.outcome) {
       this.#deps.inbox.close();
       return this.#options.out.next({ type: 'commit', steps, after, barrier: true, cause });

@@ -82,7 +82,10 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
     return this.#outcome();
   }
 
-  /** Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended; rejects where it is lost. */
+  /**
+   * Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended; rejects where
+   * it is lost.
+   */
   get settled(): Promise<void> {
     const settled = this.#over().then(() => {
       if (this.#end?.lost) throw this.#end.cause;

@@ -40,6 +40,7 @@ export const attribute = {
   taskId: 'millrace.task.id',
   agentId: 'millrace.agent.id',
   callId: 'millrace.call.id',
+  questionKind: 'millrace.question.kind',
   iteration: 'millrace.iteration',
   iterations: 'millrace.iterations',
   maxIterations: 'millrace.max_iterations',

@@ -14,7 +14,10 @@ const stateStoreTypes: readonly StateStoreOptions['type'][] = ['memory', 'lmdb',
 
 /** Makes stores from plain configuration. */
 export const StoreFactory = {
-  /** Makes a `TaskStateStore`, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's constructor. */
+  /**
+   * Makes a `TaskStateStore`, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's
+   * constructor.
+   */
   createStateStore(options: StateStoreOptions): TaskStateStore {
     const { type }: { readonly type: string } = options;
     switch (options.type) {

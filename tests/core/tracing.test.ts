@@ -287,6 +287,27 @@ describe('the spans of a turn', () => {
     expect(second?.attributes['gen_ai.output.messages']).toContain('Two [fruit].');
   });
 
+  it('say what is asked, on the batch and on the call that asks', async () => {
+    const guarded = { needsApproval: true, execute: () => 'done' };
+    const tools = plainTools({ guarded, book: (context) => context.ask({ prompt: 'When?' }) });
+    await traced({ steps: [asks('guarded', 'book')], tools });
+    const asked = bench.spans
+      .spans()
+      .flatMap(({ name, events }) =>
+        events.map((event) => [
+          name,
+          event.name,
+          event.attributes?.['millrace.question.kind'],
+          event.attributes?.['millrace.call.id'],
+        ]),
+      );
+    expect(asked).toEqual([
+      ['tools.execute', 'millrace.tool.asked', 'approval', '1:0'],
+      ['tools.execute', 'millrace.tool.asked', 'input', '1:1'],
+      ['tool[book]', 'millrace.tool.asked', 'input', '1:1'],
+    ]);
+  });
+
   it('have the names of the semantic conventions where that is asked for', async () => {
     const model = bench.model([asks('count'), answers], { info: { model: 'gpt-test' } });
     const tracing = turnTracing({ spanNames: 'semconv' }, { taskId: 't', contextId: 'c', agentId: 'tester' });

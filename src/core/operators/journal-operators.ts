@@ -22,8 +22,8 @@ export interface JournalDeps {
  *
  * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
  * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
- * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the source and the retries. Holds the signals behind the oldest
- * unacknowledged commit.
+ * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the
+ * source and the retries. Holds the signals behind the oldest unacknowledged commit.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {

@@ -1,15 +1,15 @@
 import { context as activeContext, type Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
-import { startToolsSpan } from '../../observability/spans/tools-span.ts';
+import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
 import type { Content } from '../messages.ts';
-import type { ToolResultRecord } from '../records.ts';
+import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
-import type { LoopState } from '../state.ts';
+import { type LoopState, openQuestions } from '../state.ts';
 import { ToolBatch, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
@@ -62,7 +62,9 @@ export function executeTools(deps: TurnDeps, traceContext: Context): (state: Loo
         span.end();
       };
       const run = runTool(deps, batchContext);
-      const batch = new ToolBatch(deps, { state, out: subscriber, run, traceContext: batchContext, end });
+      const onAsked = (asked: Question) => noteQuestion(span, asked);
+      openQuestions(state).forEach(onAsked);
+      const batch = new ToolBatch(deps, { state, out: subscriber, run, traceContext: batchContext, onAsked, end });
       subscriber.add(() => batch.stop());
       batch.start();
     });
@@ -101,7 +103,7 @@ class RunningTool {
       ended = true;
       scope.release();
       if (result === undefined || isCanceled(result)) cancelSpan(span);
-      else if (context.asked) span.addEvent('millrace.tool.asked', { 'millrace.question.kind': context.asked.kind });
+      else if (context.asked) noteQuestion(span, context.asked);
       else finishToolSpan(this.#deps.tracing, span, result);
       span.end();
     };

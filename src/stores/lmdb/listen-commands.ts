@@ -3,7 +3,10 @@ import type { Command } from '../interfaces.ts';
 import type { ReaderDeps } from './follow-task.ts';
 import { looking } from './looking.ts';
 
-/** `TaskStateStore.commands`: those posted before, then each new one. Errors with `NOT_FOUND` where there is no task; silent once it is deleted. */
+/**
+ * `TaskStateStore.commands`: those posted before, then each new one. Errors with `NOT_FOUND` where there is no task; silent once it is
+ * deleted.
+ */
 export function listenCommands(deps: Omit<ReaderDeps, 'deltas'>, taskId: string): Observable<Command> {
   const { database, tasks, wakeUps } = deps;
   return looking({
