@@ -73,8 +73,8 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       const past = replayOf(records);
       checkWholeFork(records);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
-      if (past.after.isComplete) return of({ own: false } as const);
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
+      if (past.after.isComplete) return of({ own: false } as const);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
       return waits ? of({ own: false } as const) : takeOver(options, records, true);
     }),

@@ -539,6 +539,9 @@ describe('an answer that comes again', () => {
     const again = resumedWithoutModel({ '1:0': { approved: true, reason: 'fine' } }, { guarded });
     expect(await again.result()).toMatchObject({ status: 'completed' });
     await AgentLoop.answer('t', { store: bench.store, answers });
+    const late = resumedWithoutModel({ '1:0': { approved: false } }, { guarded });
+    await expect(late.result()).rejects.toMatchObject({ code: 'CONFLICT' });
+    await expect(resumedWithoutModel({ '7:7': 1 }, {}).result()).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     const other = AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { approved: false } } });
     await expect(other).rejects.toMatchObject({ code: 'CONFLICT' });
   });

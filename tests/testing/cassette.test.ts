@@ -141,6 +141,8 @@ describe('what counts as a secret', () => {
     ['curl -H "Authorization: Bearer abcdefgh12345"', 'curl -H "Authorization: Bearer [redacted]"'],
     ['redis://ann:hunter22@host:6379', 'redis://[redacted]@host:6379'],
     ['https://x.org/?api_key=0123456789&q=1', 'https://x.org/?api_key=[redacted]&q=1'],
+    ['On {"password":"hunter2"} x', 'On {"password":"[redacted]"} x'],
+    ['“password=hunter2”, slow', '“password=[redacted]”, slow'],
     ['[1, {"token": "x"}]', '[1,{"token":"[redacted]"}]'],
     ['{ "a": 1 }', '{ "a": 1 }'],
     ['a basic answer, a risk-free one', 'a basic answer, a risk-free one'],

@@ -11,7 +11,10 @@ const secretForms: readonly RegExp[] = [
   /(\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza))[\w-]{8,}/g,
   /(\beyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g,
   /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@:]*:[^\s/@]+(?=@)/gi,
-  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*["']?)[^\s"',;&}]{8,}/gi,
+  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*")[^"]+/gi,
+  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*')[^']+/gi,
+  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)=)[^\s"'“”‘’,;&}]+/gi,
+  /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*)[^\s"'“”‘’,;&}]{8,}/gi,
 ];
 
 /** Whether a member of this name holds a secret: `apiKey`, `x-api-key`, `access_token`, …; not `maxTokens`. */
