@@ -38,6 +38,9 @@ export function parseJournal(text: string, source = 'the journal'): readonly Jou
     .replace(/^\uFEFF/, '')
     .trimEnd()
     .split(/\r?\n/);
+  if (first === '') {
+    throw new AgentLoopError('INVALID_INPUT', `${source} is empty; a journal file begins with its header.`);
+  }
   const header = headerOf(first, source);
   const records = lines.map((line, index) => recordOf(line, `Line ${index + 2} of ${source}`));
   if (records.length !== header.records) {

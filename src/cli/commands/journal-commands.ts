@@ -38,7 +38,7 @@ async function exportTask(taskId: string, file: string | undefined, { flags, hos
   await withStore({ flags, host }, async (store) => {
     const records = await store.read(taskId);
     const journal = formatJournal(records);
-    if (file === undefined) return host.terminal.stdout.write(journal);
+    if (isStandard(file)) return host.terminal.stdout.write(journal);
     await writeFile(file, journal, { flag: 'wx' }).catch((thrown: unknown) => {
       throw new AgentLoopError('INVALID_INPUT', `${file} cannot be written: ${messageOf(thrown)}`, { cause: thrown });
     });
@@ -46,9 +46,14 @@ async function exportTask(taskId: string, file: string | undefined, { flags, hos
   });
 }
 
+/** Without a file, and for `-`, it is stdout or stdin, as it is for `millrace run -`. */
+function isStandard(file: string | undefined): file is undefined | '-' {
+  return file === undefined || file === '-';
+}
+
 async function importTask(file: string | undefined, { flags, host }: Given): Promise<void> {
-  const journal = file === undefined ? await text(host.stdin) : await contentOf(file);
-  const records = parseJournal(journal, file ?? 'stdin');
+  const journal = isStandard(file) ? await text(host.stdin) : await contentOf(file);
+  const records = parseJournal(journal, isStandard(file) ? 'stdin' : file);
   await withStore({ flags, host, make: true }, async (store, { place, kind }) => {
     if (kind === 'memory') {
       throw new AgentLoopError(

@@ -170,10 +170,12 @@ describe('loopIterations', () => {
     });
   }
 
-  it.each([
-    ['synchronous', (answer: LLMChunk) => of(answer), () => 1],
-    ['asynchronous', (answer: LLMChunk) => from(Promise.resolve(answer)), async () => 1],
-  ])(
+  const ways: readonly (readonly [string, (answer: LLMChunk) => Observable<LLMChunk>, () => unknown])[] = [
+    ['synchronous', (answer) => of(answer), () => 1],
+    ['asynchronous', (answer) => from(Promise.resolve(answer)), async () => 1],
+  ];
+
+  it.each(ways)(
     'S1-103 runs 20,000 %s iterations flat, and lets the event loop run meanwhile',
     async (_, arrive, count) => {
       const deps = loopDeps({ llmProvider: modelOf(20_000, arrive), toolProviders: [plainTools({ count })] });
