@@ -101,6 +101,17 @@ export type {
   TaskSummary,
 } from './stores/interfaces.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
+export { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './stores/messages/in-memory-message-store.ts';
+export type {
+  ContextMetadata,
+  ContextPage,
+  ContextQuery,
+  ContextSummary,
+  Conversation,
+  LoadOptions,
+  MessageStore,
+  MetadataOptions,
+} from './stores/messages/message-store.ts';
 export {
   type Snapshot,
   type SnapshotStateStoreOptions,

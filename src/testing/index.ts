@@ -12,6 +12,7 @@ export {
 export { type Gate, gate } from './gate.ts';
 export { openResources, type ResourceCounts, type ResourceLedger, type SettleOptions } from './ledger.ts';
 export type { LLMStep, LLMStepCall, ScriptedLLMStep } from './llm-step.ts';
+export { type MessageStoreContractHarness, messageStoreContract } from './message-store-contract.ts';
 export type {
   ChatCall,
   ChatMessage,

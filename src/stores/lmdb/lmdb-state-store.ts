@@ -25,6 +25,7 @@ import { DeltaDesk } from './delta-desk.ts';
 import { followTask, type ReaderDeps } from './follow-task.ts';
 import { listenCommands } from './listen-commands.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
+import { assertStorePath } from './store-path.ts';
 import { appended, granted, headOf, isHeld, isOwnedBy, released, renewed, summaryOf } from './task-head.ts';
 import { TaskTable } from './task-table.ts';
 import { WakeUps } from './wake-ups.ts';
@@ -72,7 +73,8 @@ export class LmdbStateStore implements TaskStateStore {
   constructor(options: LmdbStateStoreOptions) {
     assertKnownOptions('LmdbStateStore', options, optionNames);
     const { path, clock = systemClock, pollMs = 20 } = options;
-    checkOptions(path, pollMs);
+    assertStorePath(path);
+    if (!(pollMs > 0)) throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0.`);
     this.#clock = clock;
     this.#database = new LmdbDatabase(path);
     this.#tasks = new TaskTable(this.#database);
@@ -240,11 +242,4 @@ function jsonOf(record: JournalRecord, taskId: string): string {
       { taskId, cause: error },
     );
   }
-}
-
-function checkOptions(path: string, pollMs: number): void {
-  if (typeof path !== 'string' || path === '') {
-    throw new AgentLoopError('INVALID_CONFIG', 'The LMDB store needs a path: the folder that its files lie in.');
-  }
-  if (!(pollMs > 0)) throw new AgentLoopError('INVALID_CONFIG', `pollMs is ${pollMs}; give milliseconds above 0.`);
 }

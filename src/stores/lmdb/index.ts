@@ -1,0 +1,2 @@
+export { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb-message-store.ts';
+export { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb-state-store.ts';

@@ -1,0 +1,17 @@
+import { AgentLoopError } from '../../core/errors.ts';
+
+/** What is stored of a context is not what a store writes; `what` names it. */
+export function damagedContext(contextId: string, what: string): AgentLoopError {
+  return new AgentLoopError(
+    'POISON',
+    `The context "${contextId}" cannot be read: ${what}; restore the store from a backup, or delete the context.`,
+  );
+}
+
+/** A context that a newer version wrote. */
+export function newerContext(contextId: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The context "${contextId}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
+}

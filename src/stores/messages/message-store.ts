@@ -1,0 +1,94 @@
+import type { Message } from '../../core/messages.ts';
+import type { MaybePromise } from '../interfaces.ts';
+
+/** What is known of a context besides its messages; JSON, and the caller's own business. */
+export type ContextMetadata = Readonly<Record<string, unknown>>;
+
+export interface LoadOptions {
+  /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
+  readonly limit?: number;
+  /** Only messages in front of this position, counted from 0; the `from` of a page is the `before` of the page in front of it. */
+  readonly before?: number;
+}
+
+/** A context as it stood at one moment. One that nobody wrote to has no messages, no metadata and version 0. */
+export interface Conversation {
+  readonly contextId: string;
+  /** In order: turn behind turn as they were appended. */
+  readonly messages: readonly Message[];
+  /** How many messages of the context stand in front of `messages`. */
+  readonly from: number;
+  /** How many messages the context has. */
+  readonly total: number;
+  readonly metadata: ContextMetadata;
+  /** Grows with each change of the metadata, and only with it; 0 before the first. */
+  readonly version: number;
+  /** Task ids of turns that were begun and whose messages are not here yet, the one begun first first. */
+  readonly openTurns: readonly string[];
+}
+
+export interface MetadataOptions {
+  /** Change it only where it still has this version. Default: in any case. */
+  readonly version?: number;
+}
+
+export interface ContextQuery {
+  /** How many at most. Default 50. */
+  readonly limit?: number;
+  /** Only contexts whose id sorts behind this one: the `next` of the page before. */
+  readonly after?: string;
+}
+
+export interface ContextSummary {
+  readonly contextId: string;
+  readonly total: number;
+  readonly openTurns: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  /** When it was last written to. ISO 8601. */
+  readonly updatedAt: string;
+}
+
+export interface ContextPage {
+  /** In the order of their ids, by character code. */
+  readonly contexts: readonly ContextSummary[];
+  /** The `after` of the next page; absent on the last one. */
+  readonly next?: string;
+}
+
+/**
+ * What an agent remembers of its contexts between turns.
+ *
+ * A turn's messages come in one piece and once, whoever brings them: the process that ran the turn, or another that found it ended.
+ * A turn is registered when it starts and settled when its messages come, so the next turn of the context can tell which turn a dead
+ * process left behind and save it first. Every change is atomic and stands once its promise resolves.
+ *
+ * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for what no store takes,
+ * `UNAVAILABLE`, `FULL`, `POISON` and `SCHEMA` as in `TaskStateStore`. A method that can answer at once may return the value instead
+ * of a promise; it then throws instead of rejecting. Messages and metadata are given and taken by reference and never changed by
+ * either side.
+ */
+export interface MessageStore {
+  /**
+   * Registers a turn that starts. Again, or by several at once: it is registered once, in its first place. Answers `saved`, and
+   * changes nothing, where the messages of this turn are here already.
+   */
+  begin(contextId: string, taskId: string): MaybePromise<'open' | 'saved'>;
+
+  /**
+   * Puts the messages of a turn behind those that are here, all or none, and settles the turn; it need not have begun. Where the
+   * messages of this turn are here already, nothing changes and `appended` is false. An empty list settles a turn that said nothing.
+   */
+  append(contextId: string, taskId: string, messages: readonly Message[]): MaybePromise<{ readonly appended: boolean }>;
+
+  load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
+
+  /** Replaces the metadata and answers its new version. Errors: `CONFLICT` where `version` is given and no longer the context's. */
+  setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;
+
+  /** A page of the contexts. One that stands all the while is on exactly one page. */
+  contexts(query?: ContextQuery): MaybePromise<ContextPage>;
+
+  /** Forgets a context with all that belongs to it. Does nothing where there is none. What is written later begins it anew. */
+  delete(contextId: string): MaybePromise<void>;
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import type { ContextSummary, MessageStore } from '../../stores/messages/message-store.ts';
+import { type MessageCases, turnOf } from './message-case.ts';
+
+/** All contexts, a page at a time. */
+async function pagesOf(store: MessageStore, limit: number): Promise<readonly (readonly ContextSummary[])[]> {
+  const pages: (readonly ContextSummary[])[] = [];
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const { contexts, next } = await store.contexts(after === '' ? { limit } : { limit, after });
+    pages.push(contexts);
+    after = next;
+  }
+  return pages;
+}
+
+export const contextCases: MessageCases = {
+  name: 'contexts and delete',
+  cases: [
+    {
+      title: 'contexts are listed with what they hold',
+      async run({ store, peer }) {
+        assert.deepEqual(await store.contexts(), { contexts: [] });
+        await store.append('b', 't', turnOf('said'));
+        await store.begin('b', 'open');
+        await store.begin('a', 'only-begun');
+        await store.setMetadata('c', { a: 1 });
+        const { contexts } = await peer.contexts();
+        assert.deepEqual(
+          contexts.map(({ contextId, total, openTurns }) => [contextId, total, openTurns]),
+          [
+            ['a', 0, 1],
+            ['b', 2, 1],
+            ['c', 0, 0],
+          ],
+        );
+        for (const { createdAt, updatedAt } of contexts) {
+          assert.equal(new Date(createdAt).toISOString(), createdAt);
+          assert.ok(updatedAt >= createdAt);
+        }
+      },
+    },
+    {
+      title: 'pages have every context once, in the order of their ids',
+      async run({ store, peer }) {
+        const ids = ['Z', 'a', 'a-', 'a.', 'a0', 'a_', 'aa', 'b', '_', '0', '9:', ':'];
+        for (const contextId of ids) await store.append(contextId, 't', turnOf(contextId));
+        for (const limit of [1, 5, 12, 50]) {
+          const pages = await pagesOf(peer, limit);
+          assert.equal(pages.length, Math.ceil(ids.length / limit));
+          assert.deepEqual(
+            pages.flat().map(({ contextId }) => contextId),
+            [...ids].sort(),
+          );
+        }
+        assert.deepEqual(
+          (await store.contexts({ after: 'a_' })).contexts.map(({ contextId }) => contextId),
+          ['aa', 'b'],
+        );
+      },
+    },
+    {
+      title: 'a deleted context is gone with all that belonged to it, and others stay',
+      async run({ store, peer }) {
+        await store.append('gone', 't', turnOf('said'));
+        await store.begin('gone', 'open');
+        await store.setMetadata('gone', { a: 1 });
+        await store.append('gone-not', 't', turnOf('kept'));
+        await peer.delete('gone');
+        await peer.delete('gone');
+        await peer.delete('never-there');
+        const { total, metadata, version, openTurns } = await store.load('gone');
+        assert.deepEqual(
+          { total, metadata, version, openTurns },
+          { total: 0, metadata: {}, version: 0, openTurns: [] },
+        );
+        assert.deepEqual(
+          (await store.contexts()).contexts.map(({ contextId }) => contextId),
+          ['gone-not'],
+        );
+        assert.deepEqual((await store.load('gone-not')).messages, turnOf('kept'));
+      },
+    },
+    {
+      title: 'what is written to a deleted context begins it anew',
+      async run({ store, peer }) {
+        await store.append('c', 't', turnOf('before'));
+        await store.delete('c');
+        assert.equal(await peer.begin('c', 't'), 'open');
+        assert.deepEqual(await peer.append('c', 't', turnOf('after')), { appended: true });
+        assert.deepEqual((await store.load('c')).messages, turnOf('after'));
+        assert.equal((await store.contexts()).contexts.length, 1);
+      },
+    },
+  ],
+};
