@@ -87,6 +87,8 @@ export {
   type ReplayResult,
   replay,
 } from './replay/replay.ts';
+export type { CacheSetOptions, CacheStore } from './stores/cache/cache-store.ts';
+export { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './stores/cache/in-memory-cache-store.ts';
 export { StoreFactory } from './stores/factory.ts';
 export type {
   AppendOptions,

@@ -1,0 +1,27 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import { jsonFlaw } from '../../core/json-flaw.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import type { CacheSetOptions } from './cache-store.ts';
+
+const longestKey = 512;
+
+/** Errors with `INVALID_INPUT` for what is no key of a cache. */
+export function assertCacheKey(key: string): void {
+  if (typeof key === 'string' && key !== '' && key.length <= longestKey) return;
+  const given = typeof key === 'string' && key !== '' ? `one of ${key.length} characters` : shownValue(key);
+  throw invalid(`A key of a cache is a text of 1 to ${longestKey} characters, not ${given}.`);
+}
+
+/** The value as the JSON text that a store keeps. Errors with `INVALID_INPUT` for what JSON would lose or change, and for a wrong time. */
+export function cacheEntryText(value: unknown, { ttlMs }: CacheSetOptions): string {
+  if (ttlMs !== undefined && !(ttlMs > 0 && Number.isFinite(ttlMs))) {
+    throw invalid(`ttlMs is ${shownValue(ttlMs)}; give milliseconds above 0, or leave it out.`);
+  }
+  const flaw = jsonFlaw(value, 'the value');
+  if (flaw !== undefined) throw invalid(`A cache keeps values of JSON, but ${flaw}.`);
+  return JSON.stringify(value);
+}
+
+function invalid(message: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', message);
+}
