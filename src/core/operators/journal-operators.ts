@@ -22,14 +22,18 @@ export interface JournalDeps {
  *
  * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
  * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
- * kept silent. Any other failure errors it at once. Completes when the source has and everything is durable. Unsubscribing stops the
- * source and the retries. Holds the signals behind the oldest unacknowledged commit.
+ * kept silent. Any other failure errors it at once. Ends as the source does, also with its error, once everything is durable.
+ * Unsubscribing stops the source and the retries. Holds the signals behind the oldest unacknowledged commit.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     const line = new JournalLine(deps, to);
     to.add(() => line.stop());
-    return { next: (signal) => line.take(signal), complete: () => line.finish() };
+    return {
+      next: (signal) => line.take(signal),
+      error: (error) => line.finish({ error }),
+      complete: () => line.finish({}),
+    };
   });
 }
 
@@ -64,6 +68,11 @@ interface Held {
   sends: number;
 }
 
+/** How the source ended. */
+interface SourceEnd {
+  readonly error?: unknown;
+}
+
 const firstRetryMs = 50;
 const lastRetryMs = 1000;
 
@@ -72,7 +81,7 @@ class JournalLine {
   readonly #deps: JournalDeps;
   readonly #out: Sink<Signal>;
   #held: Held[] = [];
-  #sourceDone = false;
+  #end: SourceEnd | undefined;
   #failure: unknown;
   #retryMs = firstRetryMs;
   #cancelRetry: (() => void) | undefined;
@@ -92,9 +101,14 @@ class JournalLine {
     if (idle) this.#armDeadline();
   }
 
-  finish(): void {
-    this.#sourceDone = true;
-    if (this.#held.length === 0) this.#out.complete();
+  finish(end: SourceEnd): void {
+    this.#end = end;
+    if (this.#held.length === 0) this.#pass(end);
+  }
+
+  #pass(end: SourceEnd): void {
+    if ('error' in end) this.#out.error(end.error);
+    else this.#out.complete();
   }
 
   stop(): void {
@@ -154,7 +168,7 @@ class JournalLine {
       else this.#out.next(signal);
     }
     if (this.#held.length > 0) this.#armDeadline();
-    else if (this.#sourceDone) this.#out.complete();
+    else if (this.#end) this.#pass(this.#end);
   }
 
   #release(commit: Commit): void {

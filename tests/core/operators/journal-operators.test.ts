@@ -137,11 +137,21 @@ describe('journal', () => {
     });
   });
 
-  it('passes an error of the source on at once', () => {
+  it('passes an error of the source on once the last commit is durable', () => {
+    draw({
+      source: '    -at#',
+      answers: ({ cold }) => [cold('-----a')],
+      out: '       ------(at#)',
+      error: 'error',
+      subscribed: '^--!',
+    });
+  });
+
+  it('passes an error of the source on at once where everything is durable, and leaves no timer', () => {
     const { fired } = draw({
       source: '    -a-#',
-      answers: ({ cold }) => [cold('-----a')],
-      out: '       ---#',
+      answers: ({ cold }) => [cold('(a|)')],
+      out: '       -a-#',
       error: 'error',
       subscribed: '^--!',
     });
