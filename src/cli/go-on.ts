@@ -1,5 +1,5 @@
 import { shownUrl } from '../observability/otlp-endpoint.ts';
-import { type StoreSettings, shownStore } from './store-settings.ts';
+import { type StoreFlags, type StoreSettings, shownStore } from './store-settings.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
 /** A task, and what the command line said when it ran. */
@@ -27,12 +27,17 @@ export function watchCommand({ taskId, store, flags }: TaskPlace): string {
   return ['millrace show', taskId, '--watch', ...storeOption(store, flags)].join(' ');
 }
 
+/** The command that lists the tasks of a store. */
+export function tasksCommand({ store, flags }: Omit<TaskPlace, 'taskId'>): string {
+  return ['millrace tasks', ...storeOption(store, flags)].join(' ');
+}
+
 /** A value as one word of a shell. */
 export function quoted(value: string): string {
   return /^[\w@%+=:,./-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`;
 }
 
 /** What the environment says, the next command finds there too. */
-function storeOption(store: StoreSettings, flags: TurnFlags): readonly string[] {
+function storeOption(store: StoreSettings, flags: StoreFlags): readonly string[] {
   return flags.store === undefined ? [] : ['--store', quoted(shownStore(store))];
 }

@@ -1,6 +1,7 @@
 import { isSuspended, openQuestions, taskState } from '../core/state.ts';
 import { duration } from './duration.ts';
-import { resumeCommand, type TaskPlace } from './go-on.ts';
+import { resumeCommand, type TaskPlace, watchCommand } from './go-on.ts';
+import { withKeptFlags } from './kept-flags.ts';
 import { answerCommand, questionLines } from './questions.ts';
 import { count } from './tally.ts';
 import type { Terminal } from './terminal.ts';
@@ -35,12 +36,14 @@ export function stateName(state: string, held: boolean): string {
   return !held && (state === 'working' || state === 'submitted') ? 'resumable' : state;
 }
 
-function nextLines({ state }: Timeline, { held, place, terminal }: StandingOptions): readonly string[] {
+function nextLines({ state }: Timeline, { held, place: given, terminal }: StandingOptions): readonly string[] {
+  const place = withKeptFlags(given, state.turn.metadata);
   const { style, stdout } = terminal;
   const questions = openQuestions(state);
   const asked = questions.flatMap((question) => questionLines(question, { style, columns: stdout.columns }));
   if (state.isComplete) return [];
-  if (held && questions.length === 0) return [style.dim('a process holds it; --watch follows')];
+  if (held && questions.length === 0)
+    return [style.dim('a process holds it; follow it with:'), `  ${watchCommand(place)}`];
   const suspended = state.outcome !== undefined && isSuspended(state.outcome.state);
   const command = questions.length > 0 ? answerCommand(questions, place) : resumeCommand(place);
   const how =

@@ -9,6 +9,8 @@ export interface Tally {
   /** Milliseconds since 1970: of the start, or where the turn was resumed, of the last time. */
   readonly startedAt?: number;
   readonly endedAt?: number;
+  /** Of the turn. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
   /** The event that closed the stream. */
   readonly final?: StatusUpdateEvent;
 }
@@ -17,7 +19,10 @@ export const emptyTally: Tally = { iterations: 0, toolCalls: 0, tokens: 0 };
 
 export function addToTally(tally: Tally, event: AgentEvent): Tally {
   switch (event.kind) {
-    case 'task':
+    case 'task': {
+      const { metadata } = event;
+      return { ...tally, startedAt: Date.parse(event.timestamp), ...(metadata && { metadata }) };
+    }
     case 'internal:resumed':
       return { ...tally, startedAt: Date.parse(event.timestamp) };
     case 'internal:iteration-start':

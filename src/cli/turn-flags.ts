@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { StartOptions } from '../core/config.ts';
 import { httpUrl, wholeNumber } from './arguments.ts';
+import { keepFlags } from './kept-flags.ts';
 import type { ModelFlags } from './model-settings.ts';
 import type { StoreFlags } from './store-settings.ts';
 import type { TraceFlags } from './trace-view.ts';
@@ -58,13 +59,12 @@ export function addStoreFlag(command: Command): Command {
   );
 }
 
-/** The settings of a new turn, which its journal keeps. */
-export function turnSettings({
-  system,
-  maxIterations,
-}: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations'> {
+/** The settings of a new turn, which its journal keeps, and the options with which it goes on. */
+export function turnSettings(flags: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'metadata'> {
+  const { system, maxIterations } = flags;
   return {
     ...(system !== undefined && { systemPrompt: system }),
     ...(maxIterations !== undefined && { maxIterations }),
+    ...keepFlags(flags),
   };
 }

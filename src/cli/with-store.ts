@@ -1,6 +1,7 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { CommandHost } from './command-host.ts';
+import { type TaskPlace, tasksCommand } from './go-on.ts';
 import { openStore } from './open-store.ts';
 import { lastingStore, type StoreFlags, type StoreSettings, storeSettings } from './store-settings.ts';
 
@@ -22,16 +23,16 @@ export async function withStore(
   try {
     await action(store, settings);
   } catch (thrown) {
-    throw withPlace(thrown, settings);
+    throw withPlace(thrown, { store: settings, flags });
   } finally {
     await close();
   }
 }
 
 /** An error that names the store that was looked into, where a task is not in it. */
-export function withPlace(thrown: unknown, { place }: StoreSettings): unknown {
+export function withPlace(thrown: unknown, at: Omit<TaskPlace, 'taskId'>): unknown {
   if (!AgentLoopError.isInstance(thrown) || thrown.code !== 'NOT_FOUND' || thrown.taskId === undefined) return thrown;
   const { taskId } = thrown;
-  const message = `there is no task "${taskId}" in ${place}; millrace tasks lists what there is`;
+  const message = `there is no task "${taskId}" in ${at.store.place}; "${tasksCommand(at)}" lists what there is`;
   return new AgentLoopError('NOT_FOUND', message, { taskId, cause: thrown });
 }

@@ -107,7 +107,8 @@ describe('where a turn stands', () => {
     expect(standingLines(timeline(), { held: true, place, terminal })).toEqual([
       '',
       `working${sum}`,
-      'a process holds it; --watch follows',
+      'a process holds it; follow it with:',
+      '  millrace show t --watch',
     ]);
   });
 

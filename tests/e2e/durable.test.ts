@@ -151,7 +151,7 @@ describe('a turn that waits', () => {
     const end = await runInProcess(['resume', 't', '--answer', '1:0={"approved":true}', ...where], { env });
     expect(end.exitCode).toBe(1);
     expect(end.stderr).toContain('(MISSING_TOOL)\n');
-    expect(end.stderr).toContain(`millrace resume t --store ${store} --tools FILE\n`);
+    expect(end.stderr).toContain(`millrace resume t --tools ${tools} --store ${store}\n`);
     expect((await runInProcess(['tasks', '--state', 'resumable', ...where])).stdout).toMatch(/^t /m);
   });
 
@@ -341,7 +341,7 @@ describe('a task or a store that is not there', () => {
       const end = await runInProcess([...args, ...where], { env });
       expect(end).toMatchObject({ exitCode: 1, stdout: '' });
       expect(end.stderr).toBe(
-        `millrace: there is no task "nope" in the LMDB store in ${join(folder.path, 'journals')}; millrace tasks lists what there is (NOT_FOUND)\n`,
+        `millrace: there is no task "nope" in the LMDB store in ${join(folder.path, 'journals')}; "millrace tasks --store ${store}" lists what there is (NOT_FOUND)\n`,
       );
     },
   );

@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
+import { foldRecords } from '../../core/apply-record.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { resumeCommand } from '../go-on.ts';
+import { withKeptFlags } from '../kept-flags.ts';
 import { newId } from '../new-id.ts';
 import { note } from '../notes.ts';
 import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
@@ -29,6 +31,8 @@ async function fork(taskId: string, flags: ForkFlags, host: CommandHost): Promis
     const { AgentLoop } = await import('../../core/agent-loop.ts');
     const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.task ?? newId() });
     void host.terminal.stdout.write(`${forked.taskId}\n`);
-    note(host.terminal, `run it with: ${resumeCommand({ taskId: forked.taskId, store: settings, flags })}`);
+    const { turn } = foldRecords(await store.read(forked.taskId));
+    const place = withKeptFlags({ taskId: forked.taskId, store: settings, flags }, turn.metadata);
+    note(host.terminal, `run it with: ${resumeCommand(place)}`);
   });
 }

@@ -45,7 +45,7 @@ async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Pr
     const { session, interruption, signal } = opened;
     const turn = AgentLoop.resume(taskId, session.config, { signal, answers });
     try {
-      await playTurn(turn, { session, flags, host, interruption, signal });
+      await playTurn(turn, { session, flags, host, interruption, signal, answers });
     } catch (thrown) {
       const isBusy = AgentLoopError.isInstance(thrown) && thrown.code === 'BUSY';
       if (!isBusy || Object.keys(answers).length === 0) throw thrown;

@@ -1,0 +1,34 @@
+import { resolve } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { keepFlags, withKeptFlags } from '../../src/cli/kept-flags.ts';
+import { storeSettings } from '../../src/cli/store-settings.ts';
+
+const placeOf = (flags = {}) => ({ taskId: 't', flags, store: storeSettings(flags, {}) });
+const flagsWith = (metadata: Readonly<Record<string, unknown>>, flags = {}) =>
+  withKeptFlags(placeOf(flags), metadata).flags;
+
+describe('the options that a journal keeps', () => {
+  it('are those that the turn needs again, without what is secret, and a path that holds in every folder', () => {
+    const baseUrl = 'http://me:secret@h:4000/v1?key=secret';
+    const { metadata = {} } = keepFlags({ tools: './t.mjs', baseUrl, model: 'm', apiKeyEnv: 'MY_KEY' });
+    expect(JSON.stringify(metadata)).not.toContain('secret');
+    const kept = { tools: resolve('t.mjs'), baseUrl: 'http://h:4000/v1', model: 'm', apiKeyEnv: 'MY_KEY' };
+    expect(flagsWith(metadata)).toEqual(kept);
+    expect(flagsWith(metadata, { model: 'other' })).toEqual({ ...kept, model: 'other' });
+  });
+
+  it('are nothing where nothing was said', () => {
+    expect(keepFlags({})).toEqual({});
+    expect(flagsWith({})).toEqual({});
+  });
+
+  it.each([
+    ['no object', 'text'],
+    ['null', null],
+    ['not text', { tools: 7 }],
+    ['what steers a terminal', { tools: 'a\u001b[2Jb', model: 'm\nrm' }],
+    ['no address', { baseUrl: 'nowhere' }],
+  ])('of a journal from elsewhere are passed over where they are %s', (_what, millrace) => {
+    expect(flagsWith({ millrace })).toEqual({});
+  });
+});
