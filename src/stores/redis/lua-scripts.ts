@@ -36,12 +36,7 @@ export function luaScripts(): LuaScripts {
 }
 
 function readScripts(): LuaScripts {
-  const prelude = readLua('prelude');
-  const script = (name: ScriptName): LuaScript => {
-    const { file, flags } = files[name];
-    const source = `#!lua${flags}\n${prelude}${readLua(file)}`;
-    return { source, sha1: createHash('sha1').update(source).digest('hex') };
-  };
+  const script = (name: ScriptName): LuaScript => luaScript({ prelude: 'prelude', ...files[name] });
   return {
     create: script('create'),
     acquire: script('acquire'),
@@ -56,6 +51,20 @@ function readScripts(): LuaScripts {
     delete: script('delete'),
     describe: script('describe'),
   };
+}
+
+export interface LuaFile {
+  /** What stands in front of it: another file, or nothing. */
+  readonly prelude?: string;
+  readonly file: string;
+  /** Begin with a blank. */
+  readonly flags: string;
+}
+
+/** A script of files in `lua/`, read now. */
+export function luaScript({ prelude, file, flags }: LuaFile): LuaScript {
+  const source = `#!lua${flags}\n${prelude === undefined ? '' : readLua(prelude)}${readLua(file)}`;
+  return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
 function readLua(file: string): string {

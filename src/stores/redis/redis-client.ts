@@ -27,6 +27,13 @@ export function openClient(target: RedisTarget): OpenClient {
   return { client: withoutKeyPrefix(client), own: true };
 }
 
+/** Ends a connection that a store made. */
+export async function closeClient({ client, own }: OpenClient): Promise<void> {
+  if (!own) return;
+  if (client.status === 'ready') await client.quit().catch(() => {});
+  client.disconnect();
+}
+
 export function isCluster(client: RedisClient): client is Cluster {
   return client.isCluster;
 }

@@ -84,8 +84,8 @@ export function unreadable(taskId: string, entry: string, why: string): AgentLoo
   );
 }
 
-export function storeClosed(): AgentLoopError {
-  return new AgentLoopError('UNAVAILABLE', 'This RedisStateStore was closed; make a new one.');
+export function storeClosed(store = 'RedisStateStore'): AgentLoopError {
+  return new AgentLoopError('UNAVAILABLE', `This ${store} was closed; make a new one.`);
 }
 
 /** What was said in the end: a cluster's client keeps the reason beside its error, one that ran out of tries names its option. */

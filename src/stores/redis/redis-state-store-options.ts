@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
 import type { RedisTarget } from './redis-client.ts';
 import type { Confirmation } from './script-runner.ts';
 import type { TimeToLive } from './time-to-live.ts';
@@ -51,14 +51,12 @@ export interface RedisStoreSettings {
 /** Errors: `INVALID_CONFIG`, in a sentence that names the option. */
 export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreSettings {
   assertKnownOptions('RedisStateStore', options, optionNames);
-  assertTarget(options.redis);
+  assertRedisTarget(options.redis);
   const { prefix = 'millrace', ttl = 86_400, durability = 'server', replicaTimeoutMs = 1_000 } = options;
   const { ttlAfterEndSeconds = ttl } = options;
-  if (!/^[A-Za-z0-9_.:-]{1,64}$/.test(prefix)) {
-    throw invalid(`prefix is ${JSON.stringify(prefix)}; take 1 to 64 of the characters A-Z a-z 0-9 _ . : -`);
-  }
-  assertSeconds('ttl', ttl);
-  assertSeconds('ttlAfterEndSeconds', ttlAfterEndSeconds);
+  assertPrefix(prefix);
+  assertTimeToLive('ttl', ttl);
+  assertTimeToLive('ttlAfterEndSeconds', ttlAfterEndSeconds);
   if (durability !== 'server' && durability !== 'strict') {
     throw invalid(`durability is ${JSON.stringify(durability)}; known are "server" and "strict".`);
   }
@@ -72,17 +70,6 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
   }
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
   return { prefix, timeToLive: { whileOpen: ttl, afterEnd: ttlAfterEndSeconds }, strict, replicas, confirmation };
-}
-
-/** ioredis takes nothing for the server of this machine. */
-function assertTarget(redis: unknown): void {
-  if ((typeof redis === 'string' && redis !== '') || (typeof redis === 'object' && redis !== null)) return;
-  throw invalid(`redis is ${shownValue(redis)}; give a URL, options of ioredis, or a client of it.`);
-}
-
-function assertSeconds(name: string, value: number | null): void {
-  if (value === null || (Number.isInteger(value) && value >= 1)) return;
-  throw invalid(`${name} is ${value}; give a whole number of seconds from 1, or null to keep tasks.`);
 }
 
 function invalid(sentence: string): AgentLoopError {

@@ -23,7 +23,7 @@ import { DeltaFeed } from './delta-feed.ts';
 import { JournalReader } from './journal-reader.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { encodeRecord } from './record-codec.ts';
-import { openClient, type RedisClient } from './redis-client.ts';
+import { closeClient, openClient, type RedisClient } from './redis-client.ts';
 import {
   type RedisStateStoreOptions,
   type RedisStoreSettings,
@@ -217,9 +217,7 @@ export class RedisStateStore implements TaskStateStore {
     this.#deltas.close();
     this.#scripts.close();
     this.#readers.close();
-    if (!this.#ownsClient) return;
-    if (this.#client.status === 'ready') await this.#client.quit().catch(() => {});
-    this.#client.disconnect();
+    await closeClient({ client: this.#client, own: this.#ownsClient });
   }
 
   /** Behind the records that they follow. */

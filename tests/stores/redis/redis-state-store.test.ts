@@ -282,7 +282,7 @@ describeRedis('RedisStateStore', () => {
 
   it.each<[Partial<RedisStateStoreOptions>, string]>([
     [{ prefix: 'a{b' }, 'prefix is "a{b"; take 1 to 64 of the characters'],
-    [{ ttl: 1.5 }, 'ttl is 1.5; give a whole number of seconds from 1, or null to keep tasks.'],
+    [{ ttl: 1.5 }, 'ttl is 1.5; give a whole number of seconds from 1, or null to keep what is stored.'],
     [{ ttlAfterEndSeconds: -1 }, 'ttlAfterEndSeconds is -1'],
     [{ replicas: 1 }, 'replicas needs durability "strict".'],
     [{ durability: 'strict', replicas: -1 }, 'replicas is -1'],

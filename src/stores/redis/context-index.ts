@@ -1,0 +1,49 @@
+import { command, type RedisClient } from './redis-client.ts';
+import { redisError } from './redis-errors.ts';
+import { listOf } from './script-answer.ts';
+
+const sampleEvery = 32;
+const sampleSize = 128;
+
+/**
+ * Which contexts there are, in the order of their ids: one sorted set, not atomic with the contexts. Those whose time ran out are
+ * removed when a list meets them, and by a sample now and then, so that dead entries stay a fraction.
+ */
+export class ContextIndex {
+  readonly #client: RedisClient;
+  readonly #key: string;
+  #made = 0;
+
+  constructor(client: RedisClient, prefix: string) {
+    this.#client = client;
+    this.#key = `${prefix}:conversations`;
+  }
+
+  async add(contextId: string): Promise<void> {
+    await this.#send('zadd', 0, contextId);
+  }
+
+  async remove(contextId: string): Promise<void> {
+    await this.#send('zrem', contextId);
+  }
+
+  /** The ids behind one, at most `size`. */
+  async page(after: string, size: number): Promise<readonly string[]> {
+    const start = after === '' ? '-' : `(${after}`;
+    return listOf(await this.#send('zrangebylex', start, '+', 'LIMIT', 0, size)).map(String);
+  }
+
+  /** Called once for each new context: every 32nd time some ids by chance, to see whether they are still there; else none. */
+  async sample(): Promise<readonly string[]> {
+    if (++this.#made % sampleEvery !== 0) return [];
+    return listOf(await this.#send('zrandmember', sampleSize)).map(String);
+  }
+
+  async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    try {
+      return await command(this.#client, name, this.#key, ...args);
+    } catch (thrown) {
+      throw redisError(thrown);
+    }
+  }
+}

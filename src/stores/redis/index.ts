@@ -1,0 +1,3 @@
+export type { RedisTarget } from './redis-client.ts';
+export { RedisMessageStore, type RedisMessageStoreOptions } from './redis-message-store.ts';
+export { RedisStateStore, type RedisStateStoreOptions } from './redis-state-store.ts';

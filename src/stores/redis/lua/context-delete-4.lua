@@ -1,0 +1,4 @@
+-- Forgets a context.
+-- Gives {OK}
+redis.call('UNLINK', unpack(KEYS))
+return { OK }

@@ -1,0 +1,199 @@
+import { randomUUID } from 'node:crypto';
+import type { Message } from '../../core/messages.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import {
+  assertContextId,
+  assertLoadOptions,
+  assertTurn,
+  assertVersion,
+  contextQueryOf,
+  encodeMessages,
+  encodeMetadata,
+} from '../messages/check-input.ts';
+import { damagedContext } from '../messages/context-errors.ts';
+import { pageOf } from '../messages/context-page.ts';
+import type {
+  ContextMetadata,
+  ContextPage,
+  ContextQuery,
+  ContextSummary,
+  Conversation,
+  LoadOptions,
+  MessageStore,
+  MetadataOptions,
+} from '../messages/message-store.ts';
+import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
+import { ContextIndex } from './context-index.ts';
+import { type ContextCall, ContextScripts } from './context-scripts.ts';
+import { closeClient, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
+import { storeClosed } from './redis-errors.ts';
+import { listOf } from './script-answer.ts';
+
+export interface RedisMessageStoreOptions {
+  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
+  readonly redis: RedisTarget;
+  /**
+   * Seconds that a context is kept after it was written to last; null keeps it. Default 86,400. One with open turns does not expire:
+   * a turn that waits for an answer finds its context.
+   */
+  readonly ttl?: number | null;
+  /** What all keys begin with. Default `millrace`. May be that of a `RedisStateStore`. */
+  readonly prefix?: string;
+}
+
+const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: true, prefix: true };
+
+/**
+ * Keeps contexts in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
+ *
+ * Every change of a context is one script, so that it happens whole or not at all, and once also where the connection breaks and the
+ * client sends it again. What Redis confirmed is as durable as its own persistence. Nothing is connected before the first call. The list
+ * of contexts is an index that is repaired, not atomic with them.
+ *
+ * Errors besides the contract's: `INVALID_CONFIG` at construction; `UNAVAILABLE` (Redis away, loading or read-only, or after `close`)
+ * and `FULL` (out of memory or disk), both retryable.
+ *
+ * Memory in this process: what is on its way. `load` reads what it gives in one reply; give a `limit` where a context may be long.
+ */
+export class RedisMessageStore implements MessageStore {
+  readonly #connection: OpenClient;
+  readonly #seconds: number;
+  readonly #scripts: ContextScripts;
+  readonly #index: ContextIndex;
+  #closed = false;
+
+  constructor(options: RedisMessageStoreOptions) {
+    assertKnownOptions('RedisMessageStore', options, optionNames);
+    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
+    assertRedisTarget(redis);
+    assertTimeToLive('ttl', ttl);
+    assertPrefix(prefix);
+    this.#connection = openClient(redis);
+    this.#seconds = ttl ?? -1;
+    this.#scripts = new ContextScripts(this.#connection.client, prefix);
+    this.#index = new ContextIndex(this.#connection.client, prefix);
+  }
+
+  async begin(contextId: string, taskId: string): Promise<'open' | 'saved'> {
+    assertTurn(contextId, taskId);
+    const isSaved = await this.#change({ script: 'begin', contextId, args: [this.#seconds, taskId] });
+    return isSaved === 1 ? 'saved' : 'open';
+  }
+
+  async append(
+    contextId: string,
+    taskId: string,
+    messages: readonly Message[],
+  ): Promise<{ readonly appended: boolean }> {
+    assertTurn(contextId, taskId);
+    const args = [this.#seconds, taskId, randomUUID(), ...encodeMessages(taskId, messages)];
+    return { appended: (await this.#change({ script: 'append', contextId, args })) === 1 };
+  }
+
+  async load(contextId: string, options: LoadOptions = {}): Promise<Conversation> {
+    assertContextId(contextId);
+    assertLoadOptions(options);
+    const args = [countOf(options.limit), countOf(options.before)];
+    const answer = await this.#run({ script: 'load', contextId, args });
+    const [, total, from, messages, metadata, version, openTurns] = answer ?? [];
+    return {
+      contextId,
+      messages: listOf(messages).map((text) => parsed(contextId, text)),
+      from: Number(from),
+      total: Number(total),
+      metadata: parsed(contextId, metadata),
+      version: Number(version),
+      openTurns: listOf(openTurns).map(String),
+    };
+  }
+
+  async setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}): Promise<number> {
+    assertContextId(contextId);
+    assertVersion(options);
+    const args = [this.#seconds, randomUUID(), countOf(options.version), encodeMetadata(metadata)];
+    return this.#change({ script: 'metadata', contextId, args, ...options });
+  }
+
+  async contexts(query: ContextQuery = {}): Promise<ContextPage> {
+    const { limit, after } = contextQueryOf(query);
+    this.#assertOpen();
+    const found: ContextSummary[] = [];
+    for (let behind: string | undefined = after; behind !== undefined && found.length <= limit; ) {
+      const ids = await this.#index.page(behind, limit + 1);
+      found.push(...(await this.#summaries(ids)));
+      behind = ids.at(-1);
+    }
+    return pageOf(found, limit);
+  }
+
+  async delete(contextId: string): Promise<void> {
+    assertContextId(contextId);
+    await this.#run({ script: 'delete', contextId });
+    await this.#index.remove(contextId);
+  }
+
+  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await closeClient(this.#connection);
+  }
+
+  /**
+   * The second value of the answer. The context is listed before it is changed, so that none is ever unlisted; a new one again
+   * after it, since a list may have met the entry without its context.
+   */
+  async #change(call: ContextCall): Promise<number> {
+    this.#assertOpen();
+    const [, answer = []] = await Promise.all([this.#index.add(call.contextId), this.#run(call)]);
+    if (answer[2] === 1) {
+      await this.#index.add(call.contextId);
+      await this.#summaries(await this.#index.sample());
+    }
+    return Number(answer[1]);
+  }
+
+  async #summaries(ids: readonly string[]): Promise<readonly ContextSummary[]> {
+    const summaries = await Promise.all(ids.map((contextId) => this.#summary(contextId)));
+    return summaries.filter((summary) => summary !== undefined);
+  }
+
+  /** Takes a context that is gone out of the index. */
+  async #summary(contextId: string): Promise<ContextSummary | undefined> {
+    const answer = await this.#run({ script: 'describe', contextId });
+    if (answer === undefined) {
+      await this.#index.remove(contextId);
+      return undefined;
+    }
+    const [, total, openTurns, createdAt, updatedAt] = answer.map(Number);
+    return {
+      contextId,
+      total: total ?? 0,
+      openTurns: openTurns ?? 0,
+      createdAt: new Date(createdAt ?? 0).toISOString(),
+      updatedAt: new Date(updatedAt ?? 0).toISOString(),
+    };
+  }
+
+  #run(call: ContextCall): Promise<readonly unknown[] | undefined> {
+    this.#assertOpen();
+    return this.#scripts.run(call);
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw storeClosed('RedisMessageStore');
+  }
+}
+
+/** As the scripts take it: below 0 where it is left out. */
+function countOf(value = Number.POSITIVE_INFINITY): number {
+  return value === Number.POSITIVE_INFINITY ? -1 : value;
+}
+
+function parsed<T>(contextId: string, text: unknown): T {
+  try {
+    return JSON.parse(String(text));
+  } catch {
+    throw damagedContext(contextId, 'an entry of it is not JSON');
+  }
+}

@@ -1,0 +1,22 @@
+import { RedisMessageStore, type RedisMessageStoreOptions } from '../../../src/stores/redis/redis-message-store.ts';
+import type { MessageStoreContractHarness } from '../../../src/testing/message-store-contract.ts';
+
+/** The contract on a real server: each case has keys of its own, and the peer another client. */
+export function redisHarness(
+  name: string,
+  redis: () => RedisMessageStoreOptions['redis'],
+): MessageStoreContractHarness {
+  let made = 0;
+  const prefixes = new WeakMap<object, string>();
+  const open = (prefix: string): RedisMessageStore => {
+    const store = new RedisMessageStore({ redis: redis(), prefix });
+    prefixes.set(store, prefix);
+    return store;
+  };
+  return {
+    name,
+    createStore: () => open(`case-${made++}`),
+    createPeer: (store) => open(prefixes.get(store) ?? ''),
+    dispose: (store) => (store instanceof RedisMessageStore ? store.close() : undefined),
+  };
+}
