@@ -47,6 +47,9 @@ export function parseJournal(text: string, source = 'the journal'): readonly Jou
     const why = `it has ${records.length} records, its header says ${header.records}`;
     throw new AgentLoopError('INVALID_INPUT', `${source} is not whole: ${why}; export the turn again.`);
   }
+  if (records.length === 0) {
+    throw new AgentLoopError('INVALID_INPUT', `${source} has a header and no records; export the turn again.`);
+  }
   const { turn } = foldAll(records, (index, error) => inLine(`Line ${index + 2} of ${source}`, error));
   if (turn.taskId === header.taskId) return records;
   const message = `Line 2 of ${source} starts task "${turn.taskId}", the header says "${header.taskId}": the records are of another journal; export the turn again.`;

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
@@ -255,25 +255,6 @@ describe('journals as files', () => {
     const end = await runInProcess(['resume', 't', '--tools', tools, ...elsewhere], { env });
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Working.\n\nDone.\n' });
     expect(ledger()).toEqual(['once t:1:1 1', 'quick t:1:0 1']);
-  });
-
-  it.each<[string, (text: string) => string, string]>([
-    ['was cut short', (text) => text.trimEnd().split('\n').slice(0, -1).join('\n'), 'is not whole'],
-    ['does not fold', (text) => text.replace('"seq":2', '"seq":3'), '(POISON)'],
-    ['is of a newer version', (text) => text.replace('"schema":1', '"schema":99'), '(SCHEMA)'],
-    ['is something else', () => 'hello', 'is not JSON'],
-  ])('a file that %s is refused, and nothing is written', async (_what, change, sentence) => {
-    const server = await modelServer({ script: [{ text: 'Hello.' }] });
-    await runInProcess(['run', 'Go', '--task', 't', ...where], { env: settingsOf(server) });
-    const { stdout } = await runInProcess(['export', 't', ...where]);
-    const file = join(folder.path, 'changed.jsonl');
-    writeFileSync(file, change(stdout));
-    const empty = ['--store', `lmdb:${join(folder.path, 'empty')}`];
-    const end = await runInProcess(['import', file, ...empty]);
-    expect(end.exitCode).toBeGreaterThan(0);
-    expect(end.stderr).toContain(sentence);
-    const listed = await runInProcess(['tasks', ...empty]);
-    expect(listed.stdout).toBe('');
   });
 
   it('a fork is a turn of its own that resume runs', async () => {
