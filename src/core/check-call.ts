@@ -21,13 +21,16 @@ export type CheckedCall =
       readonly arguments: unknown;
     };
 
+interface CheckDeps extends DecisionDeps {
+  readonly tools: ToolSet;
+  /** Is told of a call whose approval takes a while. */
+  readonly deciding: WeakSet<ToolCall>;
+}
+
 /**
  * Looks a call's tool up, parses its arguments, checks them, and whether it may run. A promise only where one of the checks is one.
  */
-export function checkCall(
-  deps: DecisionDeps & { readonly tools: ToolSet },
-  pending: PendingToolCall,
-): CheckedCall | Promise<CheckedCall> {
+export function checkCall(deps: CheckDeps, pending: PendingToolCall): CheckedCall | Promise<CheckedCall> {
   const checked = checkedArguments(deps.tools, pending.call);
   const decided = (answer: CheckedCall) => withDecision(deps, pending, answer);
   return checked instanceof Promise ? checked.then(decided) : decided(checked);
@@ -35,7 +38,7 @@ export function checkCall(
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
 function withDecision(
-  deps: DecisionDeps,
+  deps: CheckDeps,
   pending: PendingToolCall,
   checked: CheckedCall,
 ): CheckedCall | Promise<CheckedCall> {
@@ -46,7 +49,9 @@ function withDecision(
     if (decided.decision === 'ask') return { ...checked, ask: { prompt: decided.prompt } };
     return { ok: false, code: 'TOOL_REJECTED', message: rejected(decided.reason), arguments: checked.arguments };
   };
-  return decision instanceof Promise ? decision.then(answer) : answer(decision);
+  if (!(decision instanceof Promise)) return answer(decision);
+  deps.deciding.add(pending.call);
+  return decision.then(answer);
 }
 
 /** What the model reads of a call that was not approved. */

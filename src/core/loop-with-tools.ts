@@ -63,6 +63,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     tracing: deps.tracing,
     approvers: deps.approvers,
     checks: deps.checks,
+    deciding: deps.deciding,
     scope: deps.scope,
     drain: deps.drain,
     inbox: deps.inbox,

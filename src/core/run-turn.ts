@@ -204,6 +204,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     tracing,
     approvers: config.extensions.filter(({ approveToolCall }) => approveToolCall),
     checks: new WeakMap(),
+    deciding: new WeakSet(),
     scope,
     drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
     inbox,

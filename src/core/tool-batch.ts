@@ -278,14 +278,16 @@ export class ToolBatch {
     return plan.starts;
   }
 
-  /** A check that does not answer within the tool's timeout refuses the call. */
+  /** A check, or an approval, that does not answer within the tool's timeout refuses the call. */
   #limitCheck({ callId, call }: PendingToolCall): () => void {
     const { clock, toolTimeoutMs } = this.#deps.config;
     const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
     if (ms === 0) return () => {};
     return clock.schedule(ms, () => {
       this.#checking.delete(callId);
-      const message = `the check of the arguments did not answer within ${ms} ms`;
+      const message = this.#deps.deciding.has(call)
+        ? `nobody decided within ${ms} ms whether the call may run`
+        : `the check of the arguments did not answer within ${ms} ms`;
       this.#settle(refusedCall(callId, { code: 'TOOL_TIMEOUT', message }));
     });
   }

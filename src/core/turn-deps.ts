@@ -25,6 +25,8 @@ export interface RunDeps extends Stamper {
   readonly approvers: readonly Extension[];
   /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
+  /** Calls whose arguments were found in order, and whose approval takes a while. */
+  readonly deciding: WeakSet<ToolCall>;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;
   /** Aborted when the process shuts down and the turn shall be left to another. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { ToolProvider } from '../../src/tools/interfaces.ts';
+import type { ToolDefinition, ToolProvider } from '../../src/tools/interfaces.ts';
 import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';
@@ -100,7 +100,12 @@ describe('a check of arguments that never answers', () => {
     await watcher.until('internal:llm-response');
     bench.clock.advance(50);
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
-    expect(watcher.of('internal:tool-complete')).toMatchObject([{ success: false, error: { code: 'TOOL_TIMEOUT' } }]);
+    expect(watcher.of('internal:tool-complete')).toMatchObject([
+      {
+        success: false,
+        error: { code: 'TOOL_TIMEOUT', message: 'the check of the arguments did not answer within 50 ms' },
+      },
+    ]);
   });
 
   it('does not hold a cancel', async () => {
@@ -110,6 +115,39 @@ describe('a check of arguments that never answers', () => {
     await watcher.until('internal:llm-response');
     await turn.cancel('enough');
     expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, final: true });
+  });
+});
+
+describe('an approval that never answers', () => {
+  const never = () => new Promise<never>(() => {});
+  const definition = { name: 'count', description: 'Counts.', parameters: { type: 'object' } } as const;
+  const provider = (needsApproval: NonNullable<ToolDefinition['needsApproval']>): ToolProvider => ({
+    getTools: () => [
+      {
+        type: 'function',
+        function: definition,
+        checkArguments: async (value) => ({ ok: true, value }),
+        needsApproval,
+        timeoutMs: 50,
+      },
+    ],
+    executeTool: () => ({ toolCallId: '', content: 'never', success: true }),
+  });
+
+  it.each<[string, Partial<AgentLoopConfig>]>([
+    ['the function of the tool', { toolProviders: [provider(never)] }],
+    ['an extension', { toolProviders: [provider(false)], extensions: [{ name: 'policy', approveToolCall: never }] }],
+  ])('of %s refuses the call at the tool’s timeout, in words of its own', async (_who, options) => {
+    const model = bench.model([{ toolCalls: [{ name: 'count', arguments: {} }] }, { text: 'Two.' }]);
+    const turn = new AgentLoop(bench.config(model, options)).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-response');
+    // The check of the arguments answers in a microtask.
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    bench.clock.advance(50);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    const error = { code: 'TOOL_TIMEOUT', message: 'nobody decided within 50 ms whether the call may run' };
+    expect(watcher.of('internal:tool-complete')).toMatchObject([{ success: false, error }]);
   });
 });
 

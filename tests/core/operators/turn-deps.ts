@@ -43,6 +43,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     tracing: turnTracing(config, turn),
     approvers: [],
     checks: new WeakMap(),
+    deciding: new WeakSet(),
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),
