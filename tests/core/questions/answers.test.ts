@@ -1,0 +1,130 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import { question } from '../dead-turn.ts';
+import { plainTools } from '../plain-tools.ts';
+import { ofRecords, watch } from '../watch-events.ts';
+import { calls, questionBench } from './question-bench.ts';
+
+const { bench, waiting, resumed, resumedWithoutModel } = questionBench();
+
+describe('answers', () => {
+  const tools = (runs: unknown[]) => ({
+    one: { needsApproval: true, execute: () => runs.push('one') },
+    two: { needsApproval: true, execute: () => runs.push('two') },
+  });
+
+  it('are matched by call; what is not answered is asked on', async () => {
+    const runs: unknown[] = [];
+    await waiting(tools(runs));
+    const second = resumedWithoutModel({ '1:1': { approved: true } }, tools(runs));
+    expect(await second.result()).toMatchObject({ status: 'input-required', questions: [{ callId: '1:0' }] });
+    expect(runs).toEqual(['two']);
+    const { turn } = resumed({ '1:0': { approved: true } }, tools(runs));
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual(['two', 'one']);
+  });
+
+  it('have to come: a resume without any only shows the turn, and writes nothing', async () => {
+    const { watcher } = await waiting(tools([]));
+    const before = bench.store.read('t').length;
+    const again = resumedWithoutModel({}, tools([]));
+    const later = watch(again);
+    expect(await again.result()).toMatchObject({ status: 'input-required' });
+    expect(ofRecords(later.events)).toEqual(ofRecords(watcher.events));
+    expect(bench.store.read('t')).toHaveLength(before);
+  });
+
+  it.each([
+    [
+      { '1:7': true },
+      'INVALID_INPUT',
+      'there is no open question "1:7"; open questions: "1:0" (approval, one), "1:1" (approval, two)',
+    ],
+    [{ '1:0': true }, 'INVALID_INPUT', 'the answer to question "1:0" must be { "approved": true }'],
+    [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a text'],
+    [{ '1:0': undefined }, 'INVALID_INPUT', 'is not JSON'],
+  ])('that do not fit are refused: %j', async (answers, code, message) => {
+    await waiting(tools([]));
+    const before = bench.store.read('t').length;
+    const refusal = { code, message: expect.stringContaining(message) };
+    await expect(resumedWithoutModel(answers, tools([])).result()).rejects.toMatchObject(refusal);
+    await expect(AgentLoop.answer('t', { store: bench.store, answers })).rejects.toMatchObject(refusal);
+    expect(bench.store.read('t')).toHaveLength(before);
+    expect(bench.store.list()).toMatchObject([{ held: false }]);
+  });
+
+  it('count once: the same again does nothing, another is a conflict', async () => {
+    await waiting(tools([]));
+    const { store } = bench;
+    await AgentLoop.answer('t', { store, answers: { '1:0': { approved: false } } });
+    const before = store.read('t').length;
+    await AgentLoop.answer('t', { store, answers: { '1:0': { approved: false } } });
+    expect(store.read('t')).toHaveLength(before);
+    await expect(AgentLoop.answer('t', { store, answers: { '1:0': { approved: true } } })).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: 'Question "1:0" of task "t" was answered otherwise before.',
+    });
+  });
+
+  it('reach the owner of a running turn, from any process', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass(), ...tools(runs) })];
+    const loop = bench.loop([...calls('slow', 'one'), { text: 'Done.' }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await finish.reached;
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:1': { approved: true } } });
+    await watcher.until('internal:tool-complete');
+    expect(runs).toEqual(['one']);
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+  });
+
+  it('are passed on by a turn that only watches', async () => {
+    const runs: unknown[] = [];
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass(), ...tools(runs) })];
+    const owner = bench.loop([...calls('slow', 'one'), { text: 'Done.' }], { toolProviders });
+    const turn = owner.startTurn(question, { taskId: 't', contextId: 'c' });
+    watch(turn);
+    await finish.reached;
+    const attached = bench.loop([], { toolProviders }).startTurn(question, { taskId: 't', contextId: 'c' });
+    const watcher = watch(attached);
+    await watcher.until('status-update', ({ questions }) => questions !== undefined);
+    attached.answer('1:1', { approved: true });
+    await watcher.until('internal:tool-complete');
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual(['one']);
+  });
+
+  it('to a turn that is over are refused', async () => {
+    const turn = bench.loop([{ text: 'Done.' }]).startTurn(question, { taskId: 't' });
+    await turn.result();
+    const answers = { '1:0': { approved: true } };
+    await expect(AgentLoop.answer('t', { store: bench.store, answers })).rejects.toMatchObject({ code: 'TERMINAL' });
+    await expect(AgentLoop.answer('u', { store: bench.store, answers })).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+});
+
+describe('what others post', () => {
+  it.each([
+    { type: 'answer', answer: 1 },
+    { type: 'answer', questionId: 5, answer: 1 },
+    { type: 'steer' },
+    { type: 'steer', message: { role: 'boss', content: 'Hurry!' } },
+    { type: 'dance' },
+  ])('is passed over where it makes no sense: %j', async (command) => {
+    const finish = gate();
+    const toolProviders = [plainTools({ slow: () => finish.pass() })];
+    const loop = bench.loop([...calls('slow'), { text: 'Done.' }], { toolProviders });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    watch(turn);
+    await finish.reached;
+    bench.store.post('t', JSON.parse(JSON.stringify({ id: 'x', ...command })));
+    finish.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+  });
+});
