@@ -1,7 +1,11 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from './interfaces.ts';
+import { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
 import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
+import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
+import type { MessageStore } from './messages/message-store.ts';
+import { RedisMessageStore, type RedisMessageStoreOptions } from './redis/redis-message-store.ts';
 import { RedisStateStore, type RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
 /** `type` says which store; the rest are the options of that store. */
@@ -10,14 +14,16 @@ export type StateStoreOptions =
   | ({ readonly type: 'lmdb' } & LmdbStateStoreOptions)
   | ({ readonly type: 'redis' } & RedisStateStoreOptions);
 
-const stateStoreTypes: readonly StateStoreOptions['type'][] = ['memory', 'lmdb', 'redis'];
+export type MessageStoreOptions =
+  | ({ readonly type: 'memory' } & InMemoryMessageStoreOptions)
+  | ({ readonly type: 'lmdb' } & LmdbMessageStoreOptions)
+  | ({ readonly type: 'redis' } & RedisMessageStoreOptions);
 
-/** Makes stores from plain configuration. */
+/**
+ * Makes stores from plain configuration, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of
+ * the store's constructor.
+ */
 export const StoreFactory = {
-  /**
-   * Makes a `TaskStateStore`, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's
-   * constructor.
-   */
   createStateStore(options: StateStoreOptions): TaskStateStore {
     const { type }: { readonly type: string } = options;
     switch (options.type) {
@@ -28,19 +34,33 @@ export const StoreFactory = {
       case 'redis':
         return new RedisStateStore(withoutType(options));
       default:
-        throw unknownType(type);
+        throw unknownType(type, ['memory', 'lmdb', 'redis']);
+    }
+  },
+
+  createMessageStore(options: MessageStoreOptions): MessageStore {
+    const { type }: { readonly type: string } = options;
+    switch (options.type) {
+      case 'memory':
+        return new InMemoryMessageStore(withoutType(options));
+      case 'lmdb':
+        return new LmdbMessageStore(withoutType(options));
+      case 'redis':
+        return new RedisMessageStore(withoutType(options));
+      default:
+        throw unknownType(type, ['memory', 'lmdb', 'redis']);
     }
   },
 };
 
 /** What the store itself takes; it refuses options that it does not know. */
-function withoutType<O extends StateStoreOptions>({ type: _, ...options }: O): Omit<O, 'type'> {
+function withoutType<O extends { readonly type: string }>({ type: _, ...options }: O): Omit<O, 'type'> {
   return options;
 }
 
-function unknownType(type: string): AgentLoopError {
+function unknownType(type: string, known: readonly string[]): AgentLoopError {
   return new AgentLoopError(
     'INVALID_CONFIG',
-    `The store type "${type}" is not known; known types: ${stateStoreTypes.join(', ')}.`,
+    `The store type "${type}" is not known; known types: ${known.join(', ')}.`,
   );
 }
