@@ -1,0 +1,92 @@
+import type { Content, ContentPart, Message, ToolCall, ToolMessage } from '../../core/messages.ts';
+import { textOf } from '../../core/messages.ts';
+import { headAndTail } from './head-and-tail.ts';
+
+export interface TrimOptions {
+  /** How many of the newest results stay whole. Those that the model has not answered yet stay in any case. */
+  readonly keepLast: number;
+  /** A result of more characters than this is shortened to about as many, the note in it included. */
+  readonly maxChars: number;
+  /** By what the whole output can be read again; it is named in the note. Asked once for each shortened result. */
+  readonly reference?: (call: ToolCall, result: ToolMessage) => string | undefined;
+}
+
+/** The member of `metadata` that marks a shortened result: the number of characters it had. */
+export const trimmedFrom = 'trimmedFrom';
+
+const shortForms = new WeakMap<TrimOptions, WeakMap<ToolMessage, ToolMessage>>();
+
+/**
+ * A view of the messages in which old large tool outputs are short: their beginning and end, and between them a note of
+ * how much is left out and by which reference it can be read again. Images and files are left out of what is shortened.
+ *
+ * All other messages are the same objects; where nothing is shortened, so is the array. Under the same options object a
+ * result always has the same short form, for as long as both live, and a short form is not shortened again. Linear.
+ */
+export function trimToolOutputs(messages: readonly Message[], options: TrimOptions): readonly Message[] {
+  const end = oldResultsEnd(messages, options.keepLast);
+  const calls = new Map<string, ToolCall>();
+  let changed = false;
+  const view = messages.map((message, index) => {
+    if (message.role === 'assistant') for (const call of message.toolCalls ?? []) calls.set(call.id, call);
+    if (message.role !== 'tool' || index >= end) return message;
+    const call = calls.get(message.toolCallId);
+    if (!call || !isLarge(message, options.maxChars)) return message;
+    changed = true;
+    return shortForm(message, call, options);
+  });
+  return changed ? view : messages;
+}
+
+/** Results before this index may be shortened: they are answered, and not among the newest. */
+function oldResultsEnd(messages: readonly Message[], keepLast: number): number {
+  let end = messages.findLastIndex(({ role }) => role === 'assistant');
+  let left = keepLast - messages.slice(end + 1).filter(({ role }) => role === 'tool').length;
+  while (left > 0 && end > 0) {
+    end -= 1;
+    if (messages[end]?.role === 'tool') left -= 1;
+  }
+  return end;
+}
+
+function isLarge(message: ToolMessage, maxChars: number): boolean {
+  return message.metadata?.[trimmedFrom] === undefined && sizeOf(message.content) > maxChars;
+}
+
+function shortForm(message: ToolMessage, call: ToolCall, options: TrimOptions): ToolMessage {
+  const known = shortForms.get(options) ?? new WeakMap<ToolMessage, ToolMessage>();
+  shortForms.set(options, known);
+  const made = known.get(message) ?? trimmed(message, options.reference?.(call, message), options.maxChars);
+  known.set(message, made);
+  return made;
+}
+
+function trimmed(message: ToolMessage, reference: string | undefined, maxChars: number): ToolMessage {
+  const size = sizeOf(message.content);
+  const attachments = typeof message.content === 'string' ? 0 : message.content.filter(isAttachment).length;
+  const content = headAndTail(textOf(message.content), maxChars, (leftOut) => note(leftOut, attachments, reference));
+  return { ...message, content, metadata: { ...message.metadata, [trimmedFrom]: size } };
+}
+
+function note(characters: number, attachments: number, reference: string | undefined): string {
+  const what = [
+    ...(characters > 0 ? [`${characters} characters`] : []),
+    ...(attachments > 0 ? [`${attachments} ${attachments === 1 ? 'attachment' : 'attachments'}`] : []),
+  ].join(' and ');
+  const where = reference === undefined ? '' : `; the full output is ${reference}`;
+  return `[… ${what} left out${where} …]`;
+}
+
+function sizeOf(content: Content): number {
+  return typeof content === 'string' ? content.length : content.reduce((size, part) => size + partSize(part), 0);
+}
+
+function partSize(part: ContentPart): number {
+  if (part.type === 'text') return part.text.length;
+  if (part.type === 'image_url') return part.image_url.url.length;
+  return part.file.file_data?.length ?? 0;
+}
+
+function isAttachment(part: ContentPart): boolean {
+  return part.type !== 'text';
+}
