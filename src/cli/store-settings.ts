@@ -70,7 +70,7 @@ function isRedisUrl(text: string): boolean {
   return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '';
 }
 
-/** The settings as the command line takes them; of an address without a user name, a password or a query. */
+/** The settings as the command line takes them; of an address without its query, and with words in place of a user name and a password. */
 export function shownStore(settings: StoreSettings): string {
   switch (settings.kind) {
     case 'memory':
@@ -78,11 +78,18 @@ export function shownStore(settings: StoreSettings): string {
     case 'lmdb':
       return `lmdb:${settings.path}`;
     case 'redis':
-      return shownRedis(settings.url);
+      return shownRedis(settings.url, placeholders(settings.url));
   }
 }
 
-function shownRedis(url: string): string {
+/** What says to whoever copies a command that something secret belongs there. */
+function placeholders(url: string): string {
+  const { username, password } = new URL(url);
+  const user = username === '' ? '' : 'USER';
+  return `${user}${password === '' ? '' : ':PASSWORD'}${username + password === '' ? '' : '@'}`;
+}
+
+function shownRedis(url: string, credentials = ''): string {
   const { protocol, host, pathname } = new URL(url);
-  return `${protocol}//${host}${pathname === '/' ? '' : pathname}`;
+  return `${protocol}//${credentials}${host}${pathname === '/' ? '' : pathname}`;
 }

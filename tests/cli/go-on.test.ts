@@ -21,9 +21,9 @@ describe('the command that goes on', () => {
       trace: true,
     };
     expect(resumeCommand(placeOf(flags))).toBe(
-      "millrace resume t --tools './my tools/it'\\''s.mjs' --base-url http://h:4000/v1 --model openai/gpt-4o --api-key-env MY_KEY --store redis://h:6380/1",
+      "millrace resume t --tools './my tools/it'\\''s.mjs' --base-url http://h:4000/v1 --model openai/gpt-4o --api-key-env MY_KEY --store redis://USER:PASSWORD@h:6380/1",
     );
-    expect(watchCommand(placeOf(flags))).toBe('millrace show t --watch --store redis://h:6380/1');
+    expect(watchCommand(placeOf(flags))).toBe('millrace show t --watch --store redis://USER:PASSWORD@h:6380/1');
   });
 });
 

@@ -28,7 +28,7 @@ describe('storeSettings', () => {
 
   it('shows an address without what is secret in it', () => {
     const settings = storeSettings({ store: 'redis://me:secret@h:6380/2?password=secret' }, {});
-    expect(shownStore(settings)).toBe('redis://h:6380/2');
+    expect(shownStore(settings)).toBe('redis://USER:PASSWORD@h:6380/2');
     expect(settings.place).toBe('Redis at redis://h:6380/2');
     expect(shownStore(storeSettings({ store: 'lmdb:/a b' }, {}))).toBe('lmdb:/a b');
   });
