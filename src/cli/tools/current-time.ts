@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { closestNames } from '../../providers/models/closest-names.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
-import { closestNames } from './closest-names.ts';
 
 const parameters = {
   type: 'object',

@@ -1,0 +1,56 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import { closestNames } from './closest-names.ts';
+import { knownModels } from './known-models.ts';
+import type { ModelInfo } from './model-info.ts';
+import { possibleNames } from './model-name.ts';
+
+/**
+ * What is known of models, by name. An immutable value: {@link ModelRegistry.with} gives another one.
+ *
+ * A name may carry the way to the model in front (`openai/`, `openrouter/anthropic/`, `us.anthropic.`) and a version
+ * behind (`-2025-08-07`, `-latest`, `@20250929`, `-v1:0`); the longest name that is known counts. So an entry
+ * `azure/gpt-5` holds for what goes that way, and `gpt-5` for all else. Capitals do not matter. A variant that has no
+ * entry, such as `gpt-5-turbo`, is not taken for its relative.
+ */
+export class ModelRegistry {
+  readonly #models: ReadonlyMap<string, ModelInfo>;
+
+  /** Default: the models of {@link knownModels}. A later entry adds to an earlier one of the same name, member by member. */
+  constructor(models: readonly ModelInfo[] = knownModels()) {
+    const byName = new Map<string, ModelInfo>();
+    for (const model of models) byName.set(keyOf(model), { ...byName.get(keyOf(model)), ...model });
+    this.#models = byName;
+  }
+
+  /** The same models and these; a member that is given here replaces the one that was known. */
+  with(...models: readonly ModelInfo[]): ModelRegistry {
+    return new ModelRegistry([...this.#models.values(), ...models]);
+  }
+
+  get names(): readonly string[] {
+    return [...this.#models.values()].map(({ name }) => name);
+  }
+
+  find(name: string): ModelInfo | undefined {
+    for (const possible of possibleNames(name)) {
+      const model = this.#models.get(possible);
+      if (model) return model;
+    }
+    return undefined;
+  }
+
+  /** As `find`. Throws `INVALID_CONFIG`, naming the names that are most like it, where the model is not known. */
+  requireModel(name: string): ModelInfo {
+    const model = this.find(name);
+    if (model) return model;
+    const wanted = [...possibleNames(name)].at(-1) ?? name;
+    const closest = closestNames(wanted, this.names);
+    const hint = closest.length > 0 ? `; the closest names are: ${closest.join(', ')}` : '';
+    const cure = 'tell what is known of it by `registry.with({ name, … })`';
+    throw new AgentLoopError('INVALID_CONFIG', `The model ${JSON.stringify(name)} is not known${hint}; ${cure}.`);
+  }
+}
+
+function keyOf({ name }: ModelInfo): string {
+  return name.toLowerCase();
+}
