@@ -3,9 +3,9 @@ import { basename, dirname, extname } from 'node:path';
 import { checkRecord } from '../core/check-record.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { JournalRecord } from '../core/records.ts';
+import { redactMembers } from '../redaction/redact-members.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { formatJournal, parseJournal } from '../stores/journal-file.ts';
-import { withoutSecrets } from './cassette/redact-secrets.ts';
 import { stableRecords } from './cassette/stable-records.ts';
 
 /** A recorded turn, for `replay`. */
@@ -65,47 +65,12 @@ function nameOfTask(path: string): string {
   return name.slice(0, 128) || 'cassette';
 }
 
-/** Members that name or type something; they are no texts. */
-const structural: ReadonlySet<string> = new Set([
-  'type',
-  'role',
-  'id',
-  'callId',
-  'toolCallId',
-  'toolName',
-  'taskId',
-  'contextId',
-  'agentId',
-  'kind',
-  'code',
-  'state',
-  'finishReason',
-  'model',
-  'command',
-  'commands',
-  'tools',
-  'forkedFrom',
-]);
-
-/** Members whose value is the user's own, whatever its members are called. */
-const opaque: ReadonlySet<string> = new Set(['arguments', 'data', 'answer', 'metadata', 'content']);
-
 function redacted(record: JournalRecord, redact: (text: string) => string): JournalRecord {
-  const clean = redactedMember(record, redact);
+  const clean = redactMembers(record, redact);
   try {
     checkRecord(clean);
     return clean;
   } catch (error) {
     throw new AgentLoopError('INVALID_INPUT', `redact must give a text for each text: ${messageOf(error)}`);
   }
-}
-
-function redactedMember(value: unknown, redact: (text: string) => string): unknown {
-  if (Array.isArray(value)) return value.map((each) => redactedMember(each, redact));
-  if (typeof value !== 'object' || value === null) return withoutSecrets(value, redact);
-  const members = Object.entries(value).map(([name, member]): [string, unknown] => {
-    if (structural.has(name) || (name === 'name' && 'arguments' in value)) return [name, member];
-    return [name, opaque.has(name) ? withoutSecrets(member, redact) : redactedMember(member, redact)];
-  });
-  return Object.fromEntries(members);
 }
