@@ -260,8 +260,9 @@ function replaced(draft: Draft, index: number, by: PendingToolCall): readonly Pe
   return calls;
 }
 
-/** The sum of two usages; optional members are kept where either has them. */
+/** The sum of two usages, with what they discarded; optional members are kept where either has them. */
 export function addUsage(a: Usage, b: Usage): Usage {
+  if (a.discarded || b.discarded) return addUsage(wholeUsage(a), wholeUsage(b));
   const sum = {
     promptTokens: a.promptTokens + b.promptTokens,
     completionTokens: a.completionTokens + b.completionTokens,
@@ -274,6 +275,10 @@ export function addUsage(a: Usage, b: Usage): Usage {
     ...optionalSum('cost', a, b),
     ...(a.estimated || b.estimated ? { estimated: true } : {}),
   };
+}
+
+function wholeUsage({ discarded, ...answered }: Usage): Usage {
+  return discarded ? addUsage(answered, discarded) : answered;
 }
 
 function optionalSum(name: 'cachedTokens' | 'reasoningTokens' | 'cost', a: Usage, b: Usage): Partial<Usage> {

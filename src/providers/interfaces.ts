@@ -18,6 +18,11 @@ export interface Usage {
   readonly cost?: number;
   /** True where the vendor did not tell and the numbers are a guess. */
   readonly estimated?: boolean;
+  /**
+   * What requests of the same call took that gave no answer: retried, lost a race, broken off. Not part of the other numbers, which
+   * are those of the answer; sums over several calls count both. A guess.
+   */
+  readonly discarded?: Omit<Usage, 'discarded'>;
 }
 
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
@@ -96,6 +101,8 @@ export interface LLMProviderInfo {
 export interface LLMProvider {
   readonly capabilities?: LLMCapabilities;
   readonly info?: LLMProviderInfo;
+  /** True where the provider makes the `llm.call` span of each of its requests, as those behind policies do: the loop makes none. */
+  readonly tracesAttempts?: boolean;
   call(params: LLMCallParams): Promise<LLMResponse>;
   /** Cold: each subscription is one call. Unsubscribing closes the connection. Completes after `done`. */
   stream?(params: LLMCallParams): Observable<LLMChunk>;

@@ -1,22 +1,22 @@
 import { AgentLoopError } from '../core/errors.ts';
 import { shownValue } from '../core/shown-value.ts';
 
-/** The names of a store's options, all of them and no other. */
+/** The names of an object of options, all of them and no other. */
 export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;
 
 /** Refuses what is no object of options, and an option that no one reads: `INVALID_CONFIG`, naming it and those that there are. */
 export function assertKnownOptions<Options extends object>(
-  store: string,
+  owner: string,
   options: Options,
-  names: OptionNames<Options>,
+  names: Readonly<Record<keyof Options, unknown>>,
 ): void {
   const given: unknown = options;
   const list = Object.keys(names).join(', ');
   if (typeof given !== 'object' || given === null || Array.isArray(given)) {
-    throw invalid(`${store} takes an object of options, not ${shownValue(given)}; the options are: ${list}.`);
+    throw invalid(`${owner} takes an object of options, not ${shownValue(given)}; the options are: ${list}.`);
   }
   const stray = Object.keys(given).find((name) => !Object.hasOwn(names, name));
-  if (stray !== undefined) throw invalid(`${store} has no option "${stray}"; the options are: ${list}.`);
+  if (stray !== undefined) throw invalid(`${owner} has no option "${stray}"; the options are: ${list}.`);
 }
 
 function invalid(message: string): AgentLoopError {

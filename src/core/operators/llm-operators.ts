@@ -1,7 +1,8 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import { Observable, type Subscription } from 'rxjs';
+import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
 import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.ts';
-import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
+import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
@@ -65,14 +66,17 @@ export function prepareLLMCall(deps: TurnDeps, traceContext: Context): (state: L
   return (state) => {
     const scope = deps.scope.child();
     const params = callParams(deps, state, scope);
-    const traced = startLlmSpan(
-      deps.tracing,
-      { iteration: state.iteration, params, info: deps.provider.info },
-      traceContext,
-    );
+    const traced = startSpan(deps, state.iteration, params, traceContext);
     params.traceContext = traced.traceContext;
     return { params, scope, span: traced.span, traceContext: traced.traceContext, startedAt: state.updatedAt };
   };
+}
+
+/** One span for the call, unless its provider makes one for each request. */
+function startSpan(deps: TurnDeps, iteration: number, params: LLMCallParams, parent: Context): TracedSpan {
+  const { tracing, provider, now } = deps;
+  if (provider.tracesAttempts === true) return leaveToAttempts({ tracing, iteration, now }, parent);
+  return startLlmSpan(tracing, { iteration, params, info: provider.info }, parent);
 }
 
 function callParams(deps: TurnDeps, state: LoopState, scope: AbortScope): CallParams {

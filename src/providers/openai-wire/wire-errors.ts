@@ -61,7 +61,7 @@ export function httpError(server: ModelServer, { status, headers, text, now }: H
   const retryAfterMs = retryAfter(headers, now);
   return wireError(server, code, sentence(server, code, `answered HTTP ${status}`, messageIn(body)), {
     status,
-    retryable: (retryableCodes.has(code) || status === 409 || status === 425) && status !== 501 && !isQuota(body),
+    retryable: isTransient(code, status) && !isQuota(body),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });
 }
@@ -81,7 +81,13 @@ function sentence(server: ModelServer, code: ErrorCode, what: string, said: stri
   return `${what}${said === '' ? '' : ` ${server.quote(said)}`}${cure === undefined ? '' : `: ${cure}`}`;
 }
 
-function codeOfStatus(status: number): ErrorCode {
+/** Whether a failure with this code and status may pass by itself. */
+export function isTransient(code: ErrorCode, status: number): boolean {
+  return (retryableCodes.has(code) || status === 409 || status === 425) && status !== 501;
+}
+
+/** The code of an HTTP status that is not one of success. */
+export function codeOfStatus(status: number): ErrorCode {
   if (status >= 500) return 'PROVIDER_SERVER';
   switch (status) {
     case 401:

@@ -1,0 +1,133 @@
+import { context as activeContext } from '@opentelemetry/api';
+import { catchError, concat, defer, EMPTY, finalize, Observable, takeWhile, tap, throwError } from 'rxjs';
+import { AbortScope } from '../../core/abort-scope.ts';
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { responseFlaw } from '../../core/response.ts';
+import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
+import { DiscardedUsage } from './discarded-usage.ts';
+
+/** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
+export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
+
+/**
+ * The calls of a provider in the one form that policies compose: `call` becomes a stream of its answer alone. Each request gets its
+ * `llm.call` span, and is counted where it ends without an answer. Completes behind `done`; an answer of a wrong shape, and an end
+ * without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what streams is unsubscribed, `call` is given a signal that
+ * is aborted.
+ */
+export function attemptStream(provider: LLMProvider): StreamCall {
+  if (provider.tracesAttempts === true && provider.stream) return provider.stream.bind(provider);
+  return (params) =>
+    defer(() => {
+      const attempt = new Attempt(provider, params);
+      return concat(attempt.request(), attempt.assertDone()).pipe(
+        tap((chunk) => attempt.take(chunk)),
+        takeWhile((chunk) => chunk.type !== 'done', true),
+        catchError((thrown: unknown) => throwError(() => attempt.fail(thrown))),
+        finalize(() => attempt.leave()),
+      );
+    });
+}
+
+/** One request and what is known of it. */
+class Attempt {
+  readonly #provider: LLMProvider;
+  readonly #params: LLMCallParams;
+  readonly #span: AttemptSpan | undefined;
+  #characters = 0;
+  #ended = false;
+
+  constructor(provider: LLMProvider, params: LLMCallParams) {
+    this.#provider = provider;
+    this.#span = startAttempt(params, provider.info);
+    this.#params = this.#span ? { ...params, traceContext: this.#span.traceContext } : params;
+  }
+
+  /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
+  request(): Observable<LLMChunk> {
+    const source = sourceOf(this.#provider, this.#params);
+    const span = this.#span;
+    if (!span) return source;
+    return new Observable((subscriber) => activeContext.with(span.traceContext, () => source.subscribe(subscriber)));
+  }
+
+  take(chunk: LLMChunk): void {
+    if (chunk.type === 'done') {
+      const flaw = responseFlaw(chunk.response);
+      if (flaw) throw flaw;
+      this.#ended = true;
+      this.#span?.done(chunk.response);
+      return;
+    }
+    this.#span?.streamed();
+    if (chunk.type === 'tool-call') this.#characters += chunk.arguments?.length ?? 0;
+    else if (chunk.type !== 'attempt') this.#characters += chunk.text.length;
+  }
+
+  fail(thrown: unknown): AgentLoopError {
+    const error = providerFailure(thrown);
+    this.#ended = true;
+    this.#span?.fail(error);
+    DiscardedUsage.of(this.#params)?.add(this.#params, this.#characters, error);
+    return error;
+  }
+
+  /** Counts a request that somebody left before its end. */
+  leave(): void {
+    if (this.#ended) return;
+    this.#span?.cancel();
+    DiscardedUsage.of(this.#params)?.add(this.#params, this.#characters);
+  }
+
+  assertDone(): Observable<never> {
+    return defer(() => (this.#ended ? EMPTY : throwError(noAnswer)));
+  }
+}
+
+function sourceOf(provider: LLMProvider, params: LLMCallParams): Observable<LLMChunk> {
+  if (provider.stream && provider.capabilities?.streaming !== false) return provider.stream(params);
+  return new Observable((subscriber) => {
+    const scope = new AbortScope();
+    if (params.signal) scope.follow(params.signal);
+    let answered = false;
+    const answer = (response: LLMResponse): void => {
+      answered = true;
+      subscriber.next({ type: 'done', response });
+      subscriber.complete();
+    };
+    const fail = (error: unknown): void => {
+      answered = true;
+      subscriber.error(error);
+    };
+    subscriber.add(() => {
+      if (answered) scope.release();
+      else scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+    });
+    provider.call({ ...params, signal: scope.signal }).then(answer, fail);
+  });
+}
+
+/** Whatever a provider throws as an error with a code: by its HTTP status, where it carries one as the SDKs of vendors do. */
+function providerFailure(thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const message = `The model provider failed: ${messageOf(thrown)}`;
+  const status = statusOf(thrown);
+  if (status === undefined) return new AgentLoopError('PROVIDER_FAILED', message, { cause: thrown });
+  const code = codeOfStatus(status);
+  return new AgentLoopError(code, message, { cause: thrown, status, retryable: isTransient(code, status) });
+}
+
+function statusOf(thrown: unknown): number | undefined {
+  if (typeof thrown !== 'object' || thrown === null) return undefined;
+  const status: unknown = 'status' in thrown ? thrown.status : 'statusCode' in thrown ? thrown.statusCode : undefined;
+  return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined;
+}
+
+function noAnswer(): AgentLoopError {
+  return new AgentLoopError(
+    'PROVIDER_PROTOCOL',
+    'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
+  );
+}

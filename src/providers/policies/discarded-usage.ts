@@ -1,0 +1,57 @@
+import { type Context, createContextKey, ROOT_CONTEXT } from '@opentelemetry/api';
+import type { AgentLoopError, ErrorCode } from '../../core/errors.ts';
+import type { LLMCallParams, LLMResponse, Usage } from '../interfaces.ts';
+import { estimatePromptTokens, tokensOfCharacters } from './token-estimate.ts';
+
+const discardedKey = createContextKey('millrace: usage of the attempts of a model call');
+
+/** Failures of requests that the model never began to work on. */
+const unworked: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'INVALID_CONFIG',
+  'INVALID_INPUT',
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_AUTH',
+  'PROVIDER_NOT_FOUND',
+  'PROVIDER_BAD_REQUEST',
+  'PROVIDER_RATE_LIMIT',
+]);
+
+/**
+ * What the requests of one model call took that gave no answer. Travels in the call's trace context, so that the request, which knows
+ * what it took, needs not know of the policies around it.
+ */
+export class DiscardedUsage {
+  #promptTokens = 0;
+  #completionTokens = 0;
+
+  /** That of the call, where the call has one. */
+  static of({ traceContext }: LLMCallParams): DiscardedUsage | undefined {
+    const found = traceContext?.getValue(discardedKey);
+    return found instanceof DiscardedUsage ? found : undefined;
+  }
+
+  /** A context that carries this. */
+  in(parent: Context = ROOT_CONTEXT): Context {
+    return parent.setValue(discardedKey, this);
+  }
+
+  /** Counts a request that ended without an answer, by `error` or because it was left, after so many characters of output. */
+  add(params: LLMCallParams, characters: number, error?: AgentLoopError): void {
+    const refused = error !== undefined && (error.status !== undefined || unworked.has(error.code));
+    if (refused && characters === 0) return;
+    this.#promptTokens += estimatePromptTokens(params);
+    this.#completionTokens += tokensOfCharacters(characters);
+  }
+
+  /** The answer with this in its usage. */
+  addTo(response: LLMResponse): LLMResponse {
+    const [promptTokens, completionTokens] = [this.#promptTokens, this.#completionTokens];
+    const totalTokens = promptTokens + completionTokens;
+    if (totalTokens === 0) return response;
+    const discarded = { promptTokens, completionTokens, totalTokens, estimated: true };
+    return { ...response, usage: { ...(response.usage ?? unknownUsage), discarded } };
+  }
+}
+
+/** Of an answer whose vendor did not tell. */
+const unknownUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0, estimated: true };

@@ -1,0 +1,105 @@
+import { defer, filter, lastValueFrom, map, Observable, takeUntil } from 'rxjs';
+import { AgentLoopError } from '../../core/errors.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import { attemptStream, type StreamCall } from './attempt-stream.ts';
+import { DiscardedUsage } from './discarded-usage.ts';
+import { assertOrder, type PolicyName } from './policy-order.ts';
+
+/** A provider with something around each of its calls. */
+export type ProviderPolicy = (provider: LLMProvider) => LLMProvider;
+
+/** The policies, the outermost first, that a policy of ours stands for, or that a provider has around it. */
+const names = new WeakMap<object, readonly PolicyName[]>();
+
+export function policyNames(of: ProviderPolicy | LLMProvider): readonly PolicyName[] {
+  return names.get(of) ?? [];
+}
+
+/** Marks a policy, or a provider behind policies, as made of these. Errors: `INVALID_CONFIG` for a wrong order. */
+export function withPolicyNames<T extends ProviderPolicy | LLMProvider>(of: T, policies: readonly PolicyName[]): T {
+  assertOrder(policies);
+  names.set(of, policies);
+  return of;
+}
+
+/**
+ * A policy by what it does with the calls of a provider. `around` is asked once for each provider that the policy is put around; what
+ * it keeps outside of the calls it gives, all calls of that provider share. What comes out has `stream` and `call`, both over the same
+ * calls; it shows the capabilities and the information of the provider within.
+ */
+export function definePolicy(
+  name: PolicyName,
+  around: (stream: StreamCall, provider: LLMProvider) => StreamCall,
+): ProviderPolicy {
+  const policy = (provider: LLMProvider): LLMProvider => {
+    assertProvider(name, provider);
+    const policies = [name, ...policyNames(provider)];
+    assertOrder(policies);
+    return withPolicyNames(streamingProvider(provider, around(attemptStream(provider), provider)), policies);
+  };
+  return withPolicyNames(policy, [name]);
+}
+
+/** Errors with `INVALID_CONFIG` for what is no provider. */
+export function assertProvider(policy: string, provider: LLMProvider): void {
+  if (typeof provider === 'object' && provider !== null && typeof provider.call === 'function') return;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `${policy} goes around an LLMProvider, an object with call and perhaps stream, not ${shownValue(provider)}.`,
+  );
+}
+
+function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCall): LLMProvider {
+  const stream = wholeCall(inner);
+  // What streams here is at least the attempts, whatever the provider within can do.
+  const { streaming: _, ...abilities } = capabilities ?? {};
+  return {
+    ...(info && { info }),
+    capabilities: abilities,
+    tracesAttempts: true,
+    stream,
+    call: (params) => lastValueFrom(stream(params).pipe(filter(isDone), map(responseOf))),
+  };
+}
+
+/**
+ * What stands around all policies of a call, and only there: an aborted signal ends it at once with `CANCELED`, whatever its policies
+ * wait for, and its answer tells what the attempts before it took.
+ */
+function wholeCall(inner: StreamCall): StreamCall {
+  return (params) => {
+    if (DiscardedUsage.of(params)) return inner(params);
+    return defer(() => {
+      const discarded = new DiscardedUsage();
+      const answer = (chunk: LLMChunk): LLMChunk =>
+        chunk.type === 'done' ? { type: 'done', response: discarded.addTo(chunk.response) } : chunk;
+      const call = inner({ ...params, traceContext: discarded.in(params.traceContext) });
+      return call.pipe(map(answer), takeUntil(aborted(params)));
+    });
+  };
+}
+
+/** Errors once the signal is aborted, also where it was before. */
+function aborted({ signal }: LLMCallParams): Observable<never> {
+  return new Observable((subscriber) => {
+    if (!signal) return undefined;
+    const abort = (): void => subscriber.error(cancellation(signal.reason));
+    if (signal.aborted) return abort();
+    signal.addEventListener('abort', abort);
+    return () => signal.removeEventListener('abort', abort);
+  });
+}
+
+function cancellation(reason: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(reason)) return reason;
+  return new AgentLoopError('CANCELED', 'The model call was cancelled.', { cause: reason });
+}
+
+function isDone(chunk: LLMChunk): chunk is Extract<LLMChunk, { type: 'done' }> {
+  return chunk.type === 'done';
+}
+
+function responseOf({ response }: { readonly response: LLMResponse }): LLMResponse {
+  return response;
+}

@@ -1,0 +1,96 @@
+import { catchError, type Observable, throwError } from 'rxjs';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import type { AgentLoopError } from '../../core/errors.ts';
+import type { LLMCallParams, LLMChunk } from '../interfaces.ts';
+import type { StreamCall } from './attempt-stream.ts';
+import { backoffMs } from './backoff.ts';
+import { nextAttempt } from './next-attempt.ts';
+import { pause } from './pause.ts';
+import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
+import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
+
+export interface RetryOptions {
+  /** Requests after the first. Default 5. */
+  readonly maxRetries?: number;
+  /** The longest pause before the first retry; it doubles with each. Milliseconds; default 1,000. */
+  readonly initialDelayMs?: number;
+  /** The longest pause of all, also of those that the server asks for. Milliseconds; default 60,000. */
+  readonly maxDelayMs?: number;
+  /** HTTP statuses worth another try. Default 408, 409, 429, 500, 502, 503 and 504. */
+  readonly statusCodes?: readonly number[];
+  /** Gives the share of the longest pause that is waited, from 0 to 1. Default `Math.random`. */
+  readonly random?: () => number;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock;
+}
+
+const defaultStatusCodes: readonly number[] = [408, 409, 429, 500, 502, 503, 504];
+
+const statusCodesKind: OptionKind = {
+  isValid: (value) =>
+    Array.isArray(value) && value.every((code) => Number.isInteger(code) && code >= 400 && code <= 599),
+  words: 'a list of HTTP statuses from 400 to 599',
+};
+
+/**
+ * Makes a failed request again, after a pause: up to `initialDelayMs`, doubling up to `maxDelayMs`, a random share of it each time. A
+ * pause that the server asks for (`Retry-After`) is waited out exactly; one longer than `maxDelayMs` is not worth it, and the failure
+ * passes at once.
+ *
+ * A failure with an HTTP status is made again where `statusCodes` has it, but not a used-up quota; one without, such as a connection
+ * that breaks, where its error is `retryable`. A failed attempt is void the moment it fails, also its text. After the last retry its
+ * error passes as it came. Unsubscribing, and aborting the call's signal, end a pause at once. Tries are of each call; nothing is shared.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function retry(options: RetryOptions = {}): ProviderPolicy {
+  assertOptions('retry', options, {
+    maxRetries: anyCount,
+    initialDelayMs: anyMs,
+    maxDelayMs: anyMs,
+    statusCodes: statusCodesKind,
+    random: aFunction,
+    clock: aClock,
+  });
+  const settings: RetrySettings = {
+    maxRetries: options.maxRetries ?? 5,
+    initialDelayMs: options.initialDelayMs ?? 1_000,
+    maxDelayMs: options.maxDelayMs ?? 60_000,
+    statusCodes: new Set(options.statusCodes ?? defaultStatusCodes),
+    random: options.random ?? Math.random,
+    clock: options.clock ?? systemClock,
+  };
+  return definePolicy('retry', (stream) => (params) => attempt(settings, stream, params, 0));
+}
+
+interface RetrySettings extends Required<Omit<RetryOptions, 'statusCodes'>> {
+  readonly statusCodes: ReadonlySet<number>;
+}
+
+function attempt(
+  settings: RetrySettings,
+  stream: StreamCall,
+  params: LLMCallParams,
+  failures: number,
+): Observable<LLMChunk> {
+  return stream(params).pipe(
+    catchError((error: AgentLoopError) => {
+      const delayMs = failures < settings.maxRetries ? delayBeforeRetry(settings, error, failures + 1) : undefined;
+      if (delayMs === undefined) return throwError(() => error);
+      return nextAttempt(error, () => attempt(settings, stream, params, failures + 1), pause(settings.clock, delayMs));
+    }),
+  );
+}
+
+/** Undefined where another try is not worth it. */
+function delayBeforeRetry(settings: RetrySettings, error: AgentLoopError, retryNumber: number): number | undefined {
+  if (!isWorthRetrying(settings.statusCodes, error)) return undefined;
+  const { retryAfterMs } = error;
+  if (retryAfterMs === undefined) return backoffMs(retryNumber, settings);
+  return retryAfterMs <= settings.maxDelayMs ? retryAfterMs : undefined;
+}
+
+/** A status that usually passes, in an error that says that this one does not, is a quota that is used up. */
+function isWorthRetrying(statusCodes: ReadonlySet<number>, { status, retryable }: AgentLoopError): boolean {
+  if (status === undefined) return retryable;
+  return statusCodes.has(status) && (retryable || !defaultStatusCodes.includes(status));
+}

@@ -1,0 +1,34 @@
+import { lastValueFrom, type Observable, toArray } from 'rxjs';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../../src/core/errors.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
+
+export const hi: LLMCallParams = { messages: [{ role: 'user', content: 'Hi' }] };
+
+/** An error of a provider; retryable unless said otherwise. */
+export function failure(code: ErrorCode, options: AgentLoopErrorOptions = {}): AgentLoopError {
+  return new AgentLoopError(code, `It failed with ${code}.`, { retryable: true, ...options });
+}
+
+/** What the stream of a provider behind a policy gives. */
+export function streamOf(provider: LLMProvider, params: LLMCallParams = hi): Observable<LLMChunk> {
+  if (provider.stream) return provider.stream(params);
+  throw new Error('the provider does not stream');
+}
+
+/** All chunks of one call in short: texts as they are, attempts as `begin` and `void CODE`, the answer as `done` and its text. */
+export async function chunksOf(provider: LLMProvider, params: LLMCallParams = hi): Promise<readonly string[]> {
+  return (await lastValueFrom(streamOf(provider, params).pipe(toArray()))).map(inShort);
+}
+
+export function inShort(chunk: LLMChunk): string {
+  switch (chunk.type) {
+    case 'text':
+      return chunk.text;
+    case 'attempt':
+      return chunk.reason === undefined ? chunk.state : `${chunk.state} ${chunk.reason}`;
+    case 'done':
+      return `done ${String(chunk.response.message.content)}`;
+    default:
+      return chunk.type;
+  }
+}
