@@ -78,6 +78,18 @@ export type {
   ToolChoice,
   Usage,
 } from './providers/interfaces.ts';
+export { type CacheResponsesOptions, cacheResponses } from './providers/policies/cache-responses.ts';
+export { type CircuitBreakerOptions, circuitBreaker } from './providers/policies/circuit-breaker.ts';
+export { composePolicies } from './providers/policies/compose-policies.ts';
+export { type FallbackOptions, fallback } from './providers/policies/fallback.ts';
+export { type HedgeOptions, hedge } from './providers/policies/hedge.ts';
+export { type LimitConcurrencyOptions, limitConcurrency } from './providers/policies/limit-concurrency.ts';
+export type { ProviderPolicy } from './providers/policies/provider-policy.ts';
+export { type RateLimitOptions, rateLimit } from './providers/policies/rate-limit.ts';
+export { type RecordResponsesOptions, recordResponses } from './providers/policies/record-responses.ts';
+export { type ReplayResponsesOptions, replayResponses } from './providers/policies/replay-responses.ts';
+export { type RetryOptions, retry } from './providers/policies/retry.ts';
+export { type TimeoutOptions, timeout } from './providers/policies/timeout.ts';
 export type { Deviation } from './replay/deviation.ts';
 export {
   type Journal,

@@ -43,7 +43,8 @@ export function describe({ seq, what, expected, got }: Deviation): string {
 
 const shownCharacters = 200;
 
-function shown(value: unknown): string {
+/** A value as JSON, cut at 200 characters. */
+export function shown(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = JSON.stringify(value);
   return text.length <= shownCharacters ? text : `${text.slice(0, shownCharacters)}…`;

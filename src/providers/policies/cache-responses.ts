@@ -1,0 +1,118 @@
+import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
+import type { CacheStore } from '../../stores/cache/cache-store.ts';
+import type { MaybePromise } from '../../stores/interfaces.ts';
+import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import { isResponse } from './is-response.ts';
+import {
+  aFunction,
+  assertGiven,
+  assertOptions,
+  aText,
+  type OptionKind,
+  someMs,
+  wrongOption,
+} from './policy-options.ts';
+import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
+import { keyOf, requestOf } from './request-key.ts';
+
+export interface CacheResponsesOptions {
+  /** Where answers are kept. */
+  readonly store: CacheStore;
+  /** How long an answer may be given. Milliseconds; default 3,600,000, an hour. */
+  readonly ttlMs?: number;
+  /**
+   * Keeps answers apart that requests alone do not: of tenants, of settings that only the provider knows. Required where the provider does
+   * not say which model it asks (`info.model`).
+   */
+  readonly namespace?: string;
+  /** Told what the store failed with; the call goes on without it. Default: nobody is. */
+  readonly onError?: (error: unknown) => void;
+}
+
+const storeKind: OptionKind = {
+  isValid: (value) => typeof value === 'object' && value !== null && 'get' in value && 'set' in value,
+  words: 'a CacheStore: { get, set, delete }',
+};
+
+/**
+ * Gives the answer of an equal request again, without a request: equal in messages, tools and settings, asked of the same model at the
+ * same address, whatever the turn. Only whole answers are kept, not those that a limit or a filter cut short. What is given again comes
+ * in one piece, and without usage, since it took nothing.
+ *
+ * Keys are `llm:` and a SHA-256, so that a store shared with others tells nobody what was asked; the answers in it are as they were
+ * given. A store that fails, or gives what is no answer, is passed by. Put it outside of what limits and retries: it waits for nothing.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function cacheResponses(options: CacheResponsesOptions): ProviderPolicy {
+  assertOptions('cacheResponses', options, { store: storeKind, ttlMs: someMs, namespace: aText, onError: aFunction });
+  assertGiven('cacheResponses', 'store', options.store, 'give a CacheStore, such as new InMemoryCacheStore()');
+  return definePolicy('cacheResponses', (stream, provider) => {
+    const scope = scopeOf(provider, options.namespace);
+    const answers = new CachedAnswers(options);
+    return (params) =>
+      defer(() => {
+        const key = `llm:${keyOf({ ...scope, request: requestOf(params) })}`;
+        const ask = (): Observable<LLMChunk> => stream(params).pipe(tap((chunk) => answers.keep(key, chunk)));
+        return answers.find(key).pipe(mergeMap((found) => (found ? of(found) : ask())));
+      });
+  });
+}
+
+/** Whose answers they are. */
+function scopeOf({ info }: LLMProvider, namespace: string | undefined): object {
+  if (info?.model === undefined && namespace === undefined) {
+    throw wrongOption(
+      'cacheResponses',
+      'the provider does not say which model it asks (info.model): give a namespace, so that answers of different models are kept apart',
+    );
+  }
+  const { providerName, model, serverAddress, serverPort } = info ?? {};
+  return { providerName, model, serverAddress, serverPort, namespace };
+}
+
+class CachedAnswers {
+  readonly #options: CacheResponsesOptions;
+
+  constructor(options: CacheResponsesOptions) {
+    this.#options = options;
+  }
+
+  /** The answer kept under a key, as its one chunk; undefined where there is none. Never errors. */
+  find(key: string): Observable<LLMChunk | undefined> {
+    return defer(() => observed(this.#options.store.get(key))).pipe(
+      map((value): LLMChunk | undefined => (isResponse(value) ? { type: 'done', response: unused(value) } : undefined)),
+      catchError((error: unknown) => {
+        this.#report(error);
+        return of(undefined);
+      }),
+    );
+  }
+
+  /** Keeps a whole answer. Nobody waits for the store. */
+  keep(key: string, chunk: LLMChunk): void {
+    if (chunk.type !== 'done' || !isWhole(chunk.response)) return;
+    const { store, ttlMs = 3_600_000 } = this.#options;
+    Promise.resolve()
+      .then(() => store.set(key, chunk.response, { ttlMs }))
+      .catch((error: unknown) => this.#report(error));
+  }
+
+  /** What the listener throws must not end the call. */
+  #report(error: unknown): void {
+    try {
+      this.#options.onError?.(error);
+    } catch {}
+  }
+}
+
+function observed<T>(value: MaybePromise<T>): Observable<T> {
+  return value instanceof Promise ? from(value) : of(value);
+}
+
+function isWhole({ finishReason }: LLMResponse): boolean {
+  return finishReason === undefined || finishReason === 'stop' || finishReason === 'tool_calls';
+}
+
+function unused({ usage: _, ...response }: LLMResponse): LLMResponse {
+  return response;
+}

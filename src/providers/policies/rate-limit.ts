@@ -1,0 +1,56 @@
+import { defer, Observable, tap } from 'rxjs';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import type { LLMCallParams } from '../interfaces.ts';
+import { aClock, assertOptions, someCount, wrongOption } from './policy-options.ts';
+import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
+import { RateQueue } from './rate-queue.ts';
+import { estimatePromptTokens } from './token-estimate.ts';
+
+export interface RateLimitOptions {
+  /** Default no limit. */
+  readonly requestsPerMinute?: number;
+  /** Of prompts and answers together. Default no limit. */
+  readonly tokensPerMinute?: number;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock;
+}
+
+/**
+ * Lets so many requests, and so many tokens, be sent in any minute; the others wait, first come, first served. At least one limit has to
+ * be given. The limits belong to what this gives: all turns, and all providers that the same policy is put around, share them.
+ *
+ * A request's tokens are guessed before it is sent (four characters a token, and `maxTokens` where it is set) and corrected by the usage
+ * of its answer. A request larger than the whole limit waits for a minute of its own. Unsubscribing gives a place in the queue back; a
+ * request that was sent counts, whatever became of it. Memory: the requests of one minute, and those that wait.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function rateLimit(options: RateLimitOptions): ProviderPolicy {
+  assertOptions('rateLimit', options, { requestsPerMinute: someCount, tokensPerMinute: someCount, clock: aClock });
+  const { requestsPerMinute, tokensPerMinute, clock = systemClock } = options;
+  if (requestsPerMinute === undefined && tokensPerMinute === undefined) {
+    throw wrongOption('rateLimit', 'no limit is given; set requestsPerMinute or tokensPerMinute');
+  }
+  const unlimited = Number.POSITIVE_INFINITY;
+  const limits = { requests: requestsPerMinute ?? unlimited, tokens: tokensPerMinute ?? unlimited };
+  const queue = new RateQueue(limits, clock);
+  const guess = tokensPerMinute === undefined ? () => 0 : expectedTokens;
+  return definePolicy(
+    'rateLimit',
+    (stream) => (params) =>
+      new Observable((subscriber) =>
+        queue.enter(guess(params), (correct) => {
+          const answer = defer(() => stream(params)).pipe(
+            tap((chunk) => {
+              const usage = chunk.type === 'done' ? chunk.response.usage : undefined;
+              if (usage !== undefined) correct(usage.totalTokens);
+            }),
+          );
+          answer.subscribe(subscriber);
+        }),
+      ),
+  );
+}
+
+function expectedTokens(params: LLMCallParams): number {
+  return estimatePromptTokens(params) + (params.maxTokens ?? 0);
+}
