@@ -23,7 +23,7 @@ export async function measureBytes(port: number): Promise<readonly Figure[]> {
     ];
   } finally {
     await store.close();
-    proxy.close();
+    await proxy.close();
   }
 }
 

@@ -1,47 +1,23 @@
-import { once } from 'node:events';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { LoopbackProxy } from '../../tests/stores/redis/loopback-proxy.ts';
 
 /** Stands between a client and Redis: counts what is sent, and can make the way longer. */
-export class CountingProxy {
+export class CountingProxy extends LoopbackProxy {
   /** Bytes from clients to Redis. */
   sent = 0;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
   readonly #delayMs: number;
 
   private constructor(targetPort: number, delayMs: number) {
+    super(targetPort);
     this.#delayMs = delayMs;
-    this.#server = createServer((client) => this.#join(client, connect(targetPort, '127.0.0.1')));
   }
 
   /** `delayMs`: of each way. */
-  static async start(targetPort: number, delayMs = 0): Promise<CountingProxy> {
-    const proxy = new CountingProxy(targetPort, delayMs);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    return proxy;
+  static start(targetPort: number, delayMs = 0): Promise<CountingProxy> {
+    return new CountingProxy(targetPort, delayMs).listen();
   }
 
-  get url(): string {
-    const address = this.#server.address();
-    return `redis://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
-  }
-
-  close(): void {
-    for (const socket of this.#sockets) socket.destroy();
-    this.#server.close();
-  }
-
-  #join(client: Socket, redis: Socket): void {
-    for (const socket of [client, redis]) {
-      socket.setNoDelay(true);
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        client.destroy();
-        redis.destroy();
-      });
-      this.#sockets.add(socket);
-    }
+  protected override join(client: Socket, redis: Socket): void {
     client.on('data', (bytes) => {
       this.sent += bytes.length;
       this.#pass(redis, bytes);

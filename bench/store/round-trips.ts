@@ -48,7 +48,7 @@ export async function measureRoundTrips(port: number): Promise<readonly Figure[]
     ];
   } finally {
     await store.close();
-    proxy.close();
+    await proxy.close();
   }
 }
 

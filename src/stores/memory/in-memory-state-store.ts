@@ -101,13 +101,13 @@ export class InMemoryStateStore implements TaskStateStore {
 
   /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */
   commands(taskId: string): Observable<Command> {
-    return new Observable((subscriber) => this.#task(taskId).listen(subscriber));
+    return new Observable((subscriber) => this.#task(taskId).commands.listen(subscriber));
   }
 
   post(taskId: string, command: Command): void {
     const task = this.#task(taskId);
     if (task.hasEnded) throw ended(taskId);
-    task.post(command);
+    task.commands.post(command);
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {

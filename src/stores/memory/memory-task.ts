@@ -2,9 +2,10 @@ import type { Subscriber } from 'rxjs';
 import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { checkAppend } from '../check-append.ts';
-import type { AppendOptions, Command, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
+import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import { Broadcast } from './broadcast.ts';
+import { CommandBox } from './command-box.ts';
 import { OpenAttempt } from './open-attempt.ts';
 
 /** The journal of one task, its head and its readers. Time is given by the caller, in milliseconds since 1970. */
@@ -16,10 +17,9 @@ export class MemoryTask {
   owner: string | undefined;
   epoch = 0;
   expiresAt = 0;
+  readonly commands = new CommandBox();
   readonly #attempt = new OpenAttempt();
   readonly #followers = new Broadcast<FollowSignal>();
-  readonly #commands = new Map<string, Command>();
-  readonly #listeners = new Broadcast<Command>();
 
   constructor(started: Stamped<TurnStarted>) {
     this.started = started;
@@ -69,16 +69,6 @@ export class MemoryTask {
     if (delta !== undefined) first.push({ type: 'delta', delta });
     this.#followers.join(subscriber, first);
     if (this.hasEnded) this.#followers.complete();
-  }
-
-  post(command: Command): void {
-    if (this.#commands.has(command.id)) return;
-    this.#commands.set(command.id, command);
-    this.#listeners.emit([command]);
-  }
-
-  listen(subscriber: Subscriber<Command>): void {
-    this.#listeners.join(subscriber, [...this.#commands.values()]);
   }
 
   /** The task is gone: tells its followers. Whoever holds the lease learns it at the next append. */

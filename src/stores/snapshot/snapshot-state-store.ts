@@ -16,8 +16,8 @@ import type {
   TaskSummary,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { CommandBox } from '../memory/command-box.ts';
 import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
-import { CommandBox } from './command-box.ts';
 import { followSnapshots } from './follow-snapshots.ts';
 import { LiveTask } from './live-task.ts';
 import { assertSnapshotStore, PlainStore, type SnapshotStore } from './plain-store.ts';

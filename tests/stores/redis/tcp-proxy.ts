@@ -1,29 +1,12 @@
-import { once } from 'node:events';
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { LoopbackProxy } from './loopback-proxy.ts';
 
-/** Stands between a client and a server on the loopback interface, and can lose what the server answers. */
-export class TcpProxy {
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
+/** A way to a server that can lose what the server answers, and can lead to another one. */
+export class TcpProxy extends LoopbackProxy {
   #losing: { readonly marker: string; readonly lost: () => void } | undefined;
 
-  #targetPort: number;
-
-  private constructor(targetPort: number) {
-    this.#targetPort = targetPort;
-    this.#server = createServer((client) => this.#join(client, connect(this.#targetPort, '127.0.0.1')));
-  }
-
-  static async start(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(targetPort);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    return proxy;
-  }
-
-  get url(): string {
-    const address = this.#server.address();
-    return `redis://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`;
+  static start(targetPort: number): Promise<TcpProxy> {
+    return new TcpProxy(targetPort).listen();
   }
 
   /** The next request that holds `marker` reaches the server, but its reply does not come back: the connection breaks instead. */
@@ -35,18 +18,11 @@ export class TcpProxy {
 
   /** Breaks the connections there are; new ones go to another server, as behind a fail-over. */
   moveTo(targetPort: number): void {
-    this.#targetPort = targetPort;
-    for (const socket of this.#sockets) socket.destroy();
+    this.targetPort = targetPort;
+    this.breakAll();
   }
 
-  async close(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    await closed;
-  }
-
-  #join(client: Socket, server: Socket): void {
+  protected override join(client: Socket, server: Socket): void {
     let onReply: (() => void) | undefined;
     client.on('data', (request) => {
       if (this.#losing !== undefined && request.includes(this.#losing.marker)) {
@@ -60,16 +36,5 @@ export class TcpProxy {
       client.destroy();
       onReply();
     });
-    for (const [one, other] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      this.#sockets.add(one);
-      one.on('error', () => {});
-      one.on('close', () => {
-        this.#sockets.delete(one);
-        other.destroy();
-      });
-    }
   }
 }

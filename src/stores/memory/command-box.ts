@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
 import type { Command } from '../interfaces.ts';
-import { Broadcast } from '../memory/broadcast.ts';
+import { Broadcast } from './broadcast.ts';
 
 /** The commands of one task, each id once, and who listens to them in this process. */
 export class CommandBox {
