@@ -33,6 +33,9 @@ export interface Tally {
 /** No code means that something may be broken; these say that the turn is somebody else's, or that the store was away. */
 const innocent: ReadonlySet<string> = new Set(['FENCED', 'UNAVAILABLE']);
 
+/** How long a process may take to tell how its work ended, once the turns are over. */
+const hearingMs = 5_000;
+
 /** Some turns, the processes that come and go over them, and what is left in the end. */
 export class Round {
   readonly random: Random;
@@ -98,6 +101,7 @@ export class Round {
     const last = await this.begin();
     if (!(await last.settled(endingMs))) this.say(`the turns end: not within ${endingMs} ms`);
     this.#checkWork(last);
+    await this.#hearOut();
     for (const child of this.#children) this.#checkLosses(child);
     for (const child of this.#children) await this.#options.nursery.giveBack(child);
     // What is known to be broken and did not end is only half there: it would tell of promises that nobody broke.
@@ -105,6 +109,18 @@ export class Round {
     else await this.#options.site.close();
     const { kills, pauses } = this;
     return { kills, pauses, tasks: this.tasks.length, violations: this.#violations };
+  }
+
+  /**
+   * Waits for the other processes, which see the turns end too: one that was overtaken because the machine was busy may not have said so
+   * yet. Of one that stays silent nothing is known that could be judged.
+   */
+  async #hearOut(): Promise<void> {
+    const others = this.#children.filter(({ pid }) => !this.#paused.has(pid));
+    const hear = async (child: CrashChild) => {
+      if (!(await child.settled(hearingMs))) this.#paused.add(child.pid);
+    };
+    await Promise.all(others.map(hear));
   }
 
   #checkWork({ work, isGone, errors }: CrashChild): void {
