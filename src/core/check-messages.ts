@@ -4,6 +4,7 @@ import { shownValue } from './shown-value.ts';
 
 const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'developer', 'user', 'assistant', 'tool']);
 const partTypes: ReadonlySet<unknown> = new Set<ContentPart['type']>(['text', 'image_url', 'file']);
+const statuses: ReadonlySet<unknown> = new Set(['ok', 'error', undefined]);
 
 /** Checks messages that a caller gives. Errors: `INVALID_INPUT`, naming the message, the member and the cure. */
 export function checkMessages(messages: readonly Message[]): void {
@@ -21,6 +22,21 @@ function checkMessage(message: Message, at: string): void {
   if (message.role === 'assistant' && message.toolCalls !== undefined) checkToolCalls(message.toolCalls, at);
   if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
     throw invalid(`${at} is a tool message and needs the toolCallId of the call it answers`);
+  }
+  checkMembers(message, at);
+}
+
+function checkMembers(message: Message, at: string): void {
+  const { id, createdAt, metadata } = message;
+  if (id !== undefined && typeof id !== 'string') throw invalid(`${at}.id must be a text, not ${shownValue(id)}`);
+  if (createdAt !== undefined && !(typeof createdAt === 'string' && !Number.isNaN(Date.parse(createdAt)))) {
+    throw invalid(`${at}.createdAt must be a time of ISO 8601, not ${shownValue(createdAt)}`);
+  }
+  if (metadata !== undefined && (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata))) {
+    throw invalid(`${at}.metadata must be an object, not ${shownValue(metadata)}`);
+  }
+  if (message.role === 'tool' && !statuses.has(message.status)) {
+    throw invalid(`${at}.status must be ok or error, not ${shownValue(message.status)}`);
   }
 }
 

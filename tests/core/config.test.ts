@@ -384,6 +384,11 @@ describe('the messages of a turn', () => {
     ],
     ['[{"role":"user","content":[{"type":"file"}]}]', 'messages[0].content[0].file must be an object'],
     ['[{"role":"tool","content":"a"}]', 'messages[0] is a tool message and needs the toolCallId'],
+    ['[{"role":"tool","content":"a","toolCallId":"a","status":"done"}]', 'messages[0].status must be ok or error'],
+    ['[{"role":"user","content":"a","id":7}]', 'messages[0].id must be a text, not 7.'],
+    ['[{"role":"user","content":"a","createdAt":"soon"}]', 'messages[0].createdAt must be a time of ISO 8601'],
+    ['[{"role":"user","content":"a","createdAt":0}]', 'messages[0].createdAt must be a time of ISO 8601, not 0.'],
+    ['[{"role":"user","content":"a","metadata":[]}]', 'messages[0].metadata must be an object, not an array.'],
     ['[{"role":"assistant","content":null,"toolCalls":{}}]', 'messages[0].toolCalls must be an array, not an object.'],
     [
       '[{"role":"assistant","content":null,"toolCalls":[{"id":"a","name":"count"}]}]',
