@@ -99,6 +99,25 @@ export {
   type ReplayResult,
   replay,
 } from './replay/replay.ts';
+export type {
+  AppendedChunk,
+  Artifact,
+  ArtifactChange,
+  ArtifactContent,
+  ArtifactInfo,
+  ArtifactPage,
+  ArtifactQuery,
+  ArtifactStore,
+  ChunkOptions,
+  NewArtifact,
+  UpdateOptions,
+  VersionOptions,
+} from './stores/artifacts/artifact-store.ts';
+export { type FolderArtifactStoreOptions, folderArtifactStore } from './stores/artifacts/folder-artifact-store.ts';
+export {
+  InMemoryArtifactStore,
+  type InMemoryArtifactStoreOptions,
+} from './stores/artifacts/in-memory-artifact-store.ts';
 export type { CacheSetOptions, CacheStore } from './stores/cache/cache-store.ts';
 export { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './stores/cache/in-memory-cache-store.ts';
 export { StoreFactory } from './stores/factory.ts';

@@ -1,4 +1,7 @@
 import { AgentLoopError } from '../core/errors.ts';
+import type { ArtifactStore } from './artifacts/artifact-store.ts';
+import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
+import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
 import type { TaskStateStore } from './interfaces.ts';
 import { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
 import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
@@ -18,6 +21,11 @@ export type MessageStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryMessageStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbMessageStoreOptions)
   | ({ readonly type: 'redis' } & RedisMessageStoreOptions);
+
+export type ArtifactStoreOptions =
+  | ({ readonly type: 'memory' } & InMemoryArtifactStoreOptions)
+  /** `path`: the folder. */
+  | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions);
 
 /**
  * Makes stores from plain configuration, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of
@@ -49,6 +57,20 @@ export const StoreFactory = {
         return new RedisMessageStore(withoutType(options));
       default:
         throw unknownType(type, ['memory', 'lmdb', 'redis']);
+    }
+  },
+
+  createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
+    const { type }: { readonly type: string } = options;
+    switch (options.type) {
+      case 'memory':
+        return new InMemoryArtifactStore(withoutType(options));
+      case 'folder': {
+        const { path, ...rest } = withoutType(options);
+        return folderArtifactStore(path, rest);
+      }
+      default:
+        throw unknownType(type, ['memory', 'folder']);
     }
   },
 };

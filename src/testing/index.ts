@@ -1,3 +1,4 @@
+export { type ArtifactStoreContractHarness, artifactStoreContract } from './artifact-store-contract.ts';
 export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
 export { type Cassette, loadCassette, type RecordTurnOptions, recordTurn } from './cassette.ts';
 export { demoModel } from './demo-model.ts';

@@ -87,3 +87,30 @@ describe('StoreFactory.createStateStore', () => {
     },
   );
 });
+
+describe('StoreFactory.createMessageStore and createArtifactStore', () => {
+  it('make a store of the type asked for, with its options', async () => {
+    const messages = StoreFactory.createMessageStore({ type: 'memory', maxContexts: 1 });
+    await messages.append('a', 't', []);
+    await messages.append('b', 't', []);
+    expect(await messages.contexts()).toMatchObject({ contexts: [{ contextId: 'b' }] });
+    const artifacts = StoreFactory.createArtifactStore({ type: 'memory', maxBytes: 1 });
+    expect(() => artifacts.create({ name: 'a', content: 'xy' })).toThrow('more than 1 bytes');
+    const files = new TemporaryStores();
+    const path = files.path();
+    await StoreFactory.createArtifactStore({ type: 'folder', path }).create({ artifactId: 'a', name: 'a' });
+    expect(await StoreFactory.createArtifactStore({ type: 'folder', path }).describe('a')).toMatchObject({ name: 'a' });
+    await files.clear();
+  });
+
+  it('refuse types and options that are not known, as INVALID_CONFIG', () => {
+    expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"folder"}'))).toThrow(
+      'The store type "folder" is not known; known types: memory, lmdb, redis.',
+    );
+    expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"s3"}'))).toThrow('known types: memory, folder.');
+    expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"folder","path":"x","stray":1}'))).toThrow(
+      'has no option "stray"',
+    );
+    expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"redis"}'))).toThrow('redis is undefined');
+  });
+});

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { Message } from '../../core/messages.ts';
+import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
   assertContextId,
@@ -8,7 +9,6 @@ import {
   assertVersion,
   contextQueryOf,
   encodeMessages,
-  encodeMetadata,
   spanOf,
   versionConflict,
 } from '../messages/check-input.ts';

@@ -1,16 +1,14 @@
 import { checkMessages } from '../../core/check-messages.ts';
 import { AgentLoopError } from '../../core/errors.ts';
-import { jsonFlaw } from '../../core/json-flaw.ts';
 import type { Message } from '../../core/messages.ts';
 import { shownValue } from '../../core/shown-value.ts';
+import { encodeJson } from '../check-metadata.ts';
 import { taskIdPattern } from '../interfaces.ts';
 import { assertTaskId } from '../store-errors.ts';
-import type { ContextMetadata, ContextQuery, LoadOptions, MetadataOptions } from './message-store.ts';
+import type { ContextQuery, LoadOptions, MetadataOptions } from './message-store.ts';
 
 /** How large the messages of one turn may be, in characters of their JSON. */
-export const maxTurnLength = 32 * 1024 * 1024;
-/** How large the metadata of a context may be, in characters of its JSON. */
-export const maxMetadataLength = 1024 * 1024;
+const maxTurnLength = 32 * 1024 * 1024;
 
 /** Refuses a context id that no store may take: `INVALID_INPUT`. */
 export function assertContextId(contextId: string): void {
@@ -28,23 +26,11 @@ export function assertTurn(contextId: string, taskId: string): void {
 /** The messages of a turn as JSON, one text each. Errors: `INVALID_INPUT` for what is no message, changes in JSON, or is too large. */
 export function encodeMessages(taskId: string, messages: readonly Message[]): readonly string[] {
   checkMessages(messages);
-  const texts = messages.map((message, index) => jsonOf(message, `messages[${index}]`));
+  const texts = messages.map((message, index) => encodeJson(message, `messages[${index}]`));
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= maxTurnLength) return texts;
   throw invalid(
     `The messages of task ${JSON.stringify(taskId)} are ${length} characters of JSON, more than ${maxTurnLength}; keep large content in an ArtifactStore and refer to it.`,
-  );
-}
-
-/** The metadata as JSON. Errors: `INVALID_INPUT`. */
-export function encodeMetadata(metadata: ContextMetadata): string {
-  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
-    throw invalid(`metadata must be an object, not ${shownValue(metadata)}.`);
-  }
-  const text = jsonOf(metadata, 'metadata');
-  if (text.length <= maxMetadataLength) return text;
-  throw invalid(
-    `metadata is ${text.length} characters of JSON, more than ${maxMetadataLength}; keep large content in an ArtifactStore.`,
   );
 }
 
@@ -90,12 +76,6 @@ export function versionConflict(contextId: string, expected: number, found: numb
 function assertCount(name: string, value: number | undefined): void {
   if (value === undefined || value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && value >= 0)) return;
   throw invalid(`${name} is ${shownValue(value)}; give a whole number from 0, or leave it out.`);
-}
-
-function jsonOf(value: object, name: string): string {
-  const flaw = jsonFlaw(value, name);
-  if (flaw !== undefined) throw invalid(`${flaw}, which JSON does not keep; give texts, numbers, lists and objects.`);
-  return JSON.stringify(value);
 }
 
 function invalid(sentence: string): AgentLoopError {

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { Message } from '../../core/messages.ts';
+import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
   assertContextId,
@@ -9,7 +10,6 @@ import {
   assertVersion,
   contextQueryOf,
   encodeMessages,
-  encodeMetadata,
   spanOf,
   versionConflict,
 } from './check-input.ts';

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Message } from '../../core/messages.ts';
+import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
   assertContextId,
@@ -8,7 +9,6 @@ import {
   assertVersion,
   contextQueryOf,
   encodeMessages,
-  encodeMetadata,
 } from '../messages/check-input.ts';
 import { damagedContext } from '../messages/context-errors.ts';
 import { pageOf } from '../messages/context-page.ts';

@@ -1,0 +1,118 @@
+import { randomUUID } from 'node:crypto';
+import { AgentLoopError } from '../../core/errors.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import { encodeMetadata } from '../check-metadata.ts';
+import { taskIdPattern } from '../interfaces.ts';
+import type {
+  ArtifactChange,
+  ArtifactContent,
+  ArtifactInfo,
+  ArtifactPage,
+  ArtifactQuery,
+  ChunkOptions,
+  NewArtifact,
+} from './artifact-store.ts';
+
+const maxNameLength = 255;
+/** RFC 6838, with the parameters of RFC 9110. */
+const mediaTypePattern = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}( *;[\x20-\x7e]{1,200})?$/;
+
+/** What an info says that the store does not find out by itself. */
+export type GivenInfo = Pick<ArtifactInfo, 'artifactId' | 'name' | 'mediaType' | 'taskId' | 'contextId' | 'metadata'>;
+
+/** Refuses an id that no store may take: `INVALID_INPUT`. `what` names it. */
+export function assertId(id: unknown, what = 'artifact id'): asserts id is string {
+  if (typeof id === 'string' && taskIdPattern.test(id)) return;
+  throw invalid(`The ${what} ${shownValue(id)} cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -`);
+}
+
+/** Checks a new artifact and fills in what is left out. Errors: `INVALID_INPUT`. */
+export function infoOf(artifact: NewArtifact): GivenInfo {
+  if (typeof artifact !== 'object' || artifact === null) throw invalid(`artifact is ${shownValue(artifact)}.`);
+  const { artifactId = `artifact-${randomUUID()}`, name, taskId, contextId, metadata, content } = artifact;
+  const { mediaType = typeof content === 'string' ? 'text/plain' : 'application/octet-stream' } = artifact;
+  assertId(artifactId);
+  assertName(name);
+  if (taskId !== undefined) assertId(taskId, 'task id');
+  if (contextId !== undefined) assertId(contextId, 'context id');
+  return {
+    artifactId,
+    ...checked({ name, mediaType, ...(metadata !== undefined && { metadata }) }),
+    name,
+    mediaType,
+    ...(taskId !== undefined && { taskId }),
+    ...(contextId !== undefined && { contextId }),
+  };
+}
+
+/** The members of a change that an info has, copied. Errors: `INVALID_INPUT`. */
+export function checked({ name, mediaType, metadata }: ArtifactChange): Omit<ArtifactChange, 'content'> {
+  if (name !== undefined) assertName(name);
+  if (mediaType !== undefined && !(typeof mediaType === 'string' && mediaTypePattern.test(mediaType))) {
+    throw invalid(`mediaType is ${shownValue(mediaType)}; give one such as "text/markdown".`);
+  }
+  const copy = metadata === undefined ? {} : { metadata: JSON.parse(encodeMetadata(metadata)) };
+  return { ...(name !== undefined && { name }), ...(mediaType !== undefined && { mediaType }), ...copy };
+}
+
+/** The bytes of a content, copied. Errors: `INVALID_INPUT`. */
+export function bytesOf(content: ArtifactContent): Uint8Array {
+  if (typeof content === 'string') return Buffer.from(content, 'utf8');
+  if (content instanceof Uint8Array) return Uint8Array.from(content);
+  throw invalid(`content is ${shownValue(content)}; give a text or a Uint8Array.`);
+}
+
+/** Errors: `INVALID_INPUT`. */
+export function assertChunkOptions({ offset = 0 }: ChunkOptions): void {
+  if (!Number.isSafeInteger(offset) || offset < 0) {
+    throw invalid(`offset is ${shownValue(offset)}; give a whole number of bytes from 0, or leave it out.`);
+  }
+}
+
+/** Errors: `INVALID_INPUT`. */
+export function assertVersion(version: number | undefined): void {
+  if (version === undefined || (Number.isSafeInteger(version) && version >= 1)) return;
+  throw invalid(`version is ${shownValue(version)}; give a whole number from 1, or leave it out.`);
+}
+
+/** The query with its defaults. Errors: `INVALID_INPUT`. */
+export function artifactQueryOf(
+  query: ArtifactQuery,
+): ArtifactQuery & { readonly limit: number; readonly after: string } {
+  const { limit = 50, after = '', taskId, contextId } = query;
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+  }
+  if (after !== '') assertId(after);
+  if (taskId !== undefined) assertId(taskId, 'task id');
+  if (contextId !== undefined) assertId(contextId, 'context id');
+  return { ...query, limit, after };
+}
+
+/** A page of at most `limit` out of infos in order, of which there is one more where there is a next page. */
+export function pageOf(infos: readonly ArtifactInfo[], limit: number): ArtifactPage {
+  const artifacts = infos.slice(0, limit);
+  const last = artifacts.at(-1);
+  return infos.length > limit && last ? { artifacts, next: last.artifactId } : { artifacts };
+}
+
+/** Errors: `INVALID_CONFIG`. */
+export function assertKeepVersions(keepVersions: number): void {
+  if (Number.isSafeInteger(keepVersions) && keepVersions >= 1) return;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    `keepVersions is ${shownValue(keepVersions)}; give a whole number from 1, or leave it out.`,
+  );
+}
+
+function assertName(name: unknown): void {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: names end up in headers and on terminals.
+  if (typeof name === 'string' && name !== '' && name.length <= maxNameLength && !/[\x00-\x1f\x7f]/.test(name)) return;
+  throw invalid(
+    `name is ${shownValue(name)}; give a text of 1 to ${maxNameLength} characters without control characters.`,
+  );
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', sentence);
+}

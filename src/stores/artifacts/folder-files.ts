@@ -1,0 +1,86 @@
+import { type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+
+const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/** What the file system threw, in the words of the contract. */
+export function fileError(thrown: unknown, folder: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  const said = messageOf(thrown);
+  if (fullCodes.has(codeOf(thrown))) {
+    const message = `The disk of the artifacts at "${folder}" is full (${said}); nothing of this was kept. Free space and try again.`;
+    return new AgentLoopError('FULL', message, { retryable: true, cause: thrown });
+  }
+  const message = `The artifacts at "${folder}" cannot be reached: ${said}; check that this process may read and write there.`;
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true, cause: thrown });
+}
+
+export function isMissing(thrown: unknown): boolean {
+  return codeOf(thrown) === 'ENOENT';
+}
+
+/** Whether something stands where a folder was to be moved. */
+export function isTaken(thrown: unknown): boolean {
+  return ['EEXIST', 'ENOTEMPTY', 'EPERM'].includes(String(codeOf(thrown)));
+}
+
+/** The names in a folder; none where it is missing. */
+export async function namesIn(folder: string): Promise<readonly string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+/** Makes an empty file that names something, with its folder. */
+export async function mark(folder: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    await mkdir(folder, { recursive: true });
+    try {
+      return await writeFile(`${folder}/${name}`, '');
+    } catch (error) {
+      // Somebody removed the folder, which was empty.
+      if (!isMissing(error) || attempt === 10) throw error;
+    }
+  }
+}
+
+/** Has what was written to a file on the disk. */
+export async function syncFile(path: string): Promise<void> {
+  await withFile(path, 'r+', (file) => file.sync());
+}
+
+/** Has the entries of a folder written to the disk, where the system can. */
+export async function syncFolder(path: string): Promise<void> {
+  try {
+    await withFile(path, 'r', (file) => file.sync());
+  } catch (error) {
+    if (!['EISDIR', 'EPERM', 'EINVAL'].includes(String(codeOf(error)))) throw error;
+  }
+}
+
+/** Takes a folder away at once, and then from the disk. Does nothing where there is none. */
+export async function removeFolder(path: string, trash: string): Promise<void> {
+  try {
+    await rename(path, trash);
+  } catch (error) {
+    if (isMissing(error)) return;
+    throw error;
+  }
+  await rm(trash, { recursive: true, force: true });
+}
+
+async function withFile<T>(path: string, flags: string, run: (file: FileHandle) => Promise<T>): Promise<T> {
+  const file = await open(path, flags);
+  try {
+    return await run(file);
+  } finally {
+    await file.close();
+  }
+}
+
+function codeOf(thrown: unknown): unknown {
+  return typeof thrown === 'object' && thrown !== null && 'code' in thrown ? thrown.code : undefined;
+}
