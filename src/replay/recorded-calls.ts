@@ -94,10 +94,16 @@ export function recordedApprovals(calls: readonly RecordedCallRun[]): Extension 
       const { intents = [], asked = [], result } = byId.get(callId) ?? {};
       const question = asked.find((record) => record.question.kind === 'approval')?.question;
       if (question) return { decision: 'ask', ...(question.prompt === undefined ? {} : { prompt: question.prompt }) };
+      if (isUndecided(result)) return new Promise(() => {});
       if (result?.error?.code === 'TOOL_REJECTED') return rejectionOf(result.error.message);
       return intents.length > 0 || result ? undefined : new Promise(() => {});
     },
   };
+}
+
+/** Whether a call was refused because nobody approved or rejected it in time. */
+function isUndecided(result: ToolResultRecord | undefined): boolean {
+  return result?.error?.code === 'TOOL_TIMEOUT' && result.error.message.startsWith('nobody decided ');
 }
 
 function rejectionOf(message: string): ApprovalDecision {
@@ -163,6 +169,7 @@ function checkOf({ intents: [intent], asked, result }: RecordedCallRun): Check |
   if (intent) return () => ({ ok: true, value: intent.arguments });
   const approval = asked.find(({ question }) => question.kind === 'approval');
   if (approval) return () => ({ ok: true, value: approval.question.data });
+  if (isUndecided(result)) return undefined;
   const { code, message } = result?.error ?? {};
   if (code === 'TOOL_ARGUMENTS' && message !== undefined) return () => ({ ok: false, message });
   return code === 'TOOL_TIMEOUT' ? () => new Promise(() => {}) : undefined;

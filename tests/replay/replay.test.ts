@@ -156,6 +156,18 @@ describe('what others asked of a turn is asked again', () => {
     await expectReplay();
   });
 
+  it.each([
+    ['the function of the tool', { needsApproval: () => new Promise<never>(() => {}) }, []],
+    ['an extension', {}, [{ name: 'policy', approveToolCall: () => new Promise<never>(() => {}) }]],
+  ])('an approval that %s did not give in time', async (_who, policy, extensions) => {
+    const guarded = { ...policy, timeoutMs: 50, execute: () => 'never' };
+    const { turn } = inBatch({ guarded }, [{ text: 'Then not.' }], { extensions });
+    await watch(turn).until('internal:llm-response');
+    bench.clock.advance(50);
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    await expectReplay();
+  });
+
   it('a cancel in a model call, and one from outside of a turn that nobody runs', async () => {
     const calling = bench.loop([{ never: true }]).startTurn(question, { taskId: 't' });
     await watch(calling).until('internal:llm-call');
