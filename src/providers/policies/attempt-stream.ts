@@ -47,7 +47,7 @@ class Attempt {
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
   request(): Observable<LLMChunk> {
-    const source = sourceOf(this.#provider, this.#params);
+    const source = defer(() => sourceOf(this.#provider, this.#params));
     const span = this.#span;
     if (!span) return source;
     return new Observable((subscriber) => activeContext.with(span.traceContext, () => source.subscribe(subscriber)));

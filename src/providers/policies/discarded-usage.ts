@@ -1,7 +1,7 @@
 import { type Context, createContextKey, ROOT_CONTEXT } from '@opentelemetry/api';
 import type { AgentLoopError, ErrorCode } from '../../core/errors.ts';
 import type { LLMCallParams, LLMResponse, Usage } from '../interfaces.ts';
-import { estimatePromptTokens, tokensOfCharacters } from './token-estimate.ts';
+import { estimatePromptTokens, estimateTokens, tokensOfCharacters } from './token-estimate.ts';
 
 const discardedKey = createContextKey('millrace: usage of the attempts of a model call');
 
@@ -43,15 +43,15 @@ export class DiscardedUsage {
     this.#completionTokens += tokensOfCharacters(characters);
   }
 
-  /** The answer with this in its usage. */
-  addTo(response: LLMResponse): LLMResponse {
-    const [promptTokens, completionTokens] = [this.#promptTokens, this.#completionTokens];
-    const totalTokens = promptTokens + completionTokens;
-    if (totalTokens === 0) return response;
-    const discarded = { promptTokens, completionTokens, totalTokens, estimated: true };
-    return { ...response, usage: { ...(response.usage ?? unknownUsage), discarded } };
+  /** The answer of the call with this in its usage, which is a guess itself where the vendor did not tell. */
+  addTo(response: LLMResponse, params: LLMCallParams): LLMResponse {
+    const discarded = guessed(this.#promptTokens, this.#completionTokens);
+    if (discarded.totalTokens === 0) return response;
+    const answered = response.usage ?? guessed(estimatePromptTokens(params), estimateTokens(response.message));
+    return { ...response, usage: { ...answered, discarded } };
   }
 }
 
-/** Of an answer whose vendor did not tell. */
-const unknownUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0, estimated: true };
+function guessed(promptTokens: number, completionTokens: number): Usage {
+  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+}

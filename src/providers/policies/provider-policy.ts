@@ -73,7 +73,7 @@ function wholeCall(inner: StreamCall): StreamCall {
     return defer(() => {
       const discarded = new DiscardedUsage();
       const answer = (chunk: LLMChunk): LLMChunk =>
-        chunk.type === 'done' ? { type: 'done', response: discarded.addTo(chunk.response) } : chunk;
+        chunk.type === 'done' ? { type: 'done', response: discarded.addTo(chunk.response, params) } : chunk;
       const call = inner({ ...params, traceContext: discarded.in(params.traceContext) });
       return call.pipe(map(answer), takeUntil(aborted(params)));
     });

@@ -12,6 +12,11 @@ export function tokensOfCharacters(characters: number): number {
   return Math.ceil(characters / charactersOfToken);
 }
 
+/** A guess at the tokens of one message, by the characters of its JSON. */
+export function estimateTokens(message: Message): number {
+  return tokensOfCharacters(charactersOf(message, message));
+}
+
 /** A guess at the tokens of a request's messages and tools, by the characters of their JSON. */
 export function estimatePromptTokens({ messages, tools = [] }: LLMCallParams): number {
   let characters = 0;

@@ -1,4 +1,4 @@
-import { lastValueFrom, type Observable, toArray } from 'rxjs';
+import { lastValueFrom, map, type Observable, throwError, toArray } from 'rxjs';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../../src/core/errors.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
 
@@ -31,4 +31,30 @@ export function inShort(chunk: LLMChunk): string {
     default:
       return chunk.type;
   }
+}
+
+/** The chunks of marble diagrams: `a` and `b` are texts, `r` is reasoning, `d` is the answer. */
+export const chunk = {
+  a: { type: 'text', text: 'a' },
+  b: { type: 'text', text: 'b' },
+  r: { type: 'reasoning', text: 'r' },
+  d: { type: 'done', response: { message: { role: 'assistant', content: 'answer' } } },
+} as const satisfies Record<string, LLMChunk>;
+
+/** The same chunks as `inShort$` gives them. */
+export const short = { a: 'a', b: 'b', r: 'reasoning', d: 'done answer', v: 'void PROVIDER_SERVER', n: 'begin' };
+
+/** What the stream of a provider behind a policy gives, in short. */
+export function inShort$(provider: LLMProvider): Observable<string> {
+  return streamOf(provider).pipe(map(inShort));
+}
+
+/** A provider whose calls are these streams, one after the other. */
+export function streaming(...streams: readonly Observable<LLMChunk>[]): LLMProvider {
+  let calls = 0;
+  return {
+    info: { model: 'm' },
+    call: () => Promise.reject(new Error('only streams are asked for here')),
+    stream: () => streams[calls++] ?? throwError(() => new Error(`call ${calls} was not expected`)),
+  };
 }

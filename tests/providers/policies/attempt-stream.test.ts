@@ -1,0 +1,166 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { propagation } from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { EMPTY } from 'rxjs';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { addUsage } from '../../../src/core/apply-record.ts';
+import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
+import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
+import { fallback } from '../../../src/providers/policies/fallback.ts';
+import { hedge } from '../../../src/providers/policies/hedge.ts';
+import { retry } from '../../../src/providers/policies/retry.ts';
+import { timeout } from '../../../src/providers/policies/timeout.ts';
+import { fakeClock } from '../../../src/testing/fake-clock.ts';
+import { startModelServer } from '../../../src/testing/model-server.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
+import { failure, hi } from './scripted-calls.ts';
+
+let recorder: SpanRecorder;
+beforeEach(() => {
+  recorder = recordSpans();
+});
+afterEach(async () => {
+  expect(recorder.open()).toEqual([]);
+  await recorder.dispose();
+});
+
+const at0 = { initialDelayMs: 0 };
+const down = { error: failure('PROVIDER_SERVER', { status: 503 }) };
+const turnOf = (llmProvider: LLMProvider) =>
+  new AgentLoop({ agentId: 'a', llmProvider }).startTurn(hi.messages, { detached: true });
+const llmSpans = () => recorder.spans().filter(({ name }) => name === 'llm.call');
+
+describe('the spans of attempts', () => {
+  it('are siblings below the iteration, one for each request, each with its own model, outcome and usage', async () => {
+    const usage = { promptTokens: 10, completionTokens: 2, totalTokens: 12 };
+    const first = scriptedLLM([{ text: 'Hel', ...down }, down], { info: { providerName: 'one', model: 'm1' } });
+    const second = scriptedLLM([{ text: 'Hello', usage }], { info: { providerName: 'two', model: 'm2' } });
+    await turnOf(
+      composePolicies(fallback({ to: second }), retry({ ...at0, maxRetries: 1 }), timeout({ totalMs: 60_000 }))(first),
+    ).result();
+    expect(recorder.tree()).toBe(
+      ['agent.execute', '  iteration[1]', '    llm.call', '    llm.call', '    llm.call'].join('\n'),
+    );
+    expect(
+      llmSpans().map(({ attributes }) => [
+        attributes['gen_ai.request.model'],
+        attributes['error.type'],
+        attributes['gen_ai.usage.input_tokens'],
+      ]),
+    ).toEqual([
+      ['m1', 'PROVIDER_SERVER', undefined],
+      ['m1', 'PROVIDER_SERVER', undefined],
+      ['m2', undefined, 10],
+    ]);
+    expect(llmSpans().map(({ attributes }) => 'gen_ai.response.time_to_first_chunk' in attributes)).toEqual([
+      false,
+      false,
+      true,
+    ]);
+  });
+
+  it('of a race overlap, and the loser’s is cancelled', async () => {
+    const clock = fakeClock();
+    const llm = scriptedLLM([{ never: true }, { text: 'Hello' }]);
+    const result = turnOf(hedge({ delayMs: 5, clock })(llm)).result();
+    await clock.whenPending();
+    clock.advance(5);
+    await result;
+    expect(llmSpans().map(({ attributes }) => attributes['millrace.outcome'])).toEqual(['canceled', undefined]);
+  });
+
+  it('travel with the request that they belong to', async () => {
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator());
+    const server = await startModelServer({ script: [{ status: 503 }, { text: 'Hello' }] });
+    await turnOf(retry(at0)(new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'm' }))).result();
+    const sent = server.headers.map(({ traceparent }) => String(traceparent).split('-')[2]);
+    expect(sent).toEqual(llmSpans().map((span) => span.spanContext().spanId));
+    await server.close();
+    propagation.disable();
+  });
+
+  it('end when the turn is cancelled in the middle of a request', async () => {
+    const llm = scriptedLLM([{ text: 'Hel', never: true }]);
+    const turn = turnOf(retry()(llm));
+    await new Promise<void>((resolve) => {
+      turn.subscribe((event) => {
+        if (event.kind === 'artifact-update') resolve();
+      });
+    });
+    await turn.cancel('enough');
+    await turn.settled;
+    expect(llmSpans().map(({ attributes }) => attributes['millrace.outcome'])).toEqual(['canceled']);
+    expect(llm.active).toBe(0);
+  });
+
+  it('are made once where a policy of one’s own hides those within', async () => {
+    const inner = retry()(scriptedLLM([{ text: 'Hello' }]));
+    const hiding: LLMProvider = { call: (params) => inner.call(params) };
+    await turnOf(hiding).result();
+    await turnOf(retry()({ call: (params) => retry()(scriptedLLM([{ text: 'Hello' }])).call(params) })).result();
+    expect(llmSpans()).toHaveLength(2);
+  });
+});
+
+describe('usage of attempts', () => {
+  const usage = { promptTokens: 10, completionTokens: 2, totalTokens: 12 };
+
+  it('counts what was streamed and discarded, as a guess, in the totals of the turn', async () => {
+    const llm = scriptedLLM([
+      { text: 'x'.repeat(40), error: failure('PROVIDER_STREAM_CLOSED') },
+      { text: 'Hello', usage },
+    ]);
+    const { usage: total } = await turnOf(retry(at0)(llm)).result();
+    // The request is 8 tokens of JSON, the void text 10.
+    expect(total).toEqual({ promptTokens: 18, completionTokens: 12, totalTokens: 30, estimated: true });
+  });
+
+  it('counts nothing for a request that was refused', async () => {
+    expect((await turnOf(retry(at0)(scriptedLLM([down, down, { text: 'Hello', usage }]))).result()).usage).toEqual(
+      usage,
+    );
+  });
+
+  it('guesses the answer’s own where the vendor did not tell, but only where there is something to add to it', async () => {
+    const broken = { error: failure('PROVIDER_TIMEOUT') };
+    const { usage: guessed } = await retry(at0)(scriptedLLM([broken, { text: 'Hello' }])).call(hi);
+    expect(guessed).toEqual({
+      promptTokens: 8,
+      completionTokens: 10,
+      totalTokens: 18,
+      estimated: true,
+      discarded: { promptTokens: 8, completionTokens: 0, totalTokens: 8, estimated: true },
+    });
+    expect((await retry()(scriptedLLM([{ text: 'Hello' }])).call(hi)).usage).toBeUndefined();
+  });
+
+  it('addUsage sums discarded tokens with the others, on both sides', () => {
+    const discarded = { promptTokens: 5, completionTokens: 1, totalTokens: 6, estimated: true };
+    const sum = { promptTokens: 25, completionTokens: 5, totalTokens: 30, estimated: true };
+    expect(addUsage({ ...usage, discarded }, usage)).toEqual(sum);
+    expect(addUsage(usage, { ...usage, discarded })).toEqual(sum);
+    expect(addUsage(usage, usage)).toEqual({ promptTokens: 20, completionTokens: 4, totalTokens: 24 });
+  });
+});
+
+describe('a provider behind a policy', () => {
+  it('gives the same answer by call and by stream, and shows what the provider is', async () => {
+    const info = { providerName: 'test', model: 'm' };
+    const llm = scriptedLLM([{ text: 'Hello' }], {
+      streaming: false,
+      info,
+      capabilities: { streaming: false, toolChoice: false },
+    });
+    const provider = retry()(llm);
+    expect(provider.info).toEqual(info);
+    expect(provider.capabilities).toEqual({ toolChoice: false });
+    expect((await provider.call(hi)).message).toEqual({ role: 'assistant', content: 'Hello' });
+  });
+
+  it('fails with PROVIDER_PROTOCOL where the provider ends without an answer', async () => {
+    const empty = { call: () => Promise.reject(new Error('not asked')), stream: () => EMPTY };
+    await expect(retry()(empty).call(hi)).rejects.toMatchObject({ code: 'PROVIDER_PROTOCOL' });
+  });
+});

@@ -1,0 +1,170 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
+import { circuitBreaker } from '../../../src/providers/policies/circuit-breaker.ts';
+import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
+import { fallback } from '../../../src/providers/policies/fallback.ts';
+import { hedge } from '../../../src/providers/policies/hedge.ts';
+import { limitConcurrency } from '../../../src/providers/policies/limit-concurrency.ts';
+import type { ProviderPolicy } from '../../../src/providers/policies/provider-policy.ts';
+import { rateLimit } from '../../../src/providers/policies/rate-limit.ts';
+import { recordResponses } from '../../../src/providers/policies/record-responses.ts';
+import { replayResponses } from '../../../src/providers/policies/replay-responses.ts';
+import { retry } from '../../../src/providers/policies/retry.ts';
+import { timeout } from '../../../src/providers/policies/timeout.ts';
+import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { hi } from './scripted-calls.ts';
+
+const store = new InMemoryCacheStore();
+const plain: LLMProvider = { call: async () => ({ message: { role: 'assistant', content: 'plain' } }) };
+
+/** All of them in the order that makes sense, the outermost first. */
+const ordered = (): readonly ProviderPolicy[] => [
+  timeout({ totalMs: 60_000 }),
+  cacheResponses({ store: new InMemoryCacheStore(), namespace: 'n' }),
+  fallback({ to: plain }),
+  retry(),
+  hedge({ delayMs: 1_000 }),
+  circuitBreaker(),
+  rateLimit({ requestsPerMinute: 10 }),
+  limitConcurrency({ max: 2 }),
+  timeout({ firstChunkMs: 1_000 }),
+];
+
+const wrong: readonly (readonly [string, readonly ProviderPolicy[], RegExp])[] = [
+  [
+    'chunk limits around retry',
+    [timeout({ firstChunkMs: 1 }), retry()],
+    /timeout stands outside retry: firstChunkMs and .*put retry outside timeout/,
+  ],
+  [
+    'chunk limits around a queue',
+    [timeout({ betweenChunksMs: 1 }), limitConcurrency({ max: 1 })],
+    /timeout stands outside limitConcurrency/,
+  ],
+  [
+    'a rate limit around retry',
+    [rateLimit({ requestsPerMinute: 1 }), retry()],
+    /all requests that retry makes would count as one/,
+  ],
+  [
+    'places around a rate limit',
+    [limitConcurrency({ max: 1 }), rateLimit({ requestsPerMinute: 1 })],
+    /keep its place while rateLimit sleeps/,
+  ],
+  ['places around retry', [limitConcurrency({ max: 1 }), retry()], /keep its place while retry sleeps/],
+  [
+    'a cache behind a rate limit',
+    [rateLimit({ tokensPerMinute: 1 }), cacheResponses({ store, namespace: 'n' })],
+    /would use up the limit/,
+  ],
+  [
+    'a cache behind a circuit',
+    [circuitBreaker(), cacheResponses({ store, namespace: 'n' })],
+    /signs that the model is well/,
+  ],
+  ['retry twice', [retry(), fallback({ to: plain }), retry()], /numbers of tries would multiply; leave one retry out/],
+  [
+    'anything inside of a replay',
+    [replayResponses({ path: 'x' }), timeout({ totalMs: 1 })],
+    /timeout inside it would never act/,
+  ],
+];
+
+describe('composePolicies', () => {
+  it('puts the first outermost, and asks nothing of policies of one’s own', async () => {
+    const order: string[] = [];
+    const own =
+      (name: string): ProviderPolicy =>
+      (provider) => ({
+        ...provider,
+        call: (params) => {
+          order.push(name);
+          return provider.call(params);
+        },
+      });
+    const provider = composePolicies(own('outer'), own('inner'))(plain);
+    expect((await provider.call(hi)).message.content).toBe('plain');
+    expect(order).toEqual(['outer', 'inner']);
+    expect(composePolicies()(plain)).toBe(plain);
+  });
+
+  it('takes every selection of the policies in their order', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.subarray([...ordered().keys()]), async (places) => {
+        const all = ordered();
+        const policies = places.flatMap((place) => all[place] ?? []);
+        const provider = composePolicies(...policies)(scriptedLLM([{ text: 'Hello' }]));
+        expect((await provider.call(hi)).message.content).toBe('Hello');
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it.each(wrong)(
+    'refuses %s, when it is composed, nested by hand, and composed of compositions',
+    (_, policies, message) => {
+      const refused = expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });
+      expect(() => composePolicies(...policies)).toThrow(refused);
+      expect(() => policies.reduceRight((provider, policy) => policy(provider), plain)).toThrow(refused);
+      const [first = retry(), ...others] = policies;
+      expect(() => composePolicies(composePolicies(first), composePolicies(...others))).toThrow(refused);
+    },
+  );
+
+  it('looks into the providers that fallback and hedge turn to', () => {
+    const other = retry()(plain);
+    expect(() => composePolicies(retry(), hedge({ delayMs: 1, to: other }))).not.toThrow();
+    expect(() => hedge({ delayMs: 1, to: hedge({ delayMs: 1 })(plain) })).toThrow(/numbers of requests would multiply/);
+  });
+
+  it('refuses what is no policy and no provider', () => {
+    const notAPolicy: unknown = plain;
+    expect(() => Reflect.apply(composePolicies, undefined, [retry(), notAPolicy])).toThrow(
+      /argument 2 is an object; give policies/,
+    );
+    expect(() => Reflect.apply(retry(), undefined, [undefined])).toThrow(
+      /retry goes around an LLMProvider, .* not undefined/,
+    );
+  });
+});
+
+describe('the options of policies', () => {
+  const bad: readonly (readonly [(options: never) => unknown, object, RegExp])[] = [
+    [retry, { maxRetries: -1 }, /retry: maxRetries is -1; it must be a whole number from 0/],
+    [retry, { maxRetries: 1.5 }, /maxRetries is 1\.5/],
+    [retry, { initialDelayMs: Number.NaN }, /initialDelayMs is NaN; it must be milliseconds, from 0/],
+    [retry, { maxDelayMs: '60' }, /maxDelayMs is "60"/],
+    [retry, { statusCodes: [200] }, /statusCodes is an array; it must be a list of HTTP statuses from 400 to 599/],
+    [retry, { random: 1 }, /random is 1; it must be a function/],
+    [retry, { clock: {} }, /clock is an object; it must be a clock/],
+    [retry, { retries: 3 }, /retry has no option "retries"; the options are: maxRetries,/],
+    [fallback, {}, /fallback: to is missing: give the provider/],
+    [fallback, { to: [plain, 1] }, /fallback goes around an LLMProvider, .* not 1/],
+    [fallback, { to: plain, on: ['503'] }, /on is an array; it must be a list of error codes/],
+    [hedge, {}, /hedge: delayMs is missing/],
+    [hedge, { delayMs: Number.POSITIVE_INFINITY }, /delayMs is Infinity/],
+    [timeout, {}, /timeout: no limit is given; set firstChunkMs/],
+    [timeout, { totalMs: 0 }, /totalMs is 0; it must be milliseconds, from 1/],
+    [limitConcurrency, {}, /limitConcurrency: max is missing/],
+    [limitConcurrency, { max: 0 }, /max is 0; it must be a whole number from 1/],
+    [rateLimit, {}, /rateLimit: no limit is given/],
+    [rateLimit, { requestsPerMinute: 0.5 }, /requestsPerMinute is 0\.5/],
+    [circuitBreaker, { failures: 0 }, /failures is 0/],
+    [circuitBreaker, { openMs: -5 }, /openMs is -5/],
+    [cacheResponses, {}, /cacheResponses: store is missing/],
+    [cacheResponses, { store: new Map(), ttlMs: 0 }, /ttlMs is 0/],
+    [cacheResponses, { store: {} }, /store is an object; it must be a CacheStore/],
+    [recordResponses, { path: '' }, /path is ""/],
+    [recordResponses, { path: 'x', redact: true }, /redact is true; it must be a function/],
+    [replayResponses, {}, /replayResponses: path is missing/],
+  ];
+
+  it.each(bad)('%p with %j is refused', (policy, options, message) => {
+    expect(() => Reflect.apply(policy, undefined, [options])).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) }),
+    );
+  });
+});
