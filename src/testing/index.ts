@@ -1,5 +1,6 @@
 export { type ArtifactStoreContractHarness, artifactStoreContract } from './artifact-store-contract.ts';
 export { type AsyncStoreOptions, asyncStore } from './async-store.ts';
+export { type CacheStoreContractHarness, cacheStoreContract } from './cache-store-contract.ts';
 export { type Cassette, loadCassette, type RecordTurnOptions, recordTurn } from './cassette.ts';
 export { demoModel } from './demo-model.ts';
 export { type FakeClock, type FakeClockOptions, fakeClock } from './fake-clock.ts';

@@ -1,2 +1,3 @@
+export { LmdbCacheStore, type LmdbCacheStoreOptions } from './lmdb-cache-store.ts';
 export { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb-message-store.ts';
 export { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb-state-store.ts';

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto';
+import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
+import { assertCacheKey, cacheEntryText } from '../cache/check-cache-entry.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
+import { closeClient, command, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
+import { redisError, storeClosed } from './redis-errors.ts';
+
+export interface RedisCacheStoreOptions {
+  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
+  readonly redis: RedisTarget;
+  /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
+  readonly ttl?: number | null;
+  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
+  readonly prefix?: string;
+}
+
+const optionNames: OptionNames<RedisCacheStoreOptions> = { redis: true, ttl: true, prefix: true };
+
+/** Some thousand years: Redis refuses times that its clock cannot count. */
+const longestMs = 1e14;
+
+/**
+ * Keeps cached values in Redis: one server, Sentinel's primary, or a cluster; one key a value, `{prefix}:cache:<hash of the key>`.
+ *
+ * Nothing is connected before the first call. Errors: `INVALID_CONFIG` at construction; `UNAVAILABLE` and `FULL` as in
+ * `RedisMessageStore`. A value that cannot be read counts as none.
+ *
+ * Memory: in Redis, what its times to live allow; a server of its own may evict (`allkeys-lru`), one with journals must not.
+ */
+export class RedisCacheStore implements CacheStore {
+  readonly #connection: OpenClient;
+  readonly #prefix: string;
+  readonly #ttlMs: number;
+  #closed = false;
+
+  constructor(options: RedisCacheStoreOptions) {
+    assertKnownOptions('RedisCacheStore', options, optionNames);
+    const { redis, ttl = 86_400, prefix = 'millrace' } = options;
+    assertRedisTarget(redis);
+    assertTimeToLive('ttl', ttl);
+    assertPrefix(prefix);
+    this.#connection = openClient(redis);
+    this.#prefix = prefix;
+    this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
+  }
+
+  async get(key: string): Promise<unknown> {
+    const text = await this.#send('get', key);
+    if (typeof text !== 'string') return undefined;
+    try {
+      return JSON.parse(text);
+    } catch {
+      return undefined;
+    }
+  }
+
+  async set(key: string, value: unknown, options: CacheSetOptions = {}): Promise<void> {
+    const text = cacheEntryText(value, options);
+    const { ttlMs = this.#ttlMs } = options;
+    const expiry = ttlMs === Number.POSITIVE_INFINITY ? [] : ['PX', Math.min(Math.ceil(ttlMs), longestMs)];
+    await this.#send('set', key, text, ...expiry);
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.#send('unlink', key);
+  }
+
+  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await closeClient(this.#connection);
+  }
+
+  async #send(name: string, key: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    assertCacheKey(key);
+    if (this.#closed) throw storeClosed('RedisCacheStore');
+    const hash = createHash('sha256').update(key).digest('base64url');
+    try {
+      return await command(this.#connection.client, name, `${this.#prefix}:cache:${hash}`, ...args);
+    } catch (thrown) {
+      throw redisError(thrown);
+    }
+  }
+}
