@@ -7,7 +7,7 @@ import { type CampaignSum, runCampaign, type StoreKind } from './parent/campaign
 import { ChildBundle } from './parent/child-bundle.ts';
 import { Nursery } from './parent/crash-child.ts';
 import { defaultKills, type Mode } from './parent/modes.ts';
-import { type Row, summaryTable } from './summary-table.ts';
+import { headLine, type Row, rowLine, sumLine } from './summary-table.ts';
 
 const options = optionsOf(process.argv.slice(2));
 if ('problem' in options) {
@@ -21,15 +21,20 @@ const bundle = new ChildBundle();
 const nursery = new Nursery(bundle.path, Math.ceil(lanes / 2));
 const server = stores.includes('redis') ? await startRedis({ config: ['appendonly yes', 'save ""'] }) : undefined;
 const rows: Row[] = [];
+console.log(headLine);
 for (const store of stores) {
   for (const mode of modes) {
-    if (store === 'redis' || mode !== 'outage') rows.push(await campaign(store, mode));
+    if (mode === 'outage' && store !== 'redis') continue;
+    const row = await campaign(store, mode);
+    rows.push(row);
+    // At once: a run that is broken off has said what it did.
+    console.log(rowLine(row));
   }
 }
 await nursery.clear();
 await server?.remove();
 bundle.remove();
-console.log(summaryTable(rows));
+console.log(sumLine(rows));
 process.exitCode = rows.some(({ violations, isShort }) => violations > 0 || isShort) ? 1 : 0;
 
 async function campaign(store: StoreKind, mode: Mode): Promise<Row> {

@@ -13,31 +13,33 @@ export interface Row {
 
 const head = ['store', 'mode', 'rounds', 'turns', 'kills', 'pauses', 'violations', 'seconds'];
 
-/** A row for each campaign, and their sum. */
-export function summaryTable(rows: readonly Row[]): string {
+/** The names of the columns. */
+export const headLine = lineOf(head);
+
+/** What came of a campaign. */
+export function rowLine({ store, mode, rounds, tasks, kills, pauses, violations, ms, isShort }: Row): string {
+  const numbers = [rounds, tasks, kills, pauses, violations, Math.round(ms / 1000)].map(String);
+  return lineOf([store, mode, ...numbers, ...(isShort ? ['too few in the time'] : [])]);
+}
+
+/** What came of all of them. */
+export function sumLine(rows: readonly Row[]): string {
   const sum = (pick: (row: Row) => number) => rows.reduce((total, row) => total + pick(row), 0);
-  const lines = [
-    head,
-    ...rows.map((row) => [
-      row.store,
-      row.mode,
-      ...[row.rounds, row.tasks, row.kills, row.pauses, row.violations, Math.round(row.ms / 1000)].map(String),
-      ...(row.isShort ? ['too few in the time'] : []),
-    ]),
-    [
-      'all',
-      '',
-      ...[
-        sum(({ rounds }) => rounds),
-        sum(({ tasks }) => tasks),
-        sum(({ kills }) => kills),
-        sum(({ pauses }) => pauses),
-        sum(({ violations }) => violations),
-        Math.round(sum(({ ms }) => ms) / 1000),
-      ].map(String),
-    ],
-  ];
-  return lines.map((cells) => cells.map((cell, column) => aligned(cell, column)).join('  ')).join('\n');
+  return rowLine({
+    store: 'all',
+    mode: '',
+    rounds: sum(({ rounds }) => rounds),
+    tasks: sum(({ tasks }) => tasks),
+    kills: sum(({ kills }) => kills),
+    pauses: sum(({ pauses }) => pauses),
+    violations: sum(({ violations }) => violations),
+    ms: sum(({ ms }) => ms),
+    isShort: false,
+  });
+}
+
+function lineOf(cells: readonly string[]): string {
+  return cells.map(aligned).join('  ');
 }
 
 function aligned(cell: string, column: number): string {
