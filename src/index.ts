@@ -12,6 +12,9 @@ export type {
   AgentEvent,
   ArtifactUpdateEvent,
   CheckpointEvent,
+  CompactionEvent,
+  ExtensionErrorEvent,
+  ExtensionEvent,
   IterationCompleteEvent,
   IterationStartEvent,
   LlmAttemptDiscardedEvent,
@@ -30,7 +33,31 @@ export type {
   ToolStartEvent,
 } from './core/events.ts';
 export { eventsOf, type ProjectionOptions } from './core/events-of.ts';
-export type { ApprovalDecision, ApprovalRequest, Extension } from './core/extension.ts';
+export type {
+  ApprovalDecision,
+  ApprovalRequest,
+  CallChange,
+  EndChange,
+  Extension,
+  Failure,
+  FinishChange,
+  HookAnswer,
+  HookContext,
+  IterationChange,
+  IterationStep,
+  IterationView,
+  ResponseChange,
+  StepChange,
+  ToolAnswer,
+  ToolCallChange,
+  ToolCallOutcome,
+  ToolCallRequest,
+  ToolOutcomeChange,
+  TurnBeginning,
+  TurnChange,
+  TurnEnd,
+  TurnFinish,
+} from './core/extension.ts';
 export type { ForkEdits, ResultEdit } from './core/fork-edits.ts';
 export type { ForkedTask, ForkOptions } from './core/fork-task.ts';
 export {
@@ -50,10 +77,12 @@ export {
 } from './core/messages.ts';
 export type {
   Approval,
+  Finish,
   JournalRecord,
   Question,
   RecordStamp,
   Stamped,
+  TurnOverrides,
   TurnRecord,
   TurnStarted,
 } from './core/records.ts';
@@ -68,6 +97,7 @@ export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
 export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
+  CallSettings,
   FinishReason,
   LLMCallParams,
   LLMCapabilities,
@@ -75,6 +105,7 @@ export type {
   LLMProvider,
   LLMProviderInfo,
   LLMResponse,
+  ResponseFormat,
   ToolChoice,
   Usage,
 } from './providers/interfaces.ts';

@@ -1,4 +1,5 @@
 import type { Usage } from '../providers/interfaces.ts';
+import { applyEffects } from './apply-effects.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
@@ -16,9 +17,11 @@ import {
   type TurnStarted,
 } from './records.ts';
 import {
+  type Draft,
   type GivenAnswer,
-  type LoopFields,
   LoopState,
+  neverOffered,
+  noChanges,
   noUsage,
   openCallIndex,
   openQuestions,
@@ -56,9 +59,7 @@ export function foldRecords(records: readonly JournalRecord[]): LoopState {
 }
 
 const noAnswers: readonly GivenAnswer[] = [];
-
-/** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
-type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
+const noCalls: readonly PendingToolCall[] = [];
 
 function changedBy(state: LoopState, record: Exclude<JournalRecord, Stamped<TurnStarted>>): LoopState {
   const after = new LoopState(state);
@@ -104,6 +105,7 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     }
     case 'turn.done':
       draft.finalMessage = record.text;
+      draft.value = record.value;
       return end(draft, { state: 'completed', reason: record.reason, error: undefined, questions: [] });
     case 'turn.failed': {
       const { code, message, reason } = record;
@@ -133,13 +135,16 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     phase: 'closed',
     summary: false,
     history: History.of(messages),
-    availableTools: [],
+    availableTools: neverOffered,
     pendingToolCalls: [],
     answers: noAnswers,
     told: [],
     openCalls: 0,
+    closedCalls: [],
     lastResponse: undefined,
     finalMessage: undefined,
+    value: undefined,
+    changes: noChanges,
     outcome: undefined,
     usage: noUsage,
     toolCalls: 0,
@@ -173,6 +178,7 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
     result: undefined,
   }));
   draft.openCalls = record.calls.length;
+  draft.closedCalls = noCalls;
   draft.lastResponse = record;
   if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
   draft.resumes = 0;
@@ -192,7 +198,8 @@ function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
     if (pending.result) draft.history = draft.history.append(toolMessage(pending.call, pending.result));
   }
   for (const message of draft.told) draft.history = draft.history.append(message);
-  draft.pendingToolCalls = [];
+  draft.closedCalls = calls;
+  draft.pendingToolCalls = noCalls;
   draft.told = [];
   draft.phase = 'closed';
 }
@@ -227,12 +234,14 @@ function stillWaiting(draft: Draft, outcome: TurnOutcome): TurnOutcome | undefin
   return questions.length === 0 ? undefined : { ...outcome, state: waitingState(questions), questions };
 }
 
-/** Messages that come while calls are open enter the history behind their results. */
 function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
-  const { messages = [] } = record.effects ?? {};
-  if (draft.phase === 'tools') draft.told = [...draft.told, ...messages];
-  else for (const message of messages) draft.history = draft.history.append(message);
-  if (draft.phase === 'answered') draft.phase = 'closed';
+  if (record.effects) applyEffects(draft, record.effects);
+  if (record.hook)
+    draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
+  if ('data' in record) {
+    const name = record.type.slice('x.'.length);
+    draft.changes = { ...draft.changes, data: { ...draft.changes.data, [name]: record.data } };
+  }
   draft.resumes = 0;
   noteCommand(draft, record.command);
 }

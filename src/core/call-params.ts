@@ -1,17 +1,20 @@
 import type { Context } from '@opentelemetry/api';
-import type { LLMCallParams, ToolChoice } from '../providers/interfaces.ts';
+import type { LLMCallParams, ResponseFormat, ToolChoice } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import type { Message } from './messages.ts';
 
 /** What the model is asked. Its signal is made when it is read. */
 export class CallParams implements LLMCallParams {
-  readonly messages: readonly Message[];
-  readonly metadata: Readonly<Record<string, unknown>>;
+  messages: readonly Message[];
+  metadata: Readonly<Record<string, unknown>>;
   declare tools?: readonly ToolDefinition[];
+  declare model?: string;
   declare toolChoice?: ToolChoice;
   declare temperature?: number;
   declare maxTokens?: number;
+  declare responseFormat?: ResponseFormat;
+  declare providerOptions?: Readonly<Record<string, unknown>>;
   declare traceContext?: Context;
   declare readonly signal: AbortSignal;
   readonly #scope: AbortScope;

@@ -1,9 +1,14 @@
+import type { Context } from '@opentelemetry/api';
 import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
-import { messageOf } from './errors.ts';
+import { type ChangedArguments, changeToolCall } from './change-tool-call.ts';
+import { type ErrorCode, messageOf } from './errors.ts';
+import type { ToolAnswer } from './extension.ts';
+import { extensionFailure } from './hooks.ts';
 import type { ToolCall } from './messages.ts';
-import type { PendingToolCall } from './state.ts';
-import { approvalOf, type Decision, type DecisionDeps, decide } from './tool-approval.ts';
+import { type LoopState, neverOffered, type PendingToolCall } from './state.ts';
+import { approvalOf, type Decision, decide } from './tool-approval.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
+import type { TurnDeps } from './turn-deps.ts';
 
 /** A call that may run, or why it may not, in words for the model. */
 export type CheckedCall =
@@ -15,34 +20,71 @@ export type CheckedCall =
       readonly ask?: { readonly prompt: string | undefined };
     }
   | {
+      readonly ok: 'answered';
+      /** What an extension gave in place of the tool. */
+      readonly answer: ToolAnswer;
+      readonly arguments: unknown;
+    }
+  | {
       readonly ok: false;
-      readonly code: 'TOOL_NOT_FOUND' | 'TOOL_ARGUMENTS' | 'TOOL_REJECTED';
+      readonly code: ErrorCode;
       readonly message: string;
       readonly arguments: unknown;
     };
 
-interface CheckDeps extends DecisionDeps {
-  readonly tools: ToolSet;
-  /** Is told of a call whose approval takes a while. */
-  readonly deciding: WeakSet<ToolCall>;
+/** Where a call stands that is checked. */
+export interface CallPlace {
+  readonly pending: PendingToolCall;
+  readonly state: LoopState;
+  readonly traceContext: Context;
 }
 
 /**
- * Looks a call's tool up, parses its arguments, checks them, and whether it may run. A promise only where one of the checks is one.
+ * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of
+ * them gives one.
  */
-export function checkCall(deps: CheckDeps, pending: PendingToolCall): CheckedCall | Promise<CheckedCall> {
-  const checked = checkedArguments(deps.tools, pending.call);
-  const decided = (answer: CheckedCall) => withDecision(deps, pending, answer);
-  return checked instanceof Promise ? checked.then(decided) : decided(checked);
+export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+  const { pending, state } = place;
+  const checked = checkedArguments(deps.tools, { call: pending.call, state });
+  const asked =
+    deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
+  return then(asked, (answer) => withDecision(deps, pending, answer));
+}
+
+function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
+  return given instanceof Promise ? given.then(next) : next(given);
+}
+
+/** A call that was started before was let through then. By a failure of an extension the turn fails, once the batch has stopped. */
+function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+  const { pending } = place;
+  if (checked.ok !== true || pending.attempts > 0) return checked;
+  const refuse = (error: unknown): CheckedCall => {
+    deps.hooks.failure ??= extensionFailure(error);
+    return {
+      ok: false,
+      code: deps.hooks.failure.code,
+      message: deps.hooks.failure.message,
+      arguments: checked.arguments,
+    };
+  };
+  const recheck = (answer: CheckedCall | ChangedArguments) =>
+    'changed' in answer ? checkedValue(checked.tool, answer.changed) : answer;
+  try {
+    const answer = changeToolCall(deps, place, checked);
+    return answer instanceof Promise ? answer.then(recheck).catch(refuse) : recheck(answer);
+  } catch (error) {
+    return refuse(error);
+  }
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
 function withDecision(
-  deps: CheckDeps,
+  deps: TurnDeps,
   pending: PendingToolCall,
   checked: CheckedCall,
 ): CheckedCall | Promise<CheckedCall> {
-  if (!checked.ok || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
+  if (checked.ok !== true || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
   const decision = decide(deps, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;
@@ -59,18 +101,33 @@ export function rejected(reason: string | undefined): string {
   return `the call was rejected${reason === undefined || reason === '' ? '' : `: ${reason}`}`;
 }
 
-function checkedArguments(tools: ToolSet, call: ToolCall): CheckedCall | Promise<CheckedCall> {
+function checkedArguments(
+  tools: ToolSet,
+  { call, state }: { readonly call: ToolCall; readonly state: LoopState },
+): CheckedCall | Promise<CheckedCall> {
   const { name } = call.function;
   const parsed = parseArguments(call.function.arguments);
-  const tool = tools.byName.get(name);
-  if (!tool) return { ok: false, code: 'TOOL_NOT_FOUND', message: unknownTool(tools, name), arguments: parsed.value };
+  const tool = isOffered(tools, name, state) ? tools.byName.get(name) : undefined;
+  if (!tool) {
+    const message = unknownTool(tools, state, name);
+    return { ok: false, code: 'TOOL_NOT_FOUND', message, arguments: parsed.value };
+  }
   if (!parsed.ok && !tool.definition.acceptsRaw) {
     const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
     return { ok: false, code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
   }
+  return parsed.ok ? checkedValue(tool, parsed.value) : { ok: true, tool, arguments: parsed.value };
+}
+
+function checkedValue(tool: OfferedTool, value: unknown): CheckedCall | Promise<CheckedCall> {
   const { checkArguments } = tool.definition;
-  if (!parsed.ok || !checkArguments) return { ok: true, tool, arguments: parsed.value };
-  return checked(tool, parsed.value, checkArguments);
+  return checkArguments ? checked(tool, value, checkArguments) : { ok: true, tool, arguments: value };
+}
+
+/** A tool that was not offered with the last call of the model is not known to it. */
+function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState): boolean {
+  if (availableTools === tools.functions || availableTools === neverOffered) return true;
+  return availableTools.some((tool) => tool.name === name);
 }
 
 function checked(
@@ -90,8 +147,9 @@ function checked(
   }
 }
 
-function unknownTool(tools: ToolSet, name: string): string {
-  const known = [...tools.byName.keys()];
+function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string): string {
+  const offered = availableTools === neverOffered ? tools.functions : availableTools;
+  const known = offered.map((tool) => tool.name);
   const list = known.length > 0 ? `known tools: ${known.join(', ')}` : 'there are no tools';
   return name === '' ? `the call names no tool; ${list}` : `tool "${name}" is not known; ${list}`;
 }

@@ -46,7 +46,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
     'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
     'turn.asked': { question: 'object' },
     'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
-    'turn.done': { text: 'text', reason: 'text' },
+    'turn.done': { text: 'text', value: 'any?', reason: 'text' },
     'turn.failed': { code: 'text', message: 'text', reason: 'text' },
     'turn.canceled': { reason: 'text' },
   }),
@@ -54,7 +54,16 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
 
 const ofQuestion: Shape = { callId: 'text', kind: 'text', toolName: 'text', prompt: 'text?', data: 'any?' };
 
-const ofExtension: Shape = { effects: 'object?', data: 'any?', command: 'text?' };
+const ofExtension: Shape = { effects: 'object?', data: 'any?', hook: 'text?', event: 'object?', command: 'text?' };
+
+const ofEffects: Shape = {
+  messages: 'list?',
+  given: 'list?',
+  results: 'object?',
+  settings: 'object?',
+  tools: 'object?',
+  finish: 'object?',
+};
 
 const kinds: { readonly [Name in Kind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
   text: [(value) => typeof value === 'string', 'a text'],
@@ -108,7 +117,15 @@ function checkInner(value: object, type: string): void {
   const question = record.get('question');
   if (type === 'turn.asked' && isObject(question)) checkMembers(question, ofQuestion, type);
   const effects = record.get('effects');
-  if (!shapes.has(type) && isObject(effects) && 'messages' in effects) checkMessageList(effects.messages, type);
+  if (!shapes.has(type) && isObject(effects)) checkEffects(effects, type);
+}
+
+function checkEffects(effects: object, type: string): void {
+  checkMembers(effects, ofEffects, type);
+  for (const name of ['messages', 'given'] as const) {
+    const messages: unknown = Reflect.get(effects, name);
+    if (messages !== undefined) checkMessageList(messages, type);
+  }
 }
 
 function checkMessageList(messages: unknown, type: string): void {

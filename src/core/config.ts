@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import type { LLMProvider, ToolChoice } from '../providers/interfaces.ts';
+import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
@@ -23,7 +23,7 @@ export type OnLimit =
   /** The turn completes with the text of the last response and the reason `max_iterations`. */
   | 'stop';
 
-export interface AgentLoopConfig {
+export interface AgentLoopConfig extends CallSettings {
   readonly agentId: string;
   readonly llmProvider: LLMProvider;
   /** Default none. */
@@ -38,9 +38,6 @@ export interface AgentLoopConfig {
   readonly onLimit?: OnLimit;
   /** Put before the history at each call; never stored. */
   readonly systemPrompt?: string;
-  readonly toolChoice?: ToolChoice;
-  readonly temperature?: number;
-  readonly maxTokens?: number;
   /** Calls of one response that may run at the same time. Default 5. */
   readonly toolConcurrency?: number;
   /** For tools that name none. Milliseconds; default 30,000; 0 means no limit. */

@@ -12,6 +12,9 @@ export const errorCodes = [
   'LENGTH',
   'CONTENT_FILTER',
   'EMPTY_RESPONSE',
+  'LIMIT',
+  'PARSE_ERROR',
+  'GUARDRAIL',
   // Tools.
   'TOOL_NOT_FOUND',
   'TOOL_ARGUMENTS',
@@ -20,6 +23,7 @@ export const errorCodes = [
   'TOOL_ABANDONED',
   'TOOL_REJECTED',
   'TOOL_TOO_LARGE',
+  'TOOL_SKIPPED',
   'OUTCOME_UNKNOWN',
   // The model and the way to it.
   'PROVIDER_UNREACHABLE',
@@ -45,6 +49,9 @@ export const errorCodes = [
   'SCHEMA',
   'POISON',
   'SHUTDOWN',
+  // Extensions and agents.
+  'EXTENSION_FAILED',
+  'AGENT_BUSY',
   // Replays.
   'DEVIATION',
   // A defect in this library.
@@ -60,6 +67,8 @@ export interface AgentLoopErrorOptions {
   readonly taskId?: string;
   /** How long the other side asked us to wait before another try, in milliseconds. */
   readonly retryAfterMs?: number;
+  /** Why a turn failed, where the code alone does not say: `max_cost`, … Default: the code in lower case. */
+  readonly reason?: string;
   /** HTTP status, where the error came over HTTP. */
   readonly status?: number;
 }
@@ -78,6 +87,7 @@ export class AgentLoopError extends Error {
   readonly taskId: string | undefined;
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
+  readonly reason: string;
 
   constructor(code: ErrorCode, message: string, options: AgentLoopErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -86,6 +96,7 @@ export class AgentLoopError extends Error {
     this.taskId = options.taskId;
     this.retryAfterMs = options.retryAfterMs;
     this.status = options.status;
+    this.reason = options.reason ?? code.toLowerCase();
   }
 
   /** True for an `AgentLoopError` of any installed copy of this package, also where `instanceof` fails. */

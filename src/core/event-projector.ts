@@ -3,7 +3,7 @@ import { artifactId, eventsOf, isoTime } from './events-of.ts';
 import { GrowingText } from './growing-text.ts';
 import { replayOf } from './observe-turn.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
-import type { Signal, Step, StreamChunk, ToolProgress } from './signals.ts';
+import type { Commit, Signal, Step, StreamChunk } from './signals.ts';
 
 export interface EventProjectorOptions {
   /** Whether the turn has a store. */
@@ -51,7 +51,7 @@ export class EventProjector {
   }
 
   /** The event of a signal that is not a record, if it has one. */
-  projectDelta(delta: StreamChunk | ToolProgress): AgentEvent | undefined {
+  projectDelta(delta: Exclude<Signal, Commit>): AgentEvent | undefined {
     switch (delta.type) {
       case 'text':
         return delta.text === '' ? undefined : this.#text(delta.text);
@@ -77,6 +77,20 @@ export class EventProjector {
           callId,
           toolName,
           update,
+        };
+      }
+      case 'extension-error': {
+        const { extension, hook, message, fatal } = delta;
+        return {
+          kind: 'internal:extension-error',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          extension,
+          hook,
+          message,
+          fatal,
         };
       }
       case 'attempt':

@@ -1,6 +1,7 @@
 import type { A2AMessage, AgentEvent, CheckpointEvent, StatusUpdateEvent, TaskState } from './events.ts';
 import { textOf } from './messages.ts';
 import type {
+  ExtensionRecord,
   JournalRecord,
   LlmDone,
   LlmStart,
@@ -65,7 +66,7 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
     case 'turn.started':
       return [];
     default:
-      return before.phase === 'answered' ? to.iterationOver(before.iteration) : [];
+      return to.extended(before, record);
   }
 }
 
@@ -228,6 +229,17 @@ class Projection {
       cursor: this.#cursor(),
       iteration,
     });
+    return this.#events;
+  }
+
+  /** Messages behind the last response end its iteration: the turn goes on. */
+  extended(before: LoopState, { effects, event }: ExtensionRecord): readonly AgentEvent[] {
+    if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before.iteration);
+    if (event) {
+      const { iteration } = before;
+      const [taskId, contextId, timestamp] = [this.#taskId, this.#contextId, this.#timestamp];
+      this.#events.push({ ...event, taskId, contextId, timestamp, cursor: this.#cursor(), iteration });
+    }
     return this.#events;
   }
 

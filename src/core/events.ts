@@ -154,6 +154,30 @@ export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';
 }
 
+/** What an extension shows of what it did: plain JSON, under a kind of its own. */
+export type ExtensionEvent = Omit<CompactionEvent, keyof IterationEventBase>;
+
+/** Older messages were replaced by a summary in what the model sees; the history keeps them. */
+export interface CompactionEvent extends IterationEventBase {
+  readonly kind: 'internal:compaction';
+  /** How many messages of the history the summary stands for. */
+  readonly replaced: number;
+  readonly summary: string;
+  readonly tokensBefore: number;
+  readonly tokensAfter: number;
+}
+
+/** A hook of an extension failed. */
+export interface ExtensionErrorEvent extends IterationEventBase {
+  readonly kind: 'internal:extension-error';
+  readonly extension: string;
+  readonly hook: string;
+  /** Of what it threw. */
+  readonly message: string;
+  /** Whether the turn fails by it. */
+  readonly fatal: boolean;
+}
+
 /** What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. */
 export type AgentEvent =
   | TaskEvent
@@ -171,4 +195,6 @@ export type AgentEvent =
   | ToolCompleteEvent
   | CheckpointEvent
   | PausedEvent
-  | ResumedEvent;
+  | ResumedEvent
+  | CompactionEvent
+  | ExtensionErrorEvent;

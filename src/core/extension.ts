@@ -1,12 +1,198 @@
-import type { ToolListContext } from '../tools/interfaces.ts';
-import type { ToolCall } from './messages.ts';
+import type { Context } from '@opentelemetry/api';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
+import type { ErrorCode } from './errors.ts';
+import type { ExtensionEvent } from './events.ts';
+import type { Content, Message, ToolCall } from './messages.ts';
+import type { Finish, RecordedCall, ToolResultRecord, TurnOverrides } from './records.ts';
+import type { LoopState, TurnOutcome } from './state.ts';
+
+/** What a hook may give back: nothing, its answer, or a promise of either. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
+export type HookAnswer<T> = T | undefined | void | Promise<T | undefined | void>;
+
+/** What every hook is told of the turn, besides what it is about. */
+export interface HookContext extends ToolListContext {
+  readonly authContext: AuthContext | undefined;
+  /** The iteration that the hook is about, from 1; 0 before the first. */
+  readonly iteration: number;
+  /** The turn so far: its history, usage, calls. */
+  readonly state: LoopState;
+  /** What this extension recorded last in this turn with `data`, also before a crash; `undefined` where it did not. */
+  readonly data: unknown;
+  readonly provider: LLMProvider;
+  /** Every tool that the turn knows, also those that the model is not offered now. */
+  readonly tools: readonly ToolDefinition[];
+  /** Aborted when the turn is cancelled or left, and when the hook runs into its time limit. Made when it is first read. */
+  readonly signal: AbortSignal;
+  /** The OpenTelemetry context of the turn: the parent of spans and of calls that the hook makes. */
+  readonly traceContext: Context;
+}
+
+/** Why a turn shall fail. */
+export interface Failure {
+  readonly code: ErrorCode;
+  /** One sentence that names the thing and the cure. */
+  readonly message: string;
+  /** Default: the code in lower case. */
+  readonly reason?: string;
+}
+
+/** What an extension does to the course of a turn. It is journaled, so that a resumed turn takes the same course. */
+export interface TurnChange {
+  /** Appended to the history. Behind the last response they make the turn go on. */
+  readonly messages?: readonly Message[];
+  /** For all later model calls of the turn. */
+  readonly settings?: TurnOverrides;
+  /** What later model calls are offered. A tool that no provider of the turn has is added as an object. */
+  readonly tools?: {
+    readonly add?: readonly (string | ToolProvider)[];
+    readonly remove?: readonly string[];
+  };
+  /** Ends the turn once every call has its result; calls that have not started are skipped. */
+  readonly finish?: Finish;
+  /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
+  readonly data?: unknown;
+  /** Shown to subscribers, live and replayed. */
+  readonly event?: ExtensionEvent;
+  /** Ends the turn at once, as failed. Not journaled as a change, but as the turn's end. */
+  readonly fail?: Failure;
+}
+
+/** What `beforeTurn` may change besides. */
+export interface TurnBeginning extends TurnChange {
+  /** Replaces the messages that the caller gave. */
+  readonly given?: readonly Message[];
+}
+
+/** What the next model call sees, before the system prompt is put in front. */
+export interface IterationView {
+  /** The history without its system and developer messages. */
+  readonly messages: readonly Message[];
+  /** The configuration's, merged with the system and developer messages of the history. */
+  readonly systemPrompt: string | undefined;
+  /** What the model is offered. */
+  readonly tools: readonly ToolDefinition[];
+  readonly settings: CallSettings;
+}
+
+/** Changes of one view; the history stays as it is. */
+export interface IterationChange extends Pick<TurnChange, 'finish' | 'data' | 'event' | 'fail'> {
+  readonly view?: {
+    readonly messages?: readonly Message[];
+    /** `null`: none. */
+    readonly systemPrompt?: string | null;
+    /** By name. */
+    readonly tools?: readonly string[];
+    readonly settings?: CallSettings;
+  };
+}
+
+/** Changes of one model call. */
+export interface CallChange extends Pick<TurnChange, 'fail'> {
+  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext'>>;
+  /** Makes this call in place of the turn's provider. */
+  readonly provider?: LLMProvider;
+  /** Taken as the answer: no provider is called. */
+  readonly response?: LLMResponse;
+}
+
+/** Changes of one answer, before it is recorded. */
+export interface ResponseChange extends Pick<TurnChange, 'data' | 'event' | 'fail'> {
+  readonly response?: LLMResponse;
+}
+
+/** A call that is about to run. */
+export interface ToolCallRequest extends HookContext {
+  /** `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  readonly tool: ToolDefinition;
+  /** Parsed and checked. */
+  readonly arguments: unknown;
+}
+
+/** What becomes of a call before it runs. Of several members the first counts. */
+export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
+  /** Why it does not run, for the model: an error result `TOOL_REJECTED`. */
+  readonly deny?: string;
+  /** Taken as its result: the tool does not run. */
+  readonly answer?: ToolAnswer;
+  /** Checked again by the tool. */
+  readonly arguments?: unknown;
+}
+
+export interface ToolAnswer {
+  readonly content: Content;
+  /** Default true. */
+  readonly success?: boolean;
+  /** Why it failed; default the content. */
+  readonly error?: string;
+}
+
+/** A call that ran. */
+export interface ToolCallOutcome extends ToolCallRequest {
+  /** As it will be recorded. */
+  readonly result: Pick<ToolResultRecord, 'content' | 'success' | 'error' | 'durationMs'>;
+  /** What the tool threw, where it did. */
+  readonly thrown: unknown;
+}
+
+export interface ToolOutcomeChange extends Pick<TurnChange, 'messages' | 'finish' | 'data' | 'event' | 'fail'> {
+  /** What the model reads. */
+  readonly result?: ToolAnswer;
+}
+
+/** An iteration that is over. */
+export interface IterationStep extends HookContext {
+  readonly text: string;
+  readonly response: LoopState['lastResponse'];
+  readonly calls: readonly RecordedCall[];
+  /** In call order. */
+  readonly results: readonly ToolResultRecord[];
+  /** What the iteration's call was made with. */
+  readonly settings: CallSettings;
+  /** What the iteration's call was offered. */
+  readonly offered: readonly ToolDefinition['function'][];
+  /** Whether the turn ends with it. */
+  readonly finished: boolean;
+  /** How, where it does. */
+  readonly finish: Finish | undefined;
+}
+
+export interface StepChange extends TurnChange {
+  /** Contents of results by call id, in place of what the tools gave. */
+  readonly results?: Readonly<Record<string, Content>>;
+}
+
+/** A turn that is about to complete. */
+export interface TurnFinish extends HookContext {
+  readonly text: string;
+  readonly reason: string;
+  /** The value that it finishes with, where an extension gave one. */
+  readonly value: unknown;
+}
+
+/** Messages make the turn go on; `finish` changes what it ends with. */
+export type FinishChange = Pick<TurnChange, 'messages' | 'settings' | 'finish' | 'data' | 'event' | 'fail'>;
+
+/** How a turn ended, or is about to. */
+export interface TurnEnd extends HookContext {
+  readonly outcome: Omit<TurnOutcome, 'questions'>;
+  /** The final text; of a turn that did not complete the text of the last response. */
+  readonly text: string;
+  readonly value: unknown;
+}
+
+/** Changes of what a completed turn ends with; the ending of any other turn stays as it is. */
+export type EndChange = Pick<Finish, 'text' | 'value'> & Pick<TurnChange, 'fail'>;
 
 /** A call that may run if it is approved. */
 export interface ApprovalRequest extends ToolListContext {
   /** `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
-  /** Parsed and checked. */
+  /** Parsed and checked, as the `beforeToolCall` hooks leave them. */
   readonly arguments: unknown;
 }
 
@@ -16,15 +202,48 @@ export type ApprovalDecision =
   | { readonly decision: 'reject'; readonly reason?: string }
   | { readonly decision: 'ask'; readonly prompt?: string };
 
-/** Optional hooks around the loop. An extension that is not there costs nothing. */
+/**
+ * Optional hooks around the loop, in the order in which a turn comes by them. Those of several extensions run one after another, in the
+ * order of the configuration, each seeing what the ones before it changed. A hook may answer at once or with a promise. What it changes
+ * is journaled where it changes the course of the turn; a hook whose process died before that is asked again, so it may be
+ * asked twice. An extension, and a hook, that is not there costs nothing.
+ *
+ * A hook that throws, answers nonsense or not within `timeoutMs` is shown as `internal:extension-error`; then `onError` decides.
+ */
 export interface Extension {
-  /** Names the extension in errors. */
+  /** Names the extension in errors and in its records: letters, digits, `-`, `_` and `.`. */
   readonly name: string;
+  /** `'fail'` (default): the turn fails with `EXTENSION_FAILED`. `'continue'`: it goes on as if the hook had given nothing. */
+  readonly onError?: 'fail' | 'continue';
+  /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /** Tools that come with it. */
+  readonly toolProviders?: readonly ToolProvider[];
+  /** Once, before the first iteration. */
+  readonly beforeTurn?: (context: HookContext) => HookAnswer<TurnBeginning>;
+  /** Before each iteration but the first. True, or a reason, suspends the turn; a turn that is resumed there is not asked again. */
+  readonly shouldPause?: (context: HookContext) => HookAnswer<boolean | { readonly reason: string }>;
+  /** Before each model call: what it sees. */
+  readonly prepareIteration?: (view: IterationView, context: HookContext) => HookAnswer<IterationChange>;
+  /** Around each model call: what it is asked, or the answer in its place. */
+  readonly beforeLLMCall?: (params: LLMCallParams, context: HookContext) => HookAnswer<CallChange>;
+  /** The answer, before it is recorded. What was streamed of it has been shown. */
+  readonly afterLLMCall?: (response: LLMResponse, context: HookContext) => HookAnswer<ResponseChange>;
+  /** Before each call of a known tool with arguments in order, and before its approval. */
+  readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**
-   * Decides whether a call may run, on its checked arguments and before its intent; asked again where a turn is resumed before that.
-   * `undefined` leaves it to the next extension, and at last to the tool's `needsApproval`. One that throws refuses the call.
+   * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at
+   * last to the tool's `needsApproval`. One that throws refuses the call, whatever `onError` says.
    */
   readonly approveToolCall?: (
     request: ApprovalRequest,
   ) => ApprovalDecision | undefined | Promise<ApprovalDecision | undefined>;
+  /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */
+  readonly afterToolCall?: (outcome: ToolCallOutcome) => HookAnswer<ToolOutcomeChange>;
+  /** Behind the last response, before the turn completes: whether it may. Before `afterIteration`. */
+  readonly beforeFinish?: (finish: TurnFinish) => HookAnswer<FinishChange>;
+  /** Behind each iteration, once every call has its result; the last one is `finished`. */
+  readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
+  /** Once, on every ending. Before the end of a good one is recorded, behind the record of any other. */
+  readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
 }

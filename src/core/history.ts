@@ -27,6 +27,11 @@ export class History implements Iterable<Message> {
     return new History(log, this.hasInstructions || isInstruction(message));
   }
 
+  /** A version with other messages at some places: O(n). */
+  with(replacements: ReadonlyMap<number, Message>): History {
+    return History.of(this.toArray().map((message, index) => replacements.get(index) ?? message));
+  }
+
   at(index: number): Message | undefined {
     return index < this.length ? this.#log[index] : undefined;
   }

@@ -121,4 +121,9 @@ export function checkToolsOfOpenCalls(deps: Pick<TurnDeps, 'tools'>, state: Loop
       { taskId: state.turn.taskId },
     );
   }
+  for (const name of state.changes.tools?.added ?? []) {
+    if (deps.tools.byName.has(name)) continue;
+    const message = `An extension added the tool "${name}" to the turn, and no tool provider has it; give it to toolProviders, with hidden: true, and resume again.`;
+    throw new AgentLoopError('MISSING_TOOL', message, { taskId: state.turn.taskId });
+  }
 }

@@ -6,7 +6,7 @@ import { handOver } from './operators/hand-over.ts';
 import { loopIterations } from './operators/iteration-operators.ts';
 import type { Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
-import { collectTools, noTools, type ToolSet } from './tool-set.ts';
+import { collectTools, noTools, ToolSet } from './tool-set.ts';
 import type { RunDeps, TurnDeps } from './turn-deps.ts';
 
 /**
@@ -41,9 +41,11 @@ function toolsOf(deps: RunDeps, resumed: boolean): Observable<ToolSet> {
     if (stopped(deps)) return give(noTools);
     const { turn, authContext } = deps;
     const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
-    if (!(tools instanceof Promise)) return give(tools);
+    if (!(tools instanceof Promise)) return give(new ToolSet(tools));
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools.then(give, (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error));
+    tools
+      .then((all) => give(new ToolSet(all)))
+      .catch((error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error));
   });
 }
 
@@ -61,7 +63,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     provider: deps.provider,
     authContext: deps.authContext,
     tracing: deps.tracing,
-    approvers: deps.approvers,
+    hooks: deps.hooks,
     checks: deps.checks,
     deciding: deps.deciding,
     scope: deps.scope,

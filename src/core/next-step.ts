@@ -1,18 +1,25 @@
+import { maxIterationsOf } from './call-settings.ts';
+import type { StepHook, StepQuestion } from './decide-step.ts';
 import { messageOf } from './errors.ts';
 import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
-import type { LlmStart, TurnRecord } from './records.ts';
+import type { PreparedView } from './prepare-view.ts';
+import type { Finish, LlmDone, LlmStart, TurnDone, TurnRecord } from './records.ts';
 import { takeReply } from './replies.ts';
-import { endWithResponse, failed, limitReason } from './response.ts';
-import { type LoopState, openQuestions, waitingState, waitsForAnswers } from './state.ts';
+import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
+import { type LoopState, waitsForAnswers } from './state.ts';
+import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** What a turn does next: it is over, it writes records and looks again, it calls the model, or it runs an open batch. */
+/** What a turn does next: it is over, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
 export type NextStep =
   | { readonly do: 'end' }
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
-  | { readonly do: 'call'; readonly start: LlmStart }
-  | { readonly do: 'tools' };
+  | { readonly do: 'call'; readonly start: LlmStart; readonly view?: PreparedView }
+  | { readonly do: 'tools' }
+  | { readonly do: 'ask'; readonly question: StepQuestion };
+
+export type CallStep = Extract<NextStep, { do: 'call' }>;
 
 /** Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. */
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
@@ -27,10 +34,52 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (waitsForAnswers(state)) return write(suspension(state, waiting));
   if (leaving) return { do: 'end' };
   if (state.phase === 'tools') return { do: 'tools' };
-  if (state.phase === 'answered' && state.lastResponse) return write(endWithResponse(deps, state, state.lastResponse));
+  if (state.phase === 'answered' && state.lastResponse)
+    return close(deps, state, ending(deps, state, state.lastResponse));
+  if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
   if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
-  if (state.iteration >= deps.maxIterations) return atLimit(deps, state);
+  return betweenIterations(deps, state);
+}
+
+function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {
+  const { hooks } = deps;
+  if (state.iteration === 0 && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
+  if (state.iteration > 0 && hooks.isDue('afterIteration', state)) return ask('afterIteration');
+  if (state.iteration >= maxIterationsOf(deps, state)) return atLimit(deps, state);
+  if (hooks.isDue('shouldPause', state)) return ask('shouldPause');
   return call(deps, state, state.iteration + 1, 1);
+}
+
+function ask(hook: StepHook, ending?: TurnDone): NextStep {
+  return { do: 'ask', question: { hook, ending } };
+}
+
+/** How a turn ends whose model asked for nothing more. */
+function ending(deps: TurnDeps, state: LoopState, response: LlmDone): TurnRecord {
+  const { finish } = state.changes;
+  return finish ? doneWith(state, finish) : endWithResponse(limitOf(deps, state), state, response);
+}
+
+function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
+  const done = { type: 'turn.done' as const, text: text ?? textOf(state.lastResponse?.message.content), reason };
+  return value === undefined ? done : { ...done, value };
+}
+
+/** The last steps of a turn: whether it may end, its last iteration, what it ends with. */
+function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
+  if (last.type !== 'turn.done') return write(last);
+  const { hooks } = deps;
+  if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
+  if (!state.summary && state.iteration > 0 && hooks.isDue('afterIteration', state)) return ask('afterIteration', last);
+  return end(deps, state, last);
+}
+
+function end({ hooks }: TurnDeps, state: LoopState, last: TurnDone): NextStep {
+  return hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : write(last);
+}
+
+function limitOf(deps: TurnDeps, state: LoopState): Limit {
+  return { maxIterations: maxIterationsOf(deps, state) };
 }
 
 function write(record: TurnRecord): NextStep {
@@ -38,13 +87,28 @@ function write(record: TurnRecord): NextStep {
 }
 
 function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: number): NextStep {
-  const { functions } = deps.tools;
+  const { functions } = deps.tools.after(state.changes.tools);
   const start: LlmStart = { type: 'llm.start', iteration, attempt };
   if (state.phase === 'llm' && state.summary) return { do: 'call', start: { ...start, summary: true } };
   return {
     do: 'call',
     start: functions === state.availableTools ? start : { type: 'llm.start', iteration, attempt, tools: functions },
   };
+}
+
+/** The call with what extensions made of it. What they offer is recorded where it differs from what was offered last. */
+export function callWith(
+  state: LoopState,
+  { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
+): CallStep {
+  const { tools: _, ...rest } = start;
+  const { functions } = view.offer;
+  const same = sameTools(functions, state.availableTools);
+  return { do: 'call', start: same || start.summary ? rest : { ...rest, tools: functions }, view };
+}
+
+function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {
+  return a === b || (a.length === b.length && a.every((tool, index) => tool === b[index]));
 }
 
 /** What was answered is recorded also where this process does nothing more with it. */
@@ -54,12 +118,6 @@ function answered(deps: TurnDeps, state: LoopState): NextStep {
 }
 
 const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };
-
-function suspension(state: LoopState, { reason, commands }: PauseRequest): TurnRecord {
-  const questions = openQuestions(state);
-  const record = { type: 'turn.suspended' as const, state: waitingState(questions), reason, questions };
-  return commands.length === 0 ? record : { ...record, commands };
-}
 
 function poisoned({ resumes }: LoopState): TurnRecord {
   const message = `The turn was resumed ${resumes} times without getting any further (maxResumes); look into its journal for what stops the process.`;
@@ -76,14 +134,15 @@ export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
 }
 
 function atLimit(deps: TurnDeps, state: LoopState): NextStep {
-  const reason = limitReason(deps);
+  const { maxIterations } = limitOf(deps, state);
+  const reason = limitReason({ maxIterations });
   switch (deps.config.onLimit) {
     case 'summarize':
       return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
     case 'stop':
-      return write({ type: 'turn.done', text: textOf(state.lastResponse?.message.content), reason });
+      return end(deps, state, doneWith(state, { reason }));
     case 'fail': {
-      const limit = `${deps.maxIterations} iteration${deps.maxIterations === 1 ? '' : 's'}`;
+      const limit = `${maxIterations} iteration${maxIterations === 1 ? '' : 's'}`;
       const message = `The model still asked for tools after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
       return write(failed('MAX_ITERATIONS', message, reason));
     }

@@ -1,6 +1,7 @@
-import type { FinishReason, Usage } from '../providers/interfaces.ts';
+import type { CallSettings, FinishReason, Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
+import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
 
 /** The version of the records below. A journal with a newer one is refused. */
@@ -152,6 +153,8 @@ export interface TurnSuspended {
 export interface TurnDone {
   readonly type: 'turn.done';
   readonly text: string;
+  /** JSON, where the turn finished with a value. */
+  readonly value?: unknown;
   /** `stop`, or why it ended otherwise, e.g. `max_iterations`. */
   readonly reason: string;
 }
@@ -169,17 +172,50 @@ export interface TurnCanceled {
   readonly reason: string;
 }
 
+/** Settings for the rest of a turn. */
+export interface TurnOverrides extends CallSettings {
+  readonly systemPrompt?: string;
+  readonly maxIterations?: number;
+}
+
+/** What a turn ends with. */
+export interface Finish {
+  /** Default: the text of the last response. */
+  readonly text?: string;
+  /** JSON; `result().value`. */
+  readonly value?: unknown;
+  /** Default `stop`. */
+  readonly reason?: string;
+}
+
 /** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
 export interface Effects {
-  /** Appended to the history. */
+  /** Appended to the history; behind the last response they make the turn go on. */
   readonly messages?: readonly Message[];
+  /** Replaces the messages that the caller gave. Only before the first iteration. */
+  readonly given?: readonly Message[];
+  /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
+  readonly results?: Readonly<Record<string, Content>>;
+  /** For all later model calls. */
+  readonly settings?: TurnOverrides;
+  /** Tools that later model calls are offered or not, by name. */
+  readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
+  /** The turn ends once every call has its result. */
+  readonly finish?: Finish;
 }
+
+/** The points at which an extension decides something between two steps; each comes once in an iteration. */
+export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
 export interface ExtensionRecord {
   readonly type: `x.${string}`;
   readonly effects?: Effects;
   readonly data?: unknown;
+  /** Where it was decided: on resume that hook is not asked again for the same iteration. */
+  readonly hook?: DecisionPoint;
+  /** What subscribers are shown. */
+  readonly event?: ExtensionEvent;
   /** The id of the command that this answers, so that it is not followed twice. */
   readonly command?: string;
 }

@@ -9,13 +9,20 @@ import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
+import { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
-import { catchTurnError, failWhereDrained, shutDown, tapAfterTurn } from './operators/execute-operators.ts';
+import {
+  askAfterTurn,
+  catchTurnError,
+  failWhereDrained,
+  shutDown,
+  tapAfterTurn,
+} from './operators/execute-operators.ts';
 import { handOver } from './operators/hand-over.ts';
 import { journal, publishDeltas } from './operators/journal-operators.ts';
 import { keepLease, releaseLease } from './operators/lease-operators.ts';
@@ -166,6 +173,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
     ...(config.shutdown ? [failWhereDrained(deps, past.after)] : []),
+    ...(deps.hooks.lists.afterTurn.length > 0 ? [askAfterTurn(deps, past.after, traced.traceContext)] : []),
     tapAfterTurn(deps, traced.span),
   );
   const own$ = operators(first ? concat(of(first), loop$) : loop$);
@@ -202,7 +210,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     provider: config.llmProvider,
     authContext,
     tracing,
-    approvers: config.extensions.filter(({ approveToolCall }) => approveToolCall),
+    hooks: hooksOf(config, state),
     checks: new WeakMap(),
     deciding: new WeakSet(),
     scope,
@@ -212,6 +220,13 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
   };
+}
+
+/** A turn that a hook has paused is not asked there again. */
+function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
+  const hooks = new Hooks(config.hooks);
+  if (state.outcome) hooks.noteAsked('shouldPause', state);
+  return hooks;
 }
 
 function startRecord(config: ResolvedConfig, start: TurnStart, span: Span): Stamped<TurnStarted> {

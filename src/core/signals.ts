@@ -34,10 +34,19 @@ export interface ToolProgress {
   readonly update: unknown;
 }
 
+/** A hook of an extension failed. Shown by the process where it did. */
+export interface ExtensionError {
+  readonly type: 'extension-error';
+  readonly extension: string;
+  readonly hook: string;
+  readonly message: string;
+  readonly fatal: boolean;
+}
+
 export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
 
 /** What flows through a turn: records to write, and deltas that are only shown. */
-export type Signal = Commit | StreamChunk | ToolProgress;
+export type Signal = Commit | StreamChunk | ToolProgress | ExtensionError;
 
 /** What the stamp of a record needs. */
 export interface Stamper {

@@ -4,7 +4,18 @@ import type { ErrorCode } from './errors.ts';
 import type { TaskState } from './events.ts';
 import type { History } from './history.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
-import type { LlmDone, Question, Stamped, ToolIntent, ToolResultRecord, TraceLink, TurnSettings } from './records.ts';
+import type {
+  DecisionPoint,
+  Finish,
+  LlmDone,
+  Question,
+  Stamped,
+  ToolIntent,
+  ToolResultRecord,
+  TraceLink,
+  TurnOverrides,
+  TurnSettings,
+} from './records.ts';
 
 /** What the first record says once and for all. */
 export interface TurnIdentity {
@@ -53,6 +64,24 @@ export interface TurnOutcome {
   readonly questions: readonly Question[];
 }
 
+/** What extensions changed for the rest of the turn. */
+export interface Changes {
+  readonly settings: TurnOverrides;
+  /** Names of tools; a name is in one of both lists at most. */
+  readonly tools: { readonly added: readonly string[]; readonly removed: readonly string[] } | undefined;
+  /** What the turn ends with once every call has its result. */
+  readonly finish: Finish | undefined;
+  /** The iteration at which a hook decided last. */
+  readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
+  /** What extensions recorded last, by name. */
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** Where no record says what the model was offered. */
+export const neverOffered: LoopFields['availableTools'] = [];
+
+export const noChanges: Changes = { settings: {}, tools: undefined, finish: undefined, decided: {}, data: {} };
+
 /** The members of a state that records change. */
 export interface LoopFields {
   readonly turn: TurnIdentity;
@@ -78,9 +107,14 @@ export interface LoopFields {
   readonly told: readonly Message[];
   /** How many of the calls have no result. */
   readonly openCalls: number;
+  /** The calls of the last response, once all of them have their result. */
+  readonly closedCalls: readonly PendingToolCall[];
   readonly lastResponse: Stamped<LlmDone> | undefined;
   /** The final text, once the turn has completed. */
   readonly finalMessage: string | undefined;
+  /** What it completed with besides, where there is a value. */
+  readonly value: unknown;
+  readonly changes: Changes;
   readonly outcome: TurnOutcome | undefined;
   readonly usage: Usage;
   /** Calls that have a result. */
@@ -97,6 +131,9 @@ export interface LoopFields {
   readonly updatedAt: number;
 }
 
+/** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
+export type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
+
 export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
 
 /** A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. */
@@ -112,8 +149,11 @@ export class LoopState implements LoopFields {
   readonly answers: readonly GivenAnswer[];
   readonly told: readonly Message[];
   readonly openCalls: number;
+  readonly closedCalls: readonly PendingToolCall[];
   readonly lastResponse: Stamped<LlmDone> | undefined;
   readonly finalMessage: string | undefined;
+  readonly value: unknown;
+  readonly changes: Changes;
   readonly outcome: TurnOutcome | undefined;
   readonly usage: Usage;
   readonly toolCalls: number;
@@ -136,8 +176,11 @@ export class LoopState implements LoopFields {
     this.answers = fields.answers;
     this.told = fields.told;
     this.openCalls = fields.openCalls;
+    this.closedCalls = fields.closedCalls;
     this.lastResponse = fields.lastResponse;
     this.finalMessage = fields.finalMessage;
+    this.value = fields.value;
+    this.changes = fields.changes;
     this.outcome = fields.outcome;
     this.usage = fields.usage;
     this.toolCalls = fields.toolCalls;

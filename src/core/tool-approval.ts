@@ -2,6 +2,7 @@ import type { AuthContext } from '../tools/interfaces.ts';
 import { stableJson } from './check-answers.ts';
 import { messageOf } from './errors.ts';
 import type { ApprovalDecision, ApprovalRequest, Extension } from './extension.ts';
+import type { Hooks } from './hooks.ts';
 import type { Approval, TurnAsked } from './records.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall, type TurnIdentity } from './state.ts';
 import type { OfferedTool } from './tool-set.ts';
@@ -11,8 +12,7 @@ import type { TurnDeps } from './turn-deps.ts';
 export interface DecisionDeps {
   readonly turn: TurnIdentity;
   readonly authContext: AuthContext | undefined;
-  /** The extensions that approve calls. */
-  readonly approvers: readonly Extension[];
+  readonly hooks: Hooks;
 }
 
 /** Whether a call runs, is refused, or somebody is asked. */
@@ -36,9 +36,10 @@ const approve: Decision = { decision: 'approve' };
  */
 export function decide(deps: DecisionDeps, candidate: Candidate): Decision | Promise<Decision> {
   const { needsApproval } = candidate.tool.definition;
-  if (deps.approvers.length === 0 && !needsApproval) return approve;
+  const approvers = deps.hooks.lists.approveToolCall;
+  if (approvers.length === 0 && !needsApproval) return approve;
   const request = requestOf(deps, candidate);
-  return decideBy(deps.approvers, request, () => ownDecision(needsApproval, request));
+  return decideBy(approvers, request, () => ownDecision(needsApproval, request));
 }
 
 function decideBy(
@@ -125,8 +126,8 @@ function isNo(answer: unknown): boolean {
 }
 
 /** Whether any call of the turn may have to be approved. */
-export function mayAsk({ approvers, tools }: TurnDeps): boolean {
-  return approvers.length > 0 || tools.anyNeedsApproval;
+export function mayAsk({ hooks, tools }: TurnDeps): boolean {
+  return hooks.lists.approveToolCall.length > 0 || tools.anyNeedsApproval;
 }
 
 /** The calls of a batch that may have to be approved and were not asked about yet, in call order. */
@@ -136,7 +137,7 @@ export function callsToApprove(
   busy: ReadonlySet<string>,
 ): readonly PendingToolCall[] {
   if (!mayAsk(deps)) return [];
-  const all = deps.approvers.length > 0;
+  const all = deps.hooks.lists.approveToolCall.length > 0;
   return state.pendingToolCalls.filter((pending) => {
     const { callId, call, attempts, question, result } = pending;
     if (question || result || attempts > 0 || busy.has(callId)) return false;

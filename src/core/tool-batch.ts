@@ -5,7 +5,7 @@ import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import type { ExtensionRecord, Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
@@ -20,12 +20,21 @@ export interface ToolCallRun {
   readonly started: StartedCall;
   readonly tool: OfferedTool;
   readonly iteration: number;
+  /** The turn as it is when that is read. */
+  readonly state: () => LoopState;
   /** Of this call alone; aborted when it shall stop. */
   readonly scope: AbortScope;
 }
 
+/** The result of a call, and what extensions changed with it. */
+export interface ToolOutcome {
+  readonly type: 'tool-outcome';
+  readonly result: ToolResultRecord;
+  readonly records: readonly ExtensionRecord[];
+}
+
 /** What comes of a running call: signs of life, then its result or a question. */
-export type ToolSignal = ToolProgress | ToolResultRecord | TurnAsked;
+export type ToolSignal = ToolProgress | ToolResultRecord | ToolOutcome | TurnAsked;
 
 export interface ToolBatchOptions {
   /** The state with the open batch. */
@@ -64,6 +73,7 @@ export class ToolBatch {
   /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
   readonly #checking = new Map<string, () => void>();
   readonly #stopListening: () => void;
+  readonly #stateNow = () => this.#state;
   #state: LoopState;
   /** The call that runs alone, where one does. */
   #alone: string | undefined;
@@ -160,11 +170,14 @@ export class ToolBatch {
     const scope = this.#scope.child();
     const running = new DirectSubscriber(this.#observer);
     this.#runs.set(started.callId, running);
-    this.#options.run({ started, tool, scope, iteration: this.#state.iteration }).subscribe(running);
+    this.#options
+      .run({ started, tool, scope, iteration: this.#state.iteration, state: this.#stateNow })
+      .subscribe(running);
   }
 
   #take(signal: ToolSignal): void {
     if (signal.type === 'tool-progress') this.#options.out.next(signal);
+    else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records);
     else this.#settle(signal);
   }
 
@@ -208,19 +221,23 @@ export class ToolBatch {
   }
 
   /** A call has its result, or asks: it gives its place to the next. */
-  #settle(record: ToolResultRecord | TurnAsked): void {
+  #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = []): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     this.#runs.delete(callId);
     this.#busy.delete(callId);
     if (this.#alone === callId) this.#alone = undefined;
     if (record.type === 'tool.result') this.#noteFailure(record);
-    this.#write(record);
+    this.#write(record, ...changes);
     this.#pump();
   }
 
-  /** A call that was not approved has not failed. */
+  /** A call that was not approved has not failed. What an extension wants fails the turn whatever the mode. */
   #noteFailure({ success, error }: ToolResultRecord): void {
+    if (this.#deps.hooks.failure && !this.#failure && !this.#scope.aborted) {
+      this.#failure = this.#deps.hooks.failure;
+      this.#scope.abort(this.#failure);
+    }
     if (success || this.#failure || this.#scope.aborted || this.#deps.config.toolFailureMode !== 'fail') return;
     if (error?.code === 'TOOL_REJECTED') return;
     const { code, message } = error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
@@ -232,13 +249,13 @@ export class ToolBatch {
    * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
    * questions were shown, for whoever sees one may answer it there and then.
    */
-  #write(record?: ToolResultRecord | TurnAsked | TurnAnswered): void {
+  #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
     const draft = new CommitDraft(this.#deps, this.#state);
-    if (record) draft.add(record);
+    for (const record of records) draft.add(record);
     const starts = this.#stopping ? noStarts : this.#plan(draft);
     const cause = this.#failure;
     // In one append with the last result: behind a crash between the two, the turn would go on.
-    if (cause && draft.after.phase === 'closed') draft.add(failed(cause.code, cause.message));
+    if (cause && draft.after.phase === 'closed') draft.add(failed(cause.code, cause.message, cause.reason));
     this.#state = draft.after;
     const { steps, after } = draft;
     if (steps.length === 0) return;
@@ -262,7 +279,8 @@ export class ToolBatch {
   /** Adds to an append what comes next, and gives the calls behind it their places. */
   #plan(draft: CommitDraft): readonly StartedCall[] {
     const places = { busy: this.#busy, alone: this.#alone !== undefined, from: this.#from };
-    const plan = planStarts(this.#deps, draft.after, places);
+    const { traceContext } = this.#options;
+    const plan = planStarts(this.#deps, { state: draft.after, traceContext }, places);
     for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
     const failed = this.#failure !== undefined;
     for (const record of plan.records) if (!failed || record.type === 'tool.result') draft.add(record);

@@ -1,10 +1,10 @@
-import { type CheckedCall, checkCall, rejected } from './check-call.ts';
+import type { Context } from '@opentelemetry/api';
+import { type CallPlace, type CheckedCall, checkCall, rejected } from './check-call.ts';
 import type { ToolCall } from './messages.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
 import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
-import { refusedCall } from './tool-results.ts';
-
+import { answeredCall, refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** Who holds the places of a batch. */
@@ -48,21 +48,28 @@ const everyPlace: Places = { busy: new Set(), alone: false, from: 0 };
  * only alone, none while the turn is asked to pause, drains or is cancelled. A call of an unknown tool or with wrong arguments takes no
  * place: its error result is part of the plan. What has to be approved is asked at once, whatever places there are.
  */
-export function planStarts(deps: TurnDeps, state: LoopState, places: Places = everyPlace): Plan {
+export function planStarts(
+  deps: TurnDeps,
+  { state, traceContext }: { readonly state: LoopState; readonly traceContext: Context },
+  places: Places = everyPlace,
+): Plan {
   const records: PlannedRecord[] = [];
   const starts: StartedCall[] = [];
   const checks: { pending: PendingToolCall; done: Promise<unknown> }[] = [];
   const { toolConcurrency } = deps.config;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
+  const finished = state.changes.finish !== undefined;
   const asked = new Set<string>();
-  for (const pending of held ? [] : callsToApprove(deps, state, places.busy)) {
-    const checked = checkOnce(deps, pending);
+  for (const pending of held || finished ? [] : callsToApprove(deps, state, places.busy)) {
+    const checked = checkOnce(deps, { pending, state, traceContext });
     if (checked instanceof Promise) checks.push({ pending, done: checked });
-    else if (checked.ok && checked.ask && !approvalOf(pending, checked.arguments))
+    else if (checked.ok === true && checked.ask && !approvalOf(pending, checked.arguments))
       records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
     else continue;
     asked.add(pending.callId);
   }
+  if (finished)
+    return { ...nothing, records: held ? [] : skipped(state, places.busy), next: state.pendingToolCalls.length };
   let free = held || places.alone ? 0 : toolConcurrency - places.busy.size - checks.length;
   let alone = false;
   let next = places.from;
@@ -71,10 +78,13 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
     if (pending === undefined) break;
     if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;
     if (places.busy.has(pending.callId) || asked.has(pending.callId)) continue;
-    const checked = checkOnce(deps, pending);
+    const checked = checkOnce(deps, { pending, state, traceContext });
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
       free--;
+    } else if (checked.ok === 'answered') {
+      const { answer, arguments: args } = checked;
+      records.push(answeredCall(answer, { callId: pending.callId, durationMs: 0, arguments: args }));
     } else if (checked.ok && isRejected(pending, checked.arguments)) {
       const { reason } = approvalOf(pending, checked.arguments) ?? {};
       records.push(refusedCall(pending.callId, { code: 'TOOL_REJECTED', message: rejected(reason) }));
@@ -93,14 +103,23 @@ export function planStarts(deps: TurnDeps, state: LoopState, places: Places = ev
   return { records, starts, alone, checks, next };
 }
 
+const nothing: Plan = { records: [], starts: [], alone: false, checks: [], next: 0 };
+
+/** Calls that have not started when an extension finishes the turn. */
+function skipped({ pendingToolCalls }: LoopState, busy: ReadonlySet<string>): readonly ToolResultRecord[] {
+  return pendingToolCalls
+    .filter(({ callId, result }) => !result && !busy.has(callId))
+    .map(({ callId }) => refusedCall(callId, { code: 'TOOL_SKIPPED', message: 'skipped: the turn finished' }));
+}
+
 /** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
-function checkOnce(deps: TurnDeps, pending: PendingToolCall): CheckedCall | Promise<unknown> {
-  const { call } = pending;
+function checkOnce(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<unknown> {
+  const { call } = place.pending;
   const known = deps.checks.get(call);
   if (known) return known;
-  const checked = checkCall(deps, pending);
+  const checked = checkCall(deps, place);
   if (!(checked instanceof Promise)) {
-    if (mayAsk(deps)) deps.checks.set(call, checked);
+    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.checks.set(call, checked);
     return checked;
   }
   const done = checked.then((answer) => deps.checks.set(call, answer));

@@ -1,4 +1,6 @@
 import type { ErrorCode } from './errors.ts';
+import type { ToolAnswer } from './extension.ts';
+import { textOf } from './messages.ts';
 import type { ToolResultRecord } from './records.ts';
 
 /** Why a call has a result although it did not run to its end here. */
@@ -22,4 +24,21 @@ export function refusedCall(callId: string, refusal: Refusal): ToolResultRecord 
     ...('arguments' in refusal ? { arguments: refusal.arguments } : {}),
     durationMs: 0,
   };
+}
+
+/** The result of a call that an extension answered, or whose answer it changed. */
+export function answeredCall(
+  { content, success = true, error }: ToolAnswer,
+  { callId, durationMs, arguments: args }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments'>,
+): ToolResultRecord {
+  const record = {
+    type: 'tool.result' as const,
+    callId,
+    content,
+    success,
+    ...(args === undefined ? {} : { arguments: args }),
+    durationMs,
+  };
+  if (success) return record;
+  return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };
 }

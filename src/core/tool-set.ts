@@ -1,32 +1,90 @@
 import type { ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
+import type { Changes } from './state.ts';
 
 export interface OfferedTool {
   readonly definition: ToolDefinition;
   readonly provider: ToolProvider;
 }
 
-/** The tools of a turn, by name, and as the model is told of them. */
-export interface ToolSet {
-  readonly byName: ReadonlyMap<string, OfferedTool>;
+/** What a model is told of tools. */
+export interface Offer {
   /** Without the engine's own members. */
   readonly offered: readonly ToolDefinition[];
   readonly functions: readonly ToolDefinition['function'][];
-  /** Whether calls of any of them may have to be approved. */
-  readonly anyNeedsApproval: boolean;
 }
 
-export const noTools: ToolSet = { byName: new Map(), offered: [], functions: [], anyNeedsApproval: false };
+/** The tools of a turn. As an offer: what the model is offered where no extension changed that. */
+export class ToolSet implements Offer {
+  readonly offered: readonly ToolDefinition[];
+  readonly functions: readonly ToolDefinition['function'][];
+  readonly #byName = new Map<string, OfferedTool>();
+  readonly #offers = new WeakMap<object, Offer>();
+  #anyNeedsApproval = false;
+
+  /** Errors: `DUPLICATE_TOOL`, naming both providers. */
+  constructor(tools: readonly OfferedTool[]) {
+    this.add(tools);
+    const shown = tools.filter(({ definition }) => !definition.hidden);
+    const { offered, functions } = offerOf(shown.map(({ definition }) => definition));
+    this.offered = offered;
+    this.functions = functions;
+  }
+
+  /** Every tool, offered or not. */
+  get byName(): ReadonlyMap<string, OfferedTool> {
+    return this.#byName;
+  }
+
+  /** Whether calls of any of them may have to be approved. */
+  get anyNeedsApproval(): boolean {
+    return this.#anyNeedsApproval;
+  }
+
+  /** Tools that are not offered by themselves. Errors: `DUPLICATE_TOOL`, naming both providers. */
+  add(tools: readonly OfferedTool[]): void {
+    for (const tool of tools) {
+      addTool(this.#byName, tool);
+      if (tool.definition.needsApproval) this.#anyNeedsApproval = true;
+    }
+  }
+
+  /** What the model is offered after the changes of a turn. Made once for each of them. */
+  after(changes: Changes['tools']): Offer {
+    if (changes === undefined) return this;
+    const known = this.#offers.get(changes);
+    if (known) return known;
+    const names = new Set([...this.functions.map(({ name }) => name), ...changes.added]);
+    for (const name of changes.removed) names.delete(name);
+    const offer = this.only([...names]);
+    this.#offers.set(changes, offer);
+    return offer;
+  }
+
+  /** The tools of those names that there are, in their order. */
+  only(names: readonly string[]): Offer {
+    return offerOf(names.flatMap((name) => this.#byName.get(name)?.definition ?? []));
+  }
+}
+
+function offerOf(definitions: readonly ToolDefinition[]): Offer {
+  const functions = definitions.map((definition) => definition.function);
+  return { functions, offered: functions.map((each) => ({ type: 'function' as const, function: each })) };
+}
+
+export const noTools: ToolSet = new ToolSet([]);
 
 /**
- * Asks every provider for its tools, at the same time. Errors: `DUPLICATE_TOOL` where two tools have one name, naming both
- * providers; `TOOL_FAILED` where a provider fails or gives no list of definitions, naming it, with its error as the cause.
+ * Asks every provider for its tools, at the same time. Errors: `TOOL_FAILED` where a provider fails or gives no list of definitions, naming it, with its error as the cause.
  */
-export function collectTools(providers: readonly ToolProvider[], context: ToolListContext): ToolSet | Promise<ToolSet> {
+export function collectTools(
+  providers: readonly ToolProvider[],
+  context: ToolListContext,
+): readonly OfferedTool[] | Promise<readonly OfferedTool[]> {
   const lists = providers.map((provider) => listOf(provider, context));
   if (!lists.some((list) => list instanceof Promise))
-    return toolSet(lists.flatMap((list) => (list instanceof Promise ? [] : list)));
-  return Promise.all(lists).then((all) => toolSet(all.flat()));
+    return lists.flatMap((list) => (list instanceof Promise ? [] : list));
+  return Promise.all(lists).then((all) => all.flat());
 }
 
 /** A provider's tools. A promise of them never rejects unheard: all of them are waited for together. */
@@ -54,15 +112,6 @@ function offeredBy(provider: ToolProvider, definitions: readonly ToolDefinition[
   const usable = Array.isArray(definitions) && definitions.every((each) => typeof each?.function?.name === 'string');
   if (usable) return definitions.map((definition) => ({ definition, provider }));
   throw new TypeError('getTools gave no list of ToolDefinitions; return [{ type: "function", function: { name, … } }]');
-}
-
-function toolSet(tools: readonly OfferedTool[]): ToolSet {
-  const byName = new Map<string, OfferedTool>();
-  for (const tool of tools) addTool(byName, tool);
-  const functions = tools.map((tool) => tool.definition.function);
-  const anyNeedsApproval = tools.some(({ definition }) => definition.needsApproval);
-  const offered = functions.map((each) => ({ type: 'function' as const, function: each }));
-  return { byName, functions, offered, anyNeedsApproval };
 }
 
 function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {

@@ -3,7 +3,7 @@ import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import type { CheckedCall } from './check-call.ts';
-import type { Extension } from './extension.ts';
+import type { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import type { LeaseHold } from './lease-hold.ts';
 import type { ToolCall } from './messages.ts';
@@ -17,12 +17,12 @@ export interface RunDeps extends Stamper {
   readonly config: ResolvedConfig;
   readonly turn: TurnIdentity;
   readonly systemPrompt: string | undefined;
+  /** Unless an extension changed it; see `maxIterationsOf`. */
   readonly maxIterations: number;
   readonly provider: LLMProvider;
   readonly authContext: AuthContext | undefined;
   readonly tracing: TurnTracing;
-  /** The extensions that approve calls. */
-  readonly approvers: readonly Extension[];
+  readonly hooks: Hooks;
   /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
   /** Calls whose arguments were found in order, and whose approval takes a while. */

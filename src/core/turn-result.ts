@@ -14,6 +14,8 @@ export interface TurnResult {
   readonly reason: string;
   /** The text of the last response. */
   readonly text: string;
+  /** What the turn finished with besides text, where an extension gave a value. */
+  readonly value: unknown;
   /** The texts of all responses of the turn, joined by newlines. */
   readonly allText: string;
   /** The last message of the assistant, where there is one. */
@@ -41,6 +43,7 @@ export function resultOf(state: LoopState): TurnResult {
     status: taskState(state),
     reason: state.outcome?.reason ?? '',
     text: state.finalMessage ?? textOf(state.lastResponse?.message.content),
+    value: state.value,
     allText: texts.filter((text) => text !== '').join('\n'),
     message: answers.at(-1),
     messages,
@@ -55,7 +58,7 @@ export function resultOf(state: LoopState): TurnResult {
 export class TurnError extends AgentLoopError {
   readonly result: TurnResult;
   /** `max_iterations`, `length`, a caller's words for the cancel, … */
-  readonly reason: string;
+  override readonly reason: string;
 
   constructor(result: TurnResult, error: { readonly code: ErrorCode; readonly message: string }, thrown?: unknown) {
     super(error.code, error.message, { taskId: result.taskId, ...originOf(error.code, thrown) });

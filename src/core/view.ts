@@ -19,15 +19,29 @@ export interface ViewOptions {
  * developer messages of the history, joined by an empty line in that order; then the rest of the history as it is.
  */
 export function viewOf(history: History, { systemPrompt, summary }: ViewOptions): readonly Message[] {
-  const messages = history.toArray();
+  const messages = withoutInstructions(history);
+  return messagesWith(instructionsOf(history, systemPrompt), messages, summary);
+}
+
+/** A view with its instructions in front. Changes `messages`, which belong to nobody else. */
+export function messagesWith(instructions: string | undefined, messages: Message[], summary: boolean): Message[] {
   if (summary) messages.push(summaryRequest);
-  if (history.hasInstructions) return withMergedInstructions(messages, systemPrompt);
-  if (systemPrompt !== undefined) messages.unshift({ role: 'system', content: systemPrompt });
+  if (instructions !== undefined) messages.unshift({ role: 'system', content: instructions });
   return messages;
 }
 
-function withMergedInstructions(messages: readonly Message[], systemPrompt: string | undefined): readonly Message[] {
-  const texts = messages.filter(isInstruction).map((message) => textOf(message.content));
-  const content = [...(systemPrompt === undefined ? [] : [systemPrompt]), ...texts].join('\n\n');
-  return [{ role: 'system', content }, ...messages.filter((message) => !isInstruction(message))];
+/** The system prompt with the system and developer messages of a history behind it. */
+export function instructionsOf(history: History, systemPrompt: string | undefined): string | undefined {
+  if (!history.hasInstructions) return systemPrompt;
+  const texts = history
+    .toArray()
+    .filter(isInstruction)
+    .map((message) => textOf(message.content));
+  return [...(systemPrompt === undefined ? [] : [systemPrompt]), ...texts].join('\n\n');
+}
+
+/** A new array. */
+export function withoutInstructions(history: History): Message[] {
+  const messages = history.toArray();
+  return history.hasInstructions ? messages.filter((message) => !isInstruction(message)) : messages;
 }

@@ -41,6 +41,8 @@ export const attribute = {
   agentId: 'millrace.agent.id',
   callId: 'millrace.call.id',
   questionKind: 'millrace.question.kind',
+  extension: 'millrace.extension',
+  hook: 'millrace.hook',
   iteration: 'millrace.iteration',
   iterations: 'millrace.iterations',
   maxIterations: 'millrace.max_iterations',

@@ -1,7 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import type { Message, ToolCall } from '../core/messages.ts';
-import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { JSONSchema, ToolDefinition } from '../tools/interfaces.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
@@ -28,15 +28,31 @@ export interface Usage {
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };
 
+/** The form of the answer, where the vendor can guarantee one. */
+export interface ResponseFormat {
+  readonly type: 'json_schema';
+  readonly name: string;
+  readonly schema: JSONSchema;
+}
+
+/** Settings of one model call. Absent: the provider's own. */
+export interface CallSettings {
+  /** In place of the provider's. */
+  readonly model?: string;
+  readonly toolChoice?: ToolChoice;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  readonly responseFormat?: ResponseFormat;
+  /** Sent as they are, under the vendor's names. */
+  readonly providerOptions?: Readonly<Record<string, unknown>>;
+}
+
 /** One model call, as the loop asks for it. */
-export interface LLMCallParams {
+export interface LLMCallParams extends CallSettings {
   /** The history as the model shall see it; a system message, if there is one, is the first. */
   readonly messages: readonly Message[];
   /** Absent where there are none. */
   readonly tools?: readonly ToolDefinition[];
-  readonly toolChoice?: ToolChoice;
-  readonly temperature?: number;
-  readonly maxTokens?: number;
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** Aborted when the turn is cancelled. Made when it is first read. */
   readonly signal?: AbortSignal;
@@ -83,6 +99,8 @@ export interface LLMCapabilities {
   readonly tools?: boolean;
   readonly toolChoice?: boolean;
   readonly parallelToolCalls?: boolean;
+  /** Whether it keeps to a `responseFormat`. Here, absent means `false`. */
+  readonly responseFormat?: boolean;
 }
 
 /** What the `llm.call` span says of the model and the way to it. No secrets. */

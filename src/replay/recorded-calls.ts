@@ -89,7 +89,7 @@ export function recordedTool(
 export function recordedApprovals(calls: readonly RecordedCallRun[]): Extension {
   const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
   return {
-    name: 'the recording',
+    name: 'recording',
     approveToolCall({ callId }) {
       const { intents = [], asked = [], result } = byId.get(callId) ?? {};
       const question = asked.find((record) => record.question.kind === 'approval')?.question;

@@ -39,7 +39,7 @@ export function replayTools(options: ReplayToolsOptions): readonly ToolProvider[
     if (failure) throw failure;
     return offered.map((each) => recordedTool(each, calls, settle));
   };
-  return [{ name: 'the recording', getTools, executeTool }];
+  return [{ name: 'recording', getTools, executeTool }];
 }
 
 /** A tool that is not asked what became of a call in doubt: the recording says it. */

@@ -37,6 +37,8 @@ export interface ToolPolicy {
    * function decides by the checked arguments; where it fails the call is refused. Default `false`.
    */
   readonly needsApproval?: boolean | NeedsApproval;
+  /** Not offered to the model until an extension adds it by its name. Default `false`. */
+  readonly hidden?: boolean;
   /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
   readonly acceptsRaw?: boolean;
 }

@@ -50,7 +50,7 @@ export interface AnyToolOptions extends ToolPolicy {
 }
 
 const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
-const flags = ['sequential', 'readOnly', 'idempotent', 'acceptsRaw'] as const;
+const flags = ['sequential', 'readOnly', 'idempotent', 'hidden', 'acceptsRaw'] as const;
 const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
   ...flags,
   'name',

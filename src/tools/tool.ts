@@ -57,7 +57,7 @@ function definitionOf(
 
 /** The policy alone, without options that were not given. */
 export function policyOf(options: ToolPolicy): ToolPolicy {
-  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, acceptsRaw } = options;
+  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, hidden, acceptsRaw } = options;
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(sequential !== undefined && { sequential }),
@@ -65,6 +65,7 @@ export function policyOf(options: ToolPolicy): ToolPolicy {
     ...(idempotent !== undefined && { idempotent }),
     ...(onInDoubt !== undefined && { onInDoubt }),
     ...(needsApproval !== undefined && { needsApproval }),
+    ...(hidden !== undefined && { hidden }),
     ...(acceptsRaw !== undefined && { acceptsRaw }),
   };
 }

@@ -54,6 +54,13 @@ describe('the configuration', () => {
       [0, -1, 1.5, Number.NaN, '3', Number.POSITIVE_INFINITY, null],
       'must be a whole number of at least 1',
     ],
+    ['model', ['', 7, null], 'model must be a name'],
+    [
+      'responseFormat',
+      ['json', {}, { type: 'json_schema', name: 'x' }],
+      'must be { type: "json_schema", name, schema }',
+    ],
+    ['providerOptions', ['x', [], null], 'providerOptions must be an object'],
     ['onLimit', ['finish', true, null], 'must be one of fail, summarize, stop'],
     ['systemPrompt', [7, ['Be brief.'], null], 'must be a string'],
     ['toolChoice', ['any', 7, {}, { name: 3 }, null], 'must be "auto", "none", "required" or { name }'],
@@ -143,8 +150,11 @@ describe('the configuration', () => {
       onLimit: 'stop',
       systemPrompt: '',
       toolChoice: { name: 'count' },
+      model: 'small',
       temperature: 0,
       maxTokens: 1,
+      responseFormat: { type: 'json_schema', name: 'answer', schema: {} },
+      providerOptions: {},
       toolConcurrency: 1,
       toolTimeoutMs: 0,
       toolFailureMode: 'fail',
@@ -161,14 +171,17 @@ describe('the configuration', () => {
       clock: { now: () => 0, schedule: () => () => {} },
       generateId: () => 'id',
     };
-    expect({ ...resolveConfig(full), logger }).toEqual(full);
+    const { hooks, ...resolved } = resolveConfig(full);
+    expect(hooks.approveToolCall).toEqual(full.extensions);
+    expect({ ...resolved, logger }).toEqual(full);
     const undefinedAll: AgentLoopConfig = { ...agent };
     for (const name of Object.keys(full)) if (!(name in agent)) Reflect.set(undefinedAll, name, undefined);
     expect(resolveConfig(undefinedAll)).toEqual(resolveConfig(agent));
   });
 
   it('S1-23 S1-52 S0-22 has the defaults that it documents', () => {
-    const { clock, generateId, logger, ...rest } = resolveConfig(agent);
+    const { clock, generateId, hooks, logger, ...rest } = resolveConfig(agent);
+    expect(Object.values(hooks).flat()).toEqual([]);
     expect(rest).toEqual({
       ...agent,
       toolProviders: [],

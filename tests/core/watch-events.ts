@@ -103,6 +103,10 @@ function lineOf(event: AgentEvent): string {
       return `paused (${event.reason})`;
     case 'internal:resumed':
       return 'resumed';
+    case 'internal:compaction':
+      return `compaction ${event.replaced}`;
+    case 'internal:extension-error':
+      return `extension-error ${event.extension}.${event.hook}`;
   }
 }
 

@@ -248,6 +248,8 @@ it('S0-47 carries task, context and time in every kind of event', async () => {
     'internal:checkpoint': true,
     'internal:paused': true,
     'internal:resumed': true,
+    'internal:compaction': true,
+    'internal:extension-error': true,
   };
   const tools = localTools({
     look: (_args, { progress }) => {
@@ -256,7 +258,13 @@ it('S0-47 carries task, context and time in every kind of event', async () => {
       return 'a tree';
     },
   });
-  const options = { toolProviders: [tools] };
+  const event = { kind: 'internal:compaction', replaced: 0, summary: '', tokensBefore: 2, tokensAfter: 1 } as const;
+  const broken = () => {
+    throw new Error('broken');
+  };
+  const shows = { name: 'shows', beforeTurn: () => ({ event }) };
+  const fails = { name: 'fails', onError: 'continue' as const, beforeTurn: broken };
+  const options = { toolProviders: [tools], extensions: [shows, fails] };
   const turn = bench
     .loop([{ reasoning: 'Look.', ...look }], options)
     .startTurn(question, { taskId: 't', contextId: 'c' });

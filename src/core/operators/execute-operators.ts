@@ -1,7 +1,11 @@
-import type { Span } from '@opentelemetry/api';
+import type { Context, Span } from '@opentelemetry/api';
 import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
+import { AbortScope } from '../abort-scope.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
+import { AskedEnd } from '../hook-context.ts';
+import { askHooks } from '../hooks.ts';
+import { textOf } from '../messages.ts';
 import { failed } from '../response.ts';
 import { commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';
@@ -26,7 +30,7 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperat
         const error = turnError(thrown);
         if (error.code === 'MISSING_TOOL') return to.error(error);
         logFailure(deps, error.code);
-        const commit = commitOf(deps, state, [failed(error.code, error.message)], true);
+        const commit = commitOf(deps, state, [failed(error.code, error.message, error.reason)], true);
         to.next({ ...commit, cause: thrown });
         to.complete();
       },
@@ -73,6 +77,52 @@ export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOper
 export function shutDown(taskId: string): AgentLoopError {
   const message = `Turn "${taskId}" is left because this process shuts down; go on with AgentLoop.resume elsewhere.`;
   return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
+}
+
+/**
+ * Asks the extensions behind the record of a turn that failed or was cancelled; the stream completes when they have answered. What
+ * they answer changes nothing, and their failures are logged only: the last event is out. Not asked where they were before.
+ */
+export function askAfterTurn(
+  deps: RunDeps,
+  initial: LoopState,
+  traceContext: Context,
+): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    const own = { ...deps, scope: new AbortScope() };
+    to.add(() => own.scope.abort(new AgentLoopError('CANCELED', 'The turn was left.')));
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (!state.isComplete || !deps.hooks.isDue('afterTurn', state)) return to.complete();
+        deps.hooks.report = () => {};
+        const asked = askEnded(own, state, traceContext);
+        if (!(asked instanceof Promise)) return to.complete();
+        void asked.then(() => to.complete());
+      },
+    };
+  });
+}
+
+function askEnded(deps: RunDeps, state: LoopState, traceContext: Context): void | Promise<void> {
+  const { outcome } = state;
+  if (!outcome) return;
+  const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
+  try {
+    return askHooks(deps, {
+      hook: 'afterTurn',
+      place: { state, traceContext },
+      asked: (...given) => new AskedEnd(given, { outcome, text, value: state.value }),
+      ask: (extension, end) => extension.afterTurn?.(end),
+      take: () => true,
+    })?.catch(() => {});
+  } catch {
+    return undefined;
+  }
 }
 
 /**

@@ -2,9 +2,12 @@ import type { Context, Span } from '@opentelemetry/api';
 import { defer, Observable, type Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
-import { type NextStep, nextStep } from '../next-step.ts';
+import { maxIterationsOf } from '../call-settings.ts';
+import { decideStep } from '../decide-step.ts';
+import { type CallStep, callWith, type NextStep, nextStep } from '../next-step.ts';
+import { prepareView } from '../prepare-view.ts';
 import { limitReason, summaryFallback } from '../response.ts';
-import { commitOf, type Signal } from '../signals.ts';
+import { type Commit, type CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
@@ -64,7 +67,7 @@ export function runIteration(
       const failing = catchIterationError(deps, span);
       const completing = completeIteration(deps, span);
       if (step.do === 'tools') return fuse(failing, completing)(executeTools(deps, inner)(state));
-      return callLlm(deps, inner, [runToolCalls(deps, inner), failing, completing])(state, step.start);
+      return callLlm(deps, inner, [runToolCalls(deps, inner), failing, completing])(state, step);
     });
 }
 
@@ -76,7 +79,14 @@ export function runIteration(
 export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   return (state) =>
     new Observable((subscriber) => {
-      const loop = new IterationLoop(deps, { state, out: subscriber, iterate: runIteration(deps, traceContext) });
+      deps.hooks.report = (error) => subscriber.next(error);
+      const loop = new IterationLoop(deps, {
+        state,
+        out: subscriber,
+        iterate: runIteration(deps, traceContext),
+        decide: decideStep(deps, traceContext),
+        prepare: prepareView(deps, traceContext),
+      });
       subscriber.add(() => loop.stop());
       loop.advance();
     });
@@ -86,6 +96,8 @@ interface LoopOptions {
   readonly state: LoopState;
   readonly out: Subscriber<Signal>;
   readonly iterate: ReturnType<typeof runIteration>;
+  readonly decide: ReturnType<typeof decideStep>;
+  readonly prepare: ReturnType<typeof prepareView>;
 }
 
 const stepsBetweenYields = 100;
@@ -94,6 +106,8 @@ class IterationLoop {
   readonly #deps: TurnDeps;
   readonly #out: Subscriber<Signal>;
   readonly #iterate: LoopOptions['iterate'];
+  readonly #decide: LoopOptions['decide'];
+  readonly #prepare: LoopOptions['prepare'];
   readonly #stopListening: () => void;
   readonly #observer = {
     next: (signal: Signal) => this.#pass(signal),
@@ -102,6 +116,8 @@ class IterationLoop {
   };
   #state: LoopState;
   #iteration: Subscriber<Signal> | undefined;
+  /** Extensions that have not answered yet. */
+  #asking: Promise<unknown> | undefined;
   #advancing = false;
   #again = false;
   /** Steps since the event loop was let run. */
@@ -112,8 +128,10 @@ class IterationLoop {
     this.#deps = deps;
     this.#out = options.out;
     this.#iterate = options.iterate;
+    this.#decide = options.decide;
+    this.#prepare = options.prepare;
     this.#state = options.state;
-    const stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveModelCall()));
+    const stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
     this.#stopListening = () => {
       for (const stop of stops) stop();
     };
@@ -141,6 +159,7 @@ class IterationLoop {
   stop(): void {
     this.#stopListening();
     clearImmediate(this.#yield);
+    this.#asking = undefined;
     this.#iteration?.unsubscribe();
   }
 
@@ -157,18 +176,67 @@ class IterationLoop {
         return this.#out.complete();
       case 'write':
         return this.#write(step.records);
+      case 'ask':
+        return this.#await(this.#decide(this.#state, step.question), (draft) => this.#commit(draft));
       case 'call':
+        return this.#call(step);
       case 'tools':
         return this.#run(step);
     }
   }
 
-  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
-    if (records.length === 0) return this.advance();
-    const commit = commitOf(this.#deps, this.#state, records, true);
+  #call(step: CallStep): void {
+    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
+    this.#await(this.#prepare(this.#state), ({ view, draft }) => {
+      if (draft.after.changes.finish) return this.#commit(draft);
+      if (draft.steps.length > 0) this.#pass(draft.finish(false));
+      this.#run(callWith(this.#state, { start: step.start, view }));
+    });
+  }
+
+  /** Goes on with what extensions answered. A turn that is stopped does not wait for them. */
+  #await<A>(answer: A | Promise<A>, goOn: (answer: A) => void): void {
+    if (!(answer instanceof Promise)) return goOn(answer);
+    this.#asking = answer;
+    answer.then(
+      (given) => this.#isAsking(answer) && this.#attempt(() => goOn(given)),
+      (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
+    );
+    if (this.#stopped) this.#leaveStep();
+  }
+
+  #isAsking(answer: Promise<unknown>): boolean {
+    if (this.#asking !== answer) return false;
+    this.#asking = undefined;
+    return true;
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#out.error(error);
+    }
+  }
+
+  get #stopped(): boolean {
+    return this.#deps.scope.aborted || this.#deps.drain.aborted;
+  }
+
+  #commit(draft: CommitDraft): void {
+    if (draft.steps.length > 0) this.#emit(draft.finish(true));
+    this.advance();
+  }
+
+  #emit(commit: Commit): void {
     this.#state = commit.after;
     if (commit.after.outcome) this.#deps.inbox.close();
     this.#out.next(commit);
+  }
+
+  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    if (records.length === 0) return this.advance();
+    this.#emit(commitOf(this.#deps, this.#state, records, true));
     this.advance();
   }
 
@@ -192,10 +260,21 @@ class IterationLoop {
   #failed(error: unknown): void {
     this.#iteration = undefined;
     if (!this.#state.summary || this.#state.phase !== 'llm') return this.#out.error(error);
-    this.#write([{ type: 'turn.done', text: summaryFallback, reason: limitReason(this.#deps) }]);
+    this.#write([
+      {
+        type: 'turn.done',
+        text: summaryFallback,
+        reason: limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) }),
+      },
+    ]);
   }
 
-  #leaveModelCall(): void {
+  /** Model calls and extensions are left at once; tools get their time to stop. */
+  #leaveStep(): void {
+    if (this.#asking) {
+      this.#asking = undefined;
+      return this.advance();
+    }
     if (this.#state.phase !== 'llm' || !this.#iteration) return;
     this.#iteration.unsubscribe();
     this.#completed();

@@ -37,7 +37,7 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   });
 }
 
-/** Shows the deltas that pass to the store's followers, for readers of other processes. */
+/** Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not told there. */
 export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
   const { taskId } = deps.turn;
   const { epoch } = deps;
@@ -51,7 +51,7 @@ export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOper
           attempt = signal.after.attempt;
         } else if (signal.type === 'tool-progress') {
           store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
-        } else {
+        } else if (signal.type !== 'extension-error') {
           store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
         }
         to.next(signal);

@@ -1,25 +1,33 @@
-import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
-import { Observable, type Subscription } from 'rxjs';
+import { context as activeContext, type Context, ROOT_CONTEXT, type Span } from '@opentelemetry/api';
+import { Observable, of, type Subscription } from 'rxjs';
 import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
 import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
+import { copySettings, maxIterationsOf } from '../call-settings.ts';
+import { type ChangedCall, type ChangedResponse, changeCall, changeResponse } from '../change-call.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
-import { steeringRecords } from '../next-step.ts';
-import type { LlmStart } from '../records.ts';
+import type { HookPlace } from '../hook-context.ts';
+import type { Message } from '../messages.ts';
+import { type CallStep, steeringRecords } from '../next-step.ts';
+import type { PreparedView } from '../prepare-view.ts';
 import { endWithResponse, recordOfResponse, responseFlaw } from '../response.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
-import type { LoopState } from '../state.ts';
+import { type LoopState, noChanges } from '../state.ts';
 import { planStarts } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
-import { viewOf } from '../view.ts';
+import { messagesWith, viewOf } from '../view.ts';
 import { type FusibleOperator, fuse, operate } from './operate.ts';
 
 /** A model call that is ready to be made. */
 export interface PreparedCall {
   readonly params: LLMCallParams;
+  /** Where extensions chose another than the turn's. */
+  readonly provider?: LLMProvider | undefined;
+  /** What extensions gave in place of an answer: no provider is called. */
+  readonly response?: LLMResponse | undefined;
   readonly span: Span;
   readonly traceContext: Context;
   /** Milliseconds since 1970. */
@@ -35,19 +43,32 @@ export interface PreparedCall {
  */
 export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   const prepare = prepareLLMCall(deps, traceContext);
-  return (state: LoopState, start: LlmStart): Observable<Signal> =>
+  const change = changeCall(deps, traceContext);
+  return (state: LoopState, { start, view }: Pick<CallStep, 'start' | 'view'>): Observable<Signal> =>
     new Observable((subscriber) => {
       const started = commitOf(deps, state, [start]);
       subscriber.next(started);
       if (subscriber.closed) return;
-      const call = prepare(started.after);
-      const operators = fuse(
-        catchLLMError(deps, call),
-        tapLLMResponse(deps, call),
-        mapLLMResponseToState(deps, started.after),
-        ...behind,
+      const run = (call: PreparedCall) => {
+        const operators = fuse(
+          catchLLMError(deps, call),
+          tapLLMResponse(deps, call),
+          mapLLMResponseToState(deps, started.after, traceContext),
+          ...behind,
+        );
+        operators(request(deps.provider, call)).subscribe(subscriber);
+      };
+      if (deps.hooks.lists.beforeLLMCall.length === 0) return run(prepare(started.after, { view }));
+      const scope = deps.scope.child();
+      const params = callParams(deps, started.after, { view, scope });
+      const changed = change(started.after, params);
+      if (!(changed instanceof Promise)) return run(prepare(started.after, { params, scope, changed }));
+      changed.then(
+        (given) => {
+          if (!subscriber.closed) run(prepare(started.after, { params, scope, changed: given }));
+        },
+        (error: unknown) => subscriber.error(error),
       );
-      operators(request(deps.provider, call)).subscribe(subscriber);
     });
 }
 
@@ -58,46 +79,95 @@ export type Behind = readonly [
   FusibleOperator<Signal, Signal>,
 ];
 
+/** A call that extensions made something of: what they were shown, and what they changed. */
+export interface ShownCall {
+  readonly params: CallParams;
+  readonly scope: AbortScope;
+  readonly changed: ChangedCall;
+}
+
 /**
  * Makes the call of a state: the view of its history with the system prompt injected, the tools, the model's settings, and the
  * `llm.call` span below `traceContext`.
  */
-export function prepareLLMCall(deps: TurnDeps, traceContext: Context): (state: LoopState) => PreparedCall {
-  return (state) => {
-    const scope = deps.scope.child();
-    const params = callParams(deps, state, scope);
-    const traced = startSpan(deps, state.iteration, params, traceContext);
+export function prepareLLMCall(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, from?: { readonly view?: PreparedView | undefined } | ShownCall) => PreparedCall {
+  return (state, from = {}) => {
+    const shown = 'changed' in from ? from : undefined;
+    const scope = shown?.scope ?? deps.scope.child();
+    const params = shown?.params ?? callParams(deps, state, { view: 'view' in from ? from.view : undefined, scope });
+    const changed = shown?.changed;
+    if (changed) Object.assign(params, changed.params);
+    const provider = changed?.provider ?? deps.provider;
+    const traced = startSpan(deps, { iteration: state.iteration, params, provider }, traceContext);
     params.traceContext = traced.traceContext;
-    return { params, scope, span: traced.span, traceContext: traced.traceContext, startedAt: state.updatedAt };
+    const prepared = {
+      params,
+      scope,
+      span: traced.span,
+      traceContext: traced.traceContext,
+      startedAt: state.updatedAt,
+    };
+    return changed ? { ...prepared, provider: changed.provider, response: changed.response } : prepared;
   };
 }
 
 /** One span for the call, unless its provider makes one for each request. */
-function startSpan(deps: TurnDeps, iteration: number, params: LLMCallParams, parent: Context): TracedSpan {
-  const { tracing, provider, now } = deps;
+function startSpan(
+  { tracing, now }: TurnDeps,
+  {
+    iteration,
+    params,
+    provider,
+  }: { readonly iteration: number; readonly params: LLMCallParams; readonly provider: LLMProvider },
+  parent: Context,
+): TracedSpan {
   if (provider.tracesAttempts === true) return leaveToAttempts({ tracing, iteration, now }, parent);
   return startLlmSpan(tracing, { iteration, params, info: provider.info }, parent);
 }
 
-function callParams(deps: TurnDeps, state: LoopState, scope: AbortScope): CallParams {
-  const { toolChoice, temperature, maxTokens } = deps.config;
-  const view = viewOf(state.history, { systemPrompt: deps.systemPrompt, summary: state.summary });
-  const params = new CallParams(view, deps.turn.metadata, scope);
-  if (offersTools(deps, state)) {
-    params.tools = deps.tools.offered;
-    if (toolChoice !== undefined) params.toolChoice = toolChoice;
-  }
-  if (temperature !== undefined) params.temperature = temperature;
-  if (maxTokens !== undefined) params.maxTokens = maxTokens;
+function callParams(
+  deps: TurnDeps,
+  state: LoopState,
+  { view, scope }: { readonly view: PreparedView | undefined; readonly scope: AbortScope },
+): CallParams {
+  const params = new CallParams(messagesOf(deps, state, view), deps.turn.metadata, scope);
+  if (view) copySettings(params, view.settings);
+  else addSettings(params, deps, state);
+  const { offered } = view?.offer ?? deps.tools.after(state.changes.tools);
+  if (offersTools(deps, state) && offered.length > 0) params.tools = offered;
+  else if (params.toolChoice !== undefined) delete params.toolChoice;
   return params;
 }
 
-function offersTools(deps: TurnDeps, state: LoopState): boolean {
-  return !state.summary && deps.tools.offered.length > 0 && deps.provider.capabilities?.tools !== false;
+function messagesOf(deps: TurnDeps, state: LoopState, view: PreparedView | undefined): readonly Message[] {
+  const { summary, history, changes } = state;
+  if (view) return messagesWith(view.systemPrompt, [...view.messages], summary);
+  return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.systemPrompt, summary });
 }
 
-/** Makes one request of the provider, in the context of its span, through `stream` where the provider has it. */
-function request(provider: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
+/** Written out: this is the hot path. */
+function addSettings(params: CallParams, { config }: TurnDeps, { changes }: LoopState): void {
+  const { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = config;
+  if (model !== undefined) params.model = model;
+  if (toolChoice !== undefined) params.toolChoice = toolChoice;
+  if (temperature !== undefined) params.temperature = temperature;
+  if (maxTokens !== undefined) params.maxTokens = maxTokens;
+  if (responseFormat !== undefined) params.responseFormat = responseFormat;
+  if (providerOptions !== undefined) params.providerOptions = providerOptions;
+  if (changes !== noChanges) copySettings(params, changes.settings);
+}
+
+function offersTools(deps: TurnDeps, state: LoopState): boolean {
+  return !state.summary && deps.provider.capabilities?.tools !== false;
+}
+
+/** Makes one request of the provider, unless the answer is there already, in the context of its span, through `stream` where the provider has it. */
+function request(own: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
+  const { provider = own, response } = call;
+  if (response) return of({ type: 'done', response });
   return new Observable((subscriber) => {
     const subscribe = (): Subscription | undefined => {
       if (provider.stream && provider.capabilities?.streaming !== false) {
@@ -213,33 +283,70 @@ function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
  * Turns the `done` chunk into the commit of `llm.done` and what follows from it: calls with clean ids and the intents of those
  * that start first, or the end of the turn. Other chunks pass. Completes with that commit, whatever the source does.
  */
-export function mapLLMResponseToState(deps: TurnDeps, state: LoopState): FusibleOperator<LLMChunk, Signal> {
-  return operate((to) => ({
-    next(chunk) {
-      if (chunk.type !== 'done') return to.next(chunk);
-      to.next(commitOfResponse(deps, state, chunk.response));
+export function mapLLMResponseToState(
+  deps: TurnDeps,
+  state: LoopState,
+  traceContext: Context = ROOT_CONTEXT,
+): FusibleOperator<LLMChunk, Signal> {
+  const change = changeResponse(deps, traceContext);
+  return operate((to) => {
+    let asking = false;
+    const give = (given: ChangedResponse) => {
+      to.next(commitOfResponse(deps, { state, traceContext }, given));
       to.complete();
-    },
-  }));
+    };
+    return {
+      next(chunk) {
+        if (chunk.type !== 'done') return to.next(chunk);
+        if (deps.hooks.lists.afterLLMCall.length === 0) return give({ response: chunk.response, records: [] });
+        const changed = change(state, chunk.response);
+        if (!(changed instanceof Promise)) return give(changed);
+        asking = true;
+        changed.then(
+          (given) => {
+            if (!to.closed) give(given);
+          },
+          (error: unknown) => to.error(error),
+        );
+      },
+      complete() {
+        if (!asking) to.complete();
+      },
+    };
+  });
 }
 
-function commitOfResponse(deps: TurnDeps, state: LoopState, response: LLMResponse): Commit {
+function commitOfResponse(
+  deps: TurnDeps,
+  { state, traceContext }: HookPlace,
+  { response, records: changes }: ChangedResponse,
+): Commit {
   const record = recordOfResponse(state, response);
   const draft = new CommitDraft(deps, state);
   draft.add(record);
+  for (const change of changes) draft.add(change);
   if (record.calls.length > 0) {
-    addFirstWave(deps, draft);
-  } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= deps.maxIterations) {
+    addFirstWave(deps, draft, traceContext);
+  } else if (closesWithHooks(deps, draft.after)) {
+    return draft.finish(true);
+  } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
     for (const told of steeringRecords(deps)) draft.add(told);
-    draft.add(endWithResponse(deps, state, record));
+    draft.add(endWithResponse({ maxIterations: maxIterationsOf(deps, state) }, state, record));
     deps.inbox.close();
   }
   return draft.finish(true);
 }
 
+/** Whether extensions have a say in how the turn ends: that is asked between two steps. */
+function closesWithHooks({ hooks }: TurnDeps, { changes }: LoopState): boolean {
+  const { beforeFinish, afterIteration, afterTurn } = hooks.lists;
+  return beforeFinish.length > 0 || afterIteration.length > 0 || afterTurn.length > 0 || changes.finish !== undefined;
+}
+
 /** Adds what starts first. Where a call that may not run fails the turn, the batch is left to say so. */
-function addFirstWave(deps: TurnDeps, draft: CommitDraft): void {
-  const { records } = planStarts(deps, draft.after);
+function addFirstWave(deps: TurnDeps, draft: CommitDraft, traceContext: Context): void {
+  const { records } = planStarts(deps, { state: draft.after, traceContext });
+  if (deps.hooks.failure) return;
   if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
   for (const record of records) draft.add(record);
 }

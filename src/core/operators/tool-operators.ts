@@ -5,7 +5,9 @@ import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-sp
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
+import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
+import { extensionFailure } from '../hooks.ts';
 import type { Content } from '../messages.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
@@ -85,6 +87,8 @@ class RunningTool {
   readonly #run: ToolCallRun;
   readonly #out: Subscriber<ToolSignal>;
   readonly #startedAt: number;
+  #thrownError: unknown;
+  #cancelTimeout: (() => void) | undefined;
 
   constructor(deps: TurnDeps, run: ToolCallRun, out: Subscriber<ToolSignal>) {
     this.#deps = deps;
@@ -112,13 +116,23 @@ class RunningTool {
       scope.abort(new AgentLoopError('CANCELED', 'The call was left before its end.'));
       end();
     });
-    const settle = (record: ToolResultRecord) => {
+    let settled = false;
+    const give = ({ result, records }: ChangedOutcome) => {
       if (ended) return;
+      end(result);
+      this.#out.next(records.length === 0 ? result : { type: 'tool-outcome', result, records });
+      this.#out.complete();
+    };
+    const settle = (record: ToolResultRecord) => {
+      if (ended || settled) return;
+      settled = true;
+      this.#cancelTimeout?.();
       const { asked } = context;
       const waits = asked && !scope.aborted ? { type: 'turn.asked' as const, question: asked } : undefined;
       if (waits) scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
+      if (!waits) return this.#changed(record, traceContext, give);
       end(record);
-      this.#out.next(waits ?? record);
+      this.#out.next(waits);
       this.#out.complete();
     };
     const progress = (update: unknown) => {
@@ -126,6 +140,27 @@ class RunningTool {
     };
     const context = new CallContext(this.#deps, { started, iteration, scope, traceContext, progress });
     this.#answer(context, settle);
+  }
+
+  /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
+  #changed(result: ToolResultRecord, traceContext: Context, give: (changed: ChangedOutcome) => void): void {
+    if (this.#deps.hooks.lists.afterToolCall.length === 0) return give({ result, records: [] });
+    const { started, tool, state, scope } = this.#run;
+    const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
+    const failed = (error: unknown) => {
+      this.#deps.hooks.failure ??= extensionFailure(error);
+      give({ result, records: [] });
+    };
+    try {
+      const changed = changeOutcome(this.#deps, { state: state(), traceContext }, ran);
+      if (!(changed instanceof Promise)) return give(changed);
+      const leave = () => give({ result, records: [] });
+      changed.then(give, failed);
+      if (scope.aborted) leave();
+      else this.#out.add(scope.onAbort(leave));
+    } catch (error) {
+      failed(error);
+    }
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
@@ -154,6 +189,7 @@ class RunningTool {
         settle(this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${timeoutMs} ms`));
         scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${timeoutMs} ms.`));
       });
+      this.#cancelTimeout = cancelTimeout;
       this.#out.add(cancelTimeout);
     }
     const onAbort = () => {
@@ -182,6 +218,7 @@ class RunningTool {
   }
 
   #thrown(error: unknown): ToolResultRecord {
+    this.#thrownError = error;
     const code = this.#run.scope.aborted ? 'CANCELED' : codeOf(error);
     return this.#failed(
       code,

@@ -7,7 +7,7 @@ import {
   textOf,
 } from '../../core/messages.ts';
 import type { ToolDefinition } from '../../tools/interfaces.ts';
-import type { LLMCallParams, ToolChoice } from '../interfaces.ts';
+import type { LLMCallParams, ResponseFormat, ToolChoice } from '../interfaces.ts';
 import { isJsonObject } from './json-object.ts';
 import { ToolCallIds } from './tool-call-ids.ts';
 import { toolsAsText } from './tools-as-text.ts';
@@ -62,11 +62,13 @@ export function chatRequest(params: LLMCallParams, dialect: ChatDialect, streami
   const messages = dialect.tools ? params.messages : toolsAsText(params.messages);
   return {
     ...dialect.extraBody,
-    model: dialect.model,
+    ...params.providerOptions,
+    model: params.model ?? dialect.model,
     messages: wireMessages(messages, dialect),
     ...toolMembers(params, dialect),
     ...(params.temperature === undefined ? {} : { temperature: params.temperature }),
     ...(params.maxTokens === undefined ? {} : { [dialect.maxTokensField]: params.maxTokens }),
+    ...(params.responseFormat === undefined ? {} : { response_format: wireFormat(params.responseFormat) }),
     ...(dialect.sendMetadata && params.metadata !== undefined ? { metadata: params.metadata } : {}),
     ...(streaming ? { stream: true as const } : {}),
     ...(streaming && dialect.includeUsage ? { stream_options: { include_usage: true } } : {}),
@@ -79,6 +81,10 @@ function toolMembers({ tools, toolChoice }: LLMCallParams, dialect: ChatDialect)
     tools: tools.map(wireTool),
     ...(toolChoice === undefined || !dialect.toolChoice ? {} : { tool_choice: wireToolChoice(toolChoice) }),
   };
+}
+
+function wireFormat({ type, name, schema }: ResponseFormat): unknown {
+  return { type, json_schema: { name, schema, strict: true } };
 }
 
 function wireTool({ type, function: called }: ToolDefinition): Pick<ToolDefinition, 'type' | 'function'> {

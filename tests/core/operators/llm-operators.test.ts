@@ -361,7 +361,7 @@ describe('callLlm', () => {
   const kinds = { s: 'llm.start', t: 'text', e: 'llm.done turn.done' };
 
   function calling(deps: TurnDeps) {
-    return callLlm(deps, ROOT_CONTEXT, [passing(), passing(), passing()])(startedState(), { ...start });
+    return callLlm(deps, ROOT_CONTEXT, [passing(), passing(), passing()])(startedState(), { start: { ...start } });
   }
 
   function streaming(stream: NonNullable<LLMProvider['stream']>): LLMProvider {

@@ -11,7 +11,7 @@ import type { TurnDeps } from '../../../src/core/turn-deps.ts';
 import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/tools/interfaces.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
-import { turnDeps } from './turn-deps.ts';
+import { startedState, turnDeps } from './turn-deps.ts';
 
 const recorder = recordedSpans();
 const enough = new AgentLoopError('CANCELED', 'enough');
@@ -46,6 +46,7 @@ function runOf(
     },
     tool: { definition, provider },
     iteration: 1,
+    state: () => startedState(),
     scope: deps.scope.child(),
   };
   return run;

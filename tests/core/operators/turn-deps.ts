@@ -1,12 +1,13 @@
 import { AbortScope } from '../../../src/core/abort-scope.ts';
 import { applyRecord } from '../../../src/core/apply-record.ts';
 import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import { Hooks } from '../../../src/core/hooks.ts';
 import { Inbox } from '../../../src/core/inbox.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { journalSchema } from '../../../src/core/records.ts';
 import { resolveConfig } from '../../../src/core/resolve-config.ts';
 import type { LoopState } from '../../../src/core/state.ts';
-import { collectTools, type ToolSet } from '../../../src/core/tool-set.ts';
+import { collectTools, ToolSet } from '../../../src/core/tool-set.ts';
 import type { TurnDeps } from '../../../src/core/turn-deps.ts';
 import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
@@ -41,7 +42,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     provider: config.llmProvider,
     authContext: undefined,
     tracing: turnTracing(config, turn),
-    approvers: [],
+    hooks: new Hooks(config.hooks),
     checks: new WeakMap(),
     deciding: new WeakSet(),
     scope: new AbortScope(),
@@ -58,5 +59,5 @@ function toolsOf(providers: NonNullable<AgentLoopConfig['toolProviders']>): Tool
   const { turn } = startedState();
   const tools = collectTools(providers, { ...turn, authContext: undefined });
   if (tools instanceof Promise) throw new Error('The tool providers of an operator test answer at once.');
-  return tools;
+  return new ToolSet(tools);
 }

@@ -1,0 +1,68 @@
+import { History } from './history.ts';
+import type { Message } from './messages.ts';
+import type { Effects } from './records.ts';
+import { type Changes, type Draft, toolMessage } from './state.ts';
+
+/** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
+export function applyEffects(draft: Draft, effects: Effects): void {
+  const { messages = [], given, results, settings, tools, finish } = effects;
+  if (given) replaceGiven(draft, given);
+  if (results) replaceResults(draft, results);
+  if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
+  if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };
+  if (messages.length > 0) addMessages(draft, messages);
+  if (finish) draft.changes = { ...draft.changes, finish };
+}
+
+/** Messages that come while calls are open enter the history behind their results; behind the last response the turn goes on. */
+function addMessages(draft: Draft, messages: readonly Message[]): void {
+  if (draft.phase === 'tools') {
+    draft.told = [...draft.told, ...messages];
+    return;
+  }
+  for (const message of messages) draft.history = draft.history.append(message);
+  if (draft.phase === 'answered') draft.phase = 'closed';
+  if (draft.changes.finish) draft.changes = { ...draft.changes, finish: undefined };
+}
+
+function replaceGiven(draft: Draft, given: readonly Message[]): void {
+  const added = draft.history.toArray().slice(draft.turn.given);
+  draft.history = History.of([...given, ...added]);
+  draft.turn = { ...draft.turn, given: given.length };
+}
+
+/** The results of the last batch stand at the end of the history, in call order. */
+function replaceResults(draft: Draft, results: NonNullable<Effects['results']>): void {
+  const replacements = new Map<number, Message>();
+  for (const { callId, call, result } of draft.closedCalls) {
+    const content = results[callId];
+    if (content === undefined || !result) continue;
+    const index = lastResultOf(draft.history, call.id);
+    if (index >= 0) replacements.set(index, toolMessage(call, { ...result, content }));
+  }
+  draft.history = draft.history.with(replacements);
+  draft.closedCalls = draft.closedCalls.map((closed) => {
+    const content = results[closed.callId];
+    return content === undefined || !closed.result ? closed : { ...closed, result: { ...closed.result, content } };
+  });
+}
+
+function lastResultOf(history: History, toolCallId: string): number {
+  for (let index = history.length - 1; index >= 0; index--) {
+    const message = history.at(index);
+    if (message?.role === 'tool' && message.toolCallId === toolCallId) return index;
+  }
+  return -1;
+}
+
+function toolsBehind(
+  before: Changes['tools'],
+  { add = [], remove = [] }: NonNullable<Effects['tools']>,
+): Changes['tools'] {
+  const { added, removed } = before ?? { added: [], removed: [] };
+  const without = (names: readonly string[], gone: readonly string[]) => names.filter((name) => !gone.includes(name));
+  return {
+    added: [...new Set([...without(added, remove), ...without(add, remove)])],
+    removed: [...new Set([...without(removed, add), ...remove])],
+  };
+}

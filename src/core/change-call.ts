@@ -1,0 +1,96 @@
+import type { Context } from '@opentelemetry/api';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import { checkMessages } from './check-messages.ts';
+import { settingsFlaw } from './check-settings.ts';
+import type { CallChange } from './extension.ts';
+import { AskedHook } from './hook-context.ts';
+import { askHooks } from './hooks.ts';
+import { recordOfChange } from './record-of-change.ts';
+import type { ExtensionRecord } from './records.ts';
+import { responseFlaw } from './response.ts';
+import type { LoopState } from './state.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** What extensions made of a model call. */
+export interface ChangedCall {
+  readonly params: Partial<LLMCallParams>;
+  readonly provider: LLMProvider | undefined;
+  readonly response: LLMResponse | undefined;
+}
+
+/** Asks the extensions about a model call; one that answers in its place is the last. Throws or rejects as `askHooks`. */
+export function changeCall(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, params: LLMCallParams) => ChangedCall | Promise<ChangedCall> {
+  return (state, params) => {
+    let changed: ChangedCall = { params: {}, provider: undefined, response: undefined };
+    const asked = askHooks(deps, {
+      hook: 'beforeLLMCall',
+      place: { state, traceContext },
+      asked: (...given) => new AskedHook(...given),
+      ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
+      take(change) {
+        changed = behind(changed, change);
+        return changed.response === undefined;
+      },
+    });
+    return asked instanceof Promise ? asked.then(() => changed) : changed;
+  };
+}
+
+function withChange(params: LLMCallParams, { params: change }: ChangedCall): LLMCallParams {
+  return Object.keys(change).length === 0 ? params : { ...params, ...change };
+}
+
+function behind(before: ChangedCall, { params, provider, response }: CallChange): ChangedCall {
+  if (params) {
+    const flaw = settingsFlaw(params);
+    if (flaw) throw new TypeError(flaw.join('; '));
+    if (params.messages) checkMessages(params.messages);
+  }
+  if (provider && typeof provider.call !== 'function') throw new TypeError('its provider has no call(params) method');
+  const flaw = response && responseFlaw(response);
+  if (flaw) throw flaw;
+  return {
+    params: params ? { ...before.params, ...params } : before.params,
+    provider: provider ?? before.provider,
+    response: response ?? before.response,
+  };
+}
+
+/** What extensions made of an answer, and what they recorded with it. */
+export interface ChangedResponse {
+  readonly response: LLMResponse;
+  readonly records: readonly ExtensionRecord[];
+}
+
+/** Asks the extensions about the answer of a model, before it is recorded. Throws or rejects as `askHooks`. */
+export function changeResponse(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, response: LLMResponse) => ChangedResponse | Promise<ChangedResponse> {
+  return (state, given) => {
+    let response = given;
+    const records: ExtensionRecord[] = [];
+    const asked = askHooks(deps, {
+      hook: 'afterLLMCall',
+      place: { state, traceContext },
+      asked: (...each) => new AskedHook(...each),
+      ask: (extension, context) => extension.afterLLMCall?.(response, context),
+      take(change, { name }) {
+        const flaw = change.response && responseFlaw(change.response);
+        if (flaw) throw flaw;
+        response = change.response ?? response;
+        const { data, event } = change;
+        const record = recordOfChange(
+          { ...(data === undefined ? {} : { data }), ...(event && { event }) },
+          { deps, state, name },
+        );
+        if (record) records.push(record);
+        return true;
+      },
+    });
+    return asked instanceof Promise ? asked.then(() => ({ response, records })) : { response, records };
+  };
+}

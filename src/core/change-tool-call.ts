@@ -1,0 +1,102 @@
+import type { CallPlace, CheckedCall } from './check-call.ts';
+import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.ts';
+import { AskedCall, AskedOutcome, type HookPlace } from './hook-context.ts';
+import { askHooks } from './hooks.ts';
+import { type AnyChange, recordOfChange } from './record-of-change.ts';
+import type { ExtensionRecord, ToolResultRecord } from './records.ts';
+import { shownValue } from './shown-value.ts';
+import type { PendingToolCall } from './state.ts';
+import { answeredCall } from './tool-results.ts';
+import type { OfferedTool } from './tool-set.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** Arguments that an extension put in place of the model's, not yet checked. */
+export interface ChangedArguments {
+  readonly changed: unknown;
+}
+
+type Allowed = Extract<CheckedCall, { ok: true }>;
+
+/** Asks the extensions about a call that is about to run; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
+export function changeToolCall(
+  deps: TurnDeps,
+  { pending, state, traceContext }: CallPlace,
+  checked: Allowed,
+): CheckedCall | ChangedArguments | Promise<CheckedCall | ChangedArguments> {
+  let decided: CheckedCall | ChangedArguments = checked;
+  const argumentsNow = () => ('changed' in decided ? decided.changed : decided.arguments);
+  const asked = askHooks(deps, {
+    hook: 'beforeToolCall',
+    place: { state, traceContext },
+    asked: (...given) => new AskedCall(given, pending, { tool: checked.tool, arguments: argumentsNow() }),
+    ask: (extension, request) => extension.beforeToolCall?.(request),
+    take(change) {
+      decided = decisionOf(change, argumentsNow()) ?? decided;
+      return !('ok' in decided) || decided.ok === true;
+    },
+  });
+  return asked instanceof Promise ? asked.then(() => decided) : decided;
+}
+
+function decisionOf(change: ToolCallChange, args: unknown): CheckedCall | ChangedArguments | undefined {
+  const { deny, answer } = change;
+  if (deny !== undefined) {
+    if (typeof deny !== 'string') throw new TypeError(`its deny is ${shownValue(deny)}, not a reason`);
+    return { ok: false, code: 'TOOL_REJECTED', message: deny, arguments: args };
+  }
+  if (answer !== undefined) return { ok: 'answered', answer: checkedAnswer(answer), arguments: args };
+  return 'arguments' in change ? { changed: change.arguments } : undefined;
+}
+
+function checkedAnswer(answer: ToolAnswer): ToolAnswer {
+  if (typeof answer?.content === 'string' || Array.isArray(answer?.content)) return answer;
+  throw new TypeError('it answers with no content; give { content: "…" }');
+}
+
+/** A call that ran, as its record would say it. */
+export interface RanCall {
+  readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
+  readonly tool: OfferedTool;
+  readonly arguments: unknown;
+  readonly result: ToolResultRecord;
+  /** What the tool threw, where it did. */
+  readonly thrown: unknown;
+}
+
+/** What extensions made of the outcome of a call: its result, and what they changed besides. */
+export interface ChangedOutcome {
+  readonly result: ToolResultRecord;
+  readonly records: readonly ExtensionRecord[];
+}
+
+/** Asks the extensions about the outcome of a call, before it is recorded. Throws or rejects as `askHooks`. */
+export function changeOutcome(
+  deps: TurnDeps,
+  place: HookPlace,
+  ran: RanCall,
+): ChangedOutcome | Promise<ChangedOutcome> {
+  let { result } = ran;
+  const records: ExtensionRecord[] = [];
+  const asked = askHooks(deps, {
+    hook: 'afterToolCall',
+    place,
+    asked: (...given) => new AskedOutcome(given, { ...ran, result }),
+    ask: (extension, outcome) => extension.afterToolCall?.(outcome),
+    take(change, { name }) {
+      if (change.result) result = answeredCall(checkedAnswer(change.result), result);
+      const record = recordOfChange(besides(change), { deps, state: place.state, name });
+      if (record) records.push(record);
+      return true;
+    },
+  });
+  return asked instanceof Promise ? asked.then(() => ({ result, records })) : { result, records };
+}
+
+function besides({ messages, finish, data, event }: ToolOutcomeChange): AnyChange {
+  return {
+    ...(messages && { messages }),
+    ...(finish && { finish }),
+    ...(data === undefined ? {} : { data }),
+    ...(event && { event }),
+  };
+}

@@ -1,0 +1,178 @@
+import type { Context } from '@opentelemetry/api';
+import { callSettings } from './call-settings.ts';
+import { asJson } from './check-answers.ts';
+import type { EndChange, Extension } from './extension.ts';
+import { AskedEnd, AskedFinish, AskedHook, AskedStep, type HookPlace } from './hook-context.ts';
+import { askHooks } from './hooks.ts';
+import { type AnyChange, recordOfChange } from './record-of-change.ts';
+import type { DecisionPoint, Finish, TurnDone } from './records.ts';
+import { CommitDraft } from './signals.ts';
+import type { LoopState } from './state.ts';
+import { suspension } from './suspension.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** The hooks that are asked between two steps of a turn. */
+export type StepHook = DecisionPoint | 'shouldPause' | 'afterTurn';
+
+export interface StepQuestion {
+  readonly hook: StepHook;
+  /** How the turn is about to end, where it is. */
+  readonly ending?: TurnDone | undefined;
+}
+
+/**
+ * Asks the extensions between two steps, and gives what they decided as one append: all of it or none counts. At once where all of
+ * them answer at once. Throws or rejects as `askHooks`.
+ */
+export function decideStep(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, question: StepQuestion) => CommitDraft | Promise<CommitDraft> {
+  return (state, question) => {
+    deps.hooks.noteAsked(question.hook, state);
+    const draft = new CommitDraft(deps, state);
+    const decision = new Decision(deps, { draft, traceContext, ending: question.ending });
+    const asked = decision.ask(question.hook);
+    return asked instanceof Promise ? asked.then(() => draft) : draft;
+  };
+}
+
+interface DecisionOptions {
+  readonly draft: CommitDraft;
+  readonly traceContext: Context;
+  readonly ending: TurnDone | undefined;
+}
+
+class Decision {
+  readonly #deps: TurnDeps;
+  readonly #draft: CommitDraft;
+  readonly #place: HookPlace;
+  #ending: TurnDone | undefined;
+
+  constructor(deps: TurnDeps, { draft, traceContext, ending }: DecisionOptions) {
+    this.#deps = deps;
+    this.#draft = draft;
+    this.#ending = ending;
+    // Each extension sees what the ones before it changed.
+    this.#place = {
+      traceContext,
+      get state() {
+        return draft.after;
+      },
+    };
+  }
+
+  ask(hook: StepHook): void | Promise<void> {
+    switch (hook) {
+      case 'beforeTurn':
+        return this.#beforeTurn();
+      case 'afterIteration':
+        return this.#afterIteration();
+      case 'beforeFinish':
+        return this.#beforeFinish();
+      case 'shouldPause':
+        return this.#shouldPause();
+      case 'afterTurn':
+        return this.#afterTurn();
+    }
+  }
+
+  #beforeTurn(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'beforeTurn',
+      place: this.#place,
+      asked: (...given) => new AskedHook(...given),
+      ask: (extension, context) => extension.beforeTurn?.(context),
+      take: (change, extension) => this.#change('beforeTurn', extension, change),
+    });
+  }
+
+  #afterIteration(): void | Promise<void> {
+    const settings = callSettings(this.#deps, this.#draft.after);
+    return askHooks(this.#deps, {
+      hook: 'afterIteration',
+      place: this.#place,
+      asked: (...given) => new AskedStep(given, { finish: this.#finish, settings }),
+      ask: (extension, context) => extension.afterIteration?.(context),
+      take: (change, extension) => this.#change('afterIteration', extension, change),
+    });
+  }
+
+  /** Asks no others once the turn goes on. */
+  #beforeFinish(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'beforeFinish',
+      place: this.#place,
+      asked: (...given) => new AskedFinish(given, finishOf(this.#ending, this.#draft.after)),
+      ask: (extension, context) => extension.beforeFinish?.(context),
+      take: (change, extension) => {
+        this.#change('beforeFinish', extension, change);
+        return (change.messages ?? []).length === 0;
+      },
+    });
+  }
+
+  #shouldPause(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'shouldPause',
+      place: this.#place,
+      asked: (...given) => new AskedHook(...given),
+      ask: (extension, context) => extension.shouldPause?.(context),
+      take: (pause, { name }) => {
+        if (pause === false) return true;
+        const reason = pause === true ? `paused by ${name}` : pause.reason;
+        if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
+        this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
+        return false;
+      },
+    });
+  }
+
+  #afterTurn(): void | Promise<void> {
+    this.#deps.inbox.close();
+    const asked = askHooks(this.#deps, {
+      hook: 'afterTurn',
+      place: this.#place,
+      asked: (...given) => new AskedEnd(given, endOf(this.#ending)),
+      ask: (extension, context) => extension.afterTurn?.(context),
+      take: (change: EndChange) => this.#changeEnding(change),
+    });
+    return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
+  }
+
+  get #finish(): Finish | undefined {
+    return this.#ending && finishOf(this.#ending, this.#draft.after);
+  }
+
+  #change(hook: DecisionPoint, { name }: Extension, change: AnyChange): true {
+    const record = recordOfChange(change, { deps: this.#deps, state: this.#draft.after, name, hook });
+    if (record) this.#draft.add(record);
+    return true;
+  }
+
+  #changeEnding({ text, value }: EndChange): true {
+    if (!this.#ending) return true;
+    if (text !== undefined && typeof text !== 'string') throw new TypeError('its text is no text');
+    this.#ending = {
+      ...this.#ending,
+      ...(text === undefined ? {} : { text }),
+      ...(value === undefined ? {} : { value: asJson(value) }),
+    };
+    return true;
+  }
+
+  #end(): void {
+    if (this.#ending) this.#draft.add(this.#ending);
+  }
+}
+
+/** What a turn is about to end with; an earlier hook may have changed that. */
+function finishOf(ending: TurnDone | undefined, { changes }: LoopState): Required<Finish> {
+  const { text = '', value, reason = 'stop' } = { ...ending, ...changes.finish };
+  return { text, value, reason };
+}
+
+function endOf(ending: TurnDone | undefined): ConstructorParameters<typeof AskedEnd>[1] {
+  const { text = '', value, reason = 'stop' } = ending ?? {};
+  return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
+}

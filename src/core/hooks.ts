@@ -1,0 +1,220 @@
+import { failSpan } from '../observability/spans/tracing-options.ts';
+import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
+import type { Extension, Failure, HookAnswer } from './extension.ts';
+import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
+import type { ExtensionError } from './signals.ts';
+import type { LoopState } from './state.ts';
+
+export type HookName = Exclude<keyof Extension, 'name' | 'onError' | 'timeoutMs' | 'toolProviders'>;
+
+/** Every hook there is, in the order in which a turn comes by them. */
+export const hookNames: readonly HookName[] = [
+  'beforeTurn',
+  'shouldPause',
+  'prepareIteration',
+  'beforeLLMCall',
+  'afterLLMCall',
+  'beforeToolCall',
+  'approveToolCall',
+  'afterToolCall',
+  'beforeFinish',
+  'afterIteration',
+  'afterTurn',
+];
+
+/** For each hook the extensions that have it. */
+export type HookLists = Readonly<Record<HookName, readonly Extension[]>>;
+
+export function hookLists(extensions: readonly Extension[]): HookLists {
+  const lists: Record<HookName, readonly Extension[]> = {
+    beforeTurn: [],
+    shouldPause: [],
+    prepareIteration: [],
+    beforeLLMCall: [],
+    afterLLMCall: [],
+    beforeToolCall: [],
+    approveToolCall: [],
+    afterToolCall: [],
+    beforeFinish: [],
+    afterIteration: [],
+    afterTurn: [],
+  };
+  for (const hook of hookNames) lists[hook] = extensions.filter((extension) => extension[hook]);
+  return lists;
+}
+
+/** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
+export class Hooks {
+  readonly lists: HookLists;
+  /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
+  failure: AgentLoopError | undefined;
+  /** Shows the failure of a hook. */
+  report: (error: ExtensionError) => void = () => {};
+  /** The iteration at which each was asked last. */
+  readonly #asked = new Map<HookName, number>();
+
+  constructor(lists: HookLists) {
+    this.lists = lists;
+  }
+
+  /** Whether a hook that comes once in an iteration still has to be asked. */
+  isDue(hook: HookName, state: LoopState): boolean {
+    if (this.lists[hook].length === 0) return false;
+    const decided: Readonly<Partial<Record<HookName, number>>> = state.changes.decided;
+    return this.#asked.get(hook) !== state.iteration && decided[hook] !== state.iteration;
+  }
+
+  noteAsked(hook: HookName, { iteration }: LoopState): void {
+    this.#asked.set(hook, iteration);
+  }
+}
+
+/** Asks one hook of every extension that has it. */
+export interface Asking<C extends AskedHook, A> {
+  readonly hook: HookName;
+  readonly place: HookPlace;
+  /** What the hook is told. Default: the context alone. */
+  readonly asked: (...given: ConstructorParameters<typeof AskedHook>) => C;
+  readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
+  /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
+  readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
+}
+
+/**
+ * Asks the extensions one after another, at once as long as they answer at once. Throws or rejects with the error by which the turn
+ * fails: what an extension said with `fail`, or `EXTENSION_FAILED` for one whose `onError` is `'fail'`.
+ */
+export function askHooks<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>): void | Promise<void> {
+  return askFrom(deps, asking, 0);
+}
+
+function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, from: number): void | Promise<void> {
+  const extensions = deps.hooks.lists[asking.hook];
+  for (let index = from; index < extensions.length; index++) {
+    const goesOn = askOne(deps, asking, extensions[index] as Extension);
+    if (goesOn instanceof Promise) return goesOn.then((more) => (more ? askFrom(deps, asking, index + 1) : undefined));
+    if (!goesOn) return;
+  }
+}
+
+/** Whether the others are asked too. */
+function askOne<C extends AskedHook, A>(
+  deps: HookDeps,
+  { hook, place, asked, ask, take }: Asking<C, A>,
+  extension: Extension,
+): boolean | Promise<boolean> {
+  const context = asked(deps, place, extension, hook);
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks gives nothing
+  const given = (answer: A | undefined | void): boolean => {
+    const more = answer === undefined || answer === null || taken(answer);
+    context.done();
+    return more;
+  };
+  const taken = (answer: A): boolean => {
+    if (typeof answer !== 'object' && typeof answer !== 'boolean') {
+      throw new TypeError(`it answered ${typeof answer}, not an object`);
+    }
+    const failure = failureOf(answer);
+    if (failure) throw new DeliberateFailure(failure);
+    return take(answer, extension, context) !== false;
+  };
+  const failed = (error: unknown) => fail(deps, { hook, extension, context, error });
+  try {
+    const answer = ask(extension, context);
+    if (!isPromiseLike(answer)) return given(answer);
+    return limited(deps, { hook, extension, context, answer }).then(given).catch(failed);
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+/** The error by which a turn fails that a hook around a tool call failed. */
+export function extensionFailure(error: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(error)) return error;
+  return new AgentLoopError('EXTENSION_FAILED', `An extension failed: ${messageOf(error)}`, { cause: error });
+}
+
+interface Failed {
+  readonly hook: HookName;
+  readonly extension: Extension;
+  readonly context: AskedHook;
+  readonly error: unknown;
+}
+
+/** True where the turn goes on as if the hook had given nothing. */
+function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
+  if (error instanceof DeliberateFailure) {
+    context.done();
+    throw error.error;
+  }
+  if (context.span) failSpan(context.span, error);
+  context.leave(error);
+  if (deps.scope.aborted) return true;
+  const fatal = extension.onError !== 'continue';
+  const { name } = extension;
+  const message = messageOf(error);
+  deps.hooks.report({ type: 'extension-error', extension: name, hook, message, fatal });
+  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook });
+  if (!fatal) return true;
+  throw new AgentLoopError('EXTENSION_FAILED', `Extension "${name}" failed in ${hook}: ${message}`, {
+    cause: error,
+    taskId: context.taskId,
+  });
+}
+
+/** Carries what an extension wants through the way of its failures. */
+class DeliberateFailure extends Error {
+  readonly error: AgentLoopError;
+
+  constructor({ code, message, reason }: Failure) {
+    super(message);
+    this.error = new AgentLoopError(code, message, reason === undefined ? {} : { reason });
+  }
+}
+
+function failureOf(answer: unknown): Failure | undefined {
+  if (typeof answer !== 'object' || answer === null || !('fail' in answer) || answer.fail === undefined)
+    return undefined;
+  const failure: unknown = answer.fail;
+  if (isFailure(failure)) return failure;
+  throw new TypeError('its fail is not { code, message }');
+}
+
+function isFailure(failure: unknown): failure is Failure {
+  if (typeof failure !== 'object' || failure === null || !('code' in failure) || !('message' in failure)) return false;
+  return typeof failure.message === 'string' && errorCodes.some((code) => code === failure.code);
+}
+
+/** A promise of a hook's answer that does not outlast its time limit. A cancel aborts its signal; nobody waits for it then. */
+function limited<A>(
+  deps: HookDeps,
+  { extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<A> },
+): Promise<A> {
+  const { timeoutMs = defaultTimeoutMs } = extension;
+  void context.traceContext;
+  return new Promise((resolve, reject) => {
+    const late = () => {
+      stop();
+      reject(new Error(`it did not answer within ${timeoutMs} ms (timeoutMs)`));
+    };
+    const stopListening = deps.scope.onAbort(() => context.leave(deps.scope.reason));
+    const stopTimer = timeoutMs > 0 ? deps.config.clock.schedule(timeoutMs, late) : undefined;
+    const stop = () => {
+      stopListening();
+      stopTimer?.();
+    };
+    const settle =
+      <T>(by: (value: T) => void) =>
+      (value: T) => {
+        stop();
+        by(value);
+      };
+    answer.then(settle(resolve), settle(reject));
+  });
+}
+
+const defaultTimeoutMs = 60_000;
+
+function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}

@@ -1,0 +1,109 @@
+import type { Context } from '@opentelemetry/api';
+import type { CallSettings } from '../providers/interfaces.ts';
+import { callSettings, copySettings } from './call-settings.ts';
+import { checkMessages } from './check-messages.ts';
+import { settingsFlaw } from './check-settings.ts';
+import type { IterationChange, IterationView } from './extension.ts';
+import { AskedHook } from './hook-context.ts';
+import { askHooks } from './hooks.ts';
+import type { Message } from './messages.ts';
+import { recordOfChange } from './record-of-change.ts';
+import { shownValue } from './shown-value.ts';
+import { CommitDraft } from './signals.ts';
+import type { LoopState } from './state.ts';
+import type { Offer } from './tool-set.ts';
+import type { TurnDeps } from './turn-deps.ts';
+import { instructionsOf, withoutInstructions } from './view.ts';
+
+/** What one model call sees, as the extensions left it. */
+export interface PreparedView {
+  readonly messages: readonly Message[];
+  readonly systemPrompt: string | undefined;
+  readonly offer: Offer;
+  readonly settings: CallSettings;
+}
+
+/** A view, and what was recorded while it was made. */
+export interface Preparation {
+  readonly view: PreparedView;
+  readonly draft: CommitDraft;
+}
+
+/** Asks the extensions what the next model call sees. At once where all of them answer at once. Throws or rejects as `askHooks`. */
+export function prepareView(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState) => Preparation | Promise<Preparation> {
+  return (state) => {
+    const draft = new CommitDraft(deps, state);
+    let view: PreparedView = firstView(deps, state);
+    const shown = (): IterationView => ({
+      messages: view.messages,
+      systemPrompt: view.systemPrompt,
+      tools: view.offer.offered,
+      settings: view.settings,
+    });
+    const asked = askHooks(deps, {
+      hook: 'prepareIteration',
+      place: {
+        traceContext,
+        get state() {
+          return draft.after;
+        },
+      },
+      asked: (...given) => new AskedHook(...given),
+      ask: (extension, context) => extension.prepareIteration?.(shown(), context),
+      take: (change, { name }) => {
+        if (change.view) view = changedView(deps, view, change.view);
+        const record = recordOfChange(kept(change), { deps, state: draft.after, name });
+        if (record) draft.add(record);
+        return !change.finish;
+      },
+    });
+    return asked instanceof Promise ? asked.then(() => ({ view, draft })) : { view, draft };
+  };
+}
+
+function kept({ finish, data, event }: IterationChange): Pick<IterationChange, 'finish' | 'data' | 'event'> {
+  return { ...(finish && { finish }), ...(data === undefined ? {} : { data }), ...(event && { event }) };
+}
+
+function firstView(deps: TurnDeps, state: LoopState): PreparedView {
+  const { history, changes } = state;
+  return {
+    messages: withoutInstructions(history),
+    systemPrompt: instructionsOf(history, changes.settings.systemPrompt ?? deps.systemPrompt),
+    offer: deps.tools.after(changes.tools),
+    settings: callSettings(deps, state),
+  };
+}
+
+function changedView(deps: TurnDeps, before: PreparedView, change: NonNullable<IterationChange['view']>): PreparedView {
+  const { messages, systemPrompt, tools, settings } = change;
+  if (messages) checkMessages(messages);
+  if (typeof systemPrompt !== 'string' && systemPrompt !== null && systemPrompt !== undefined) {
+    throw new TypeError(`systemPrompt must be a text or null, not ${shownValue(systemPrompt)}`);
+  }
+  return {
+    messages: messages ?? before.messages,
+    systemPrompt: systemPrompt === undefined ? before.systemPrompt : (systemPrompt ?? undefined),
+    offer: tools ? deps.tools.only(knownNames(deps, tools)) : before.offer,
+    settings: settings ? changedSettings(before.settings, settings) : before.settings,
+  };
+}
+
+function knownNames({ tools }: TurnDeps, names: readonly string[]): readonly string[] {
+  for (const name of names) {
+    if (tools.byName.has(name)) continue;
+    throw new TypeError(`there is no tool "${name}"; the turn knows: ${[...tools.byName.keys()].join(', ') || 'none'}`);
+  }
+  return names;
+}
+
+function changedSettings(before: CallSettings, settings: CallSettings): CallSettings {
+  const flaw = settingsFlaw(settings);
+  if (flaw) throw new TypeError(flaw.join('; '));
+  const changed = { ...before };
+  copySettings(changed, settings);
+  return changed;
+}

@@ -1,0 +1,122 @@
+import type { ToolProvider } from '../tools/interfaces.ts';
+import { asJson } from './check-answers.ts';
+import { checkMessages } from './check-messages.ts';
+import { settingsFlaw } from './check-settings.ts';
+import type { StepChange, TurnBeginning } from './extension.ts';
+import type { HookDeps } from './hook-context.ts';
+import type { Content, Message } from './messages.ts';
+import type { DecisionPoint, Effects, ExtensionRecord, Finish, TurnOverrides } from './records.ts';
+import { shownValue } from './shown-value.ts';
+import type { LoopState } from './state.ts';
+import { collectTools } from './tool-set.ts';
+
+/** Every change that a hook may ask for; each hook has its part of them. */
+export type AnyChange = StepChange & TurnBeginning;
+
+export interface ChangeOrigin {
+  readonly deps: HookDeps;
+  readonly state: LoopState;
+  /** Of the extension. */
+  readonly name: string;
+  /** Where the change is decided between two steps. */
+  readonly hook?: DecisionPoint;
+}
+
+/** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
+export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
+  const { messages, given, results, settings, tools, finish, data, event } = change;
+  const effects: Effects = {
+    ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
+    ...(given ? { given: checkedMessages(given) } : {}),
+    ...(results ? { results: checkedResults(results, origin.state) } : {}),
+    ...(settings ? { settings: checkedSettings(settings) } : {}),
+    ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
+    ...(finish ? { finish: checkedFinish(finish) } : {}),
+  };
+  const changes = Object.keys(effects).length > 0;
+  if (!changes && data === undefined && !event) return undefined;
+  return {
+    type: `x.${origin.name}`,
+    ...(changes ? { effects } : {}),
+    ...(data === undefined ? {} : { data: json('data', data) }),
+    ...(event ? { event } : {}),
+    ...(origin.hook ? { hook: origin.hook } : {}),
+  };
+}
+
+function checkedMessages(messages: readonly Message[]): readonly Message[] {
+  checkMessages(messages);
+  return messages;
+}
+
+function checkedResults(
+  results: Readonly<Record<string, Content>>,
+  { closedCalls }: LoopState,
+): Readonly<Record<string, Content>> {
+  for (const [callId, content] of Object.entries(results)) {
+    if (!closedCalls.some((closed) => closed.callId === callId)) {
+      const known = closedCalls.map((closed) => closed.callId).join(', ') || 'none';
+      throw new TypeError(`results names the call "${callId}"; the calls of this iteration are: ${known}`);
+    }
+    if (typeof content !== 'string' && !Array.isArray(content)) {
+      throw new TypeError(`the result of "${callId}" must be a text or a list of parts, not ${shownValue(content)}`);
+    }
+  }
+  return results;
+}
+
+function checkedSettings(settings: TurnOverrides): TurnOverrides {
+  const flaw = settingsFlaw(settings);
+  if (flaw) throw new TypeError(flaw.join('; '));
+  const { systemPrompt, maxIterations } = settings;
+  if (systemPrompt !== undefined && typeof systemPrompt !== 'string') {
+    throw new TypeError(`systemPrompt must be a text, not ${shownValue(systemPrompt)}`);
+  }
+  if (maxIterations !== undefined && !(Number.isSafeInteger(maxIterations) && maxIterations >= 1)) {
+    throw new TypeError(`maxIterations must be a whole number of at least 1, not ${shownValue(maxIterations)}`);
+  }
+  const { providerOptions, responseFormat } = settings;
+  if (providerOptions || responseFormat) json('settings', { providerOptions, responseFormat });
+  return settings;
+}
+
+/** The changes by name. Tools that come as objects are known to the turn from here on. */
+function namesOf(
+  { add = [], remove = [] }: NonNullable<StepChange['tools']>,
+  deps: HookDeps,
+): NonNullable<Effects['tools']> {
+  const added = add.flatMap((each) => (typeof each === 'string' ? [knownTool(each, deps)] : addedTools(each, deps)));
+  return { add: added, remove: remove.map(String) };
+}
+
+function knownTool(name: string, { tools }: HookDeps): string {
+  if (tools?.byName.has(name)) return name;
+  const known = [...(tools?.byName.keys() ?? [])].join(', ') || 'none';
+  throw new TypeError(`there is no tool "${name}" to add; the turn knows: ${known}`);
+}
+
+function addedTools(provider: ToolProvider, { tools, turn, authContext }: HookDeps): readonly string[] {
+  if (typeof provider?.getTools !== 'function' || !tools)
+    throw new TypeError('tools.add takes names and tool providers');
+  const offered = collectTools([provider], { ...turn, authContext });
+  if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
+  tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
+  return offered.map(({ definition }) => definition.function.name);
+}
+
+function checkedFinish(finish: Finish): Finish {
+  const { text, value, reason } = finish;
+  if (text !== undefined && typeof text !== 'string') {
+    throw new TypeError(`finish.text must be a text, not ${shownValue(text)}`);
+  }
+  if (reason !== undefined && typeof reason !== 'string') {
+    throw new TypeError(`finish.reason must be a text, not ${shownValue(reason)}`);
+  }
+  return value === undefined ? finish : { ...finish, value: json('finish.value', value) };
+}
+
+function json(name: string, value: unknown): unknown {
+  const normal = asJson(value);
+  if (normal !== undefined) return normal;
+  throw new TypeError(`${name} is not JSON; give text, numbers, lists or plain objects`);
+}

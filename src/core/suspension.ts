@@ -1,0 +1,10 @@
+import type { PauseRequest } from './inbox.ts';
+import type { TurnSuspended } from './records.ts';
+import { type LoopState, openQuestions, waitingState } from './state.ts';
+
+/** The record of a turn that stops until somebody resumes it. */
+export function suspension(state: LoopState, { reason, commands }: PauseRequest): TurnSuspended {
+  const questions = openQuestions(state);
+  const record = { type: 'turn.suspended' as const, state: waitingState(questions), reason, questions };
+  return commands.length === 0 ? record : { ...record, commands };
+}

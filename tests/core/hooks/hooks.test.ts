@@ -1,0 +1,120 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Extension } from '../../../src/core/extension.ts';
+import { question } from '../dead-turn.ts';
+import { plainTools } from '../plain-tools.ts';
+import { turnBench } from '../turn-bench.ts';
+import { ofKind, outlineOf, watch } from '../watch-events.ts';
+import { recordingExtension } from './recording-extension.ts';
+
+const bench = turnBench();
+const counting = () => plainTools({ count: () => 2 });
+const twoSteps = [{ toolCalls: [{ name: 'count' }] }, { text: 'Two.' }] as const;
+
+/** The same hooks, each answering later. */
+function later(extension: Extension): Extension {
+  const slow = Object.entries(extension).map(([name, hook]) => [
+    name,
+    typeof hook === 'function' && name !== 'approveToolCall' ? async (...given: unknown[]) => hook(...given) : hook,
+  ]);
+  return Object.fromEntries(slow);
+}
+
+const order = [
+  'beforeTurn 0',
+  'shouldPause 0',
+  'prepareIteration 0',
+  'beforeLLMCall 1',
+  'afterLLMCall 1',
+  'beforeToolCall 1 1:0',
+  'approveToolCall 1 1:0',
+  'afterToolCall 1 1:0',
+  'afterIteration 1',
+  'shouldPause 1',
+  'prepareIteration 1',
+  'beforeLLMCall 2',
+  'afterLLMCall 2',
+  'beforeFinish 2',
+  'afterIteration 2 finished',
+  'afterTurn 2 completed',
+];
+
+describe('the hooks of an extension', () => {
+  it.each([
+    ['at once', (extension: Extension) => extension],
+    ['later', later],
+  ])('S1-96 S0-31 S0-39 are asked in one order where they answer %s', async (_, answering) => {
+    const recorder = recordingExtension();
+    const loop = bench.loop(twoSteps, { toolProviders: [counting()], extensions: [answering(recorder)] });
+    const result = await loop.startTurn(question).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'Two.', iterations: 2 });
+    expect(recorder.asked).toEqual(order);
+  });
+
+  it('leave the records of a turn as they are without them', async () => {
+    const types = async (extensions: readonly Extension[]) => {
+      const taskId = `t${extensions.length}`;
+      await bench
+        .loop(twoSteps, { toolProviders: [counting()], extensions })
+        .startTurn(question, { taskId })
+        .result();
+      return bench.store.read(taskId).map(({ type }) => type);
+    };
+    expect(await types([recordingExtension(), later(recordingExtension('slow'))])).toEqual(await types([]));
+  });
+
+  it('S0-41 survive the turn: a second one is asked the same', async () => {
+    const recorder = recordingExtension();
+    const loop = bench.loop([...twoSteps, ...twoSteps], { toolProviders: [counting()], extensions: [recorder] });
+    await loop.startTurn(question).result();
+    await loop.startTurn(question).result();
+    expect(recorder.asked).toEqual([...order, ...order]);
+  });
+
+  it('S0-32 ends with afterTurn once also where the turn fails and where it is cancelled', async () => {
+    const recorder = recordingExtension();
+    const failing = bench.loop([{ error: new Error('down') }], { extensions: [recorder] });
+    await expect(failing.startTurn(question).result()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+    expect(recorder.asked.filter((line) => line.startsWith('afterTurn'))).toEqual(['afterTurn 1 failed']);
+    const turn = bench.loop([{ never: true }], { extensions: [recorder] }).startTurn(question);
+    const watcher = watch(turn);
+    await turn.cancel('enough');
+    expect(recorder.asked.filter((line) => line.startsWith('afterTurn'))).toEqual([
+      'afterTurn 1 failed',
+      'afterTurn 1 canceled',
+    ]);
+    await watcher.ended;
+  });
+});
+
+describe('a hook that throws', () => {
+  const broken = (onError?: 'fail' | 'continue'): Extension => ({
+    name: 'broken',
+    ...(onError && { onError }),
+    afterIteration() {
+      throw new RangeError('out of range');
+    },
+  });
+
+  it('S0-40 S3-27 fails the turn with its error as the cause, and is shown', async () => {
+    const loop = bench.loop(twoSteps.slice(0, 1), { toolProviders: [counting()], extensions: [broken()] });
+    const turn = loop.startTurn(question);
+    const watcher = watch(turn);
+    await watcher.ended;
+    expect(ofKind(watcher.events, 'internal:extension-error')).toMatchObject([
+      { extension: 'broken', hook: 'afterIteration', message: 'out of range', fatal: true, iteration: 1 },
+    ]);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: 'Extension "broken" failed in afterIteration: out of range',
+      cause: { name: 'RangeError', message: 'out of range' },
+    });
+  });
+
+  it('S0-40 with onError "continue" is shown, and the turn goes on', async () => {
+    const loop = bench.loop(twoSteps, { toolProviders: [counting()], extensions: [broken('continue')] });
+    const watcher = watch(loop.startTurn(question));
+    await watcher.ended;
+    expect(outlineOf(watcher.events).filter((line) => line.startsWith('extension-error'))).toHaveLength(2);
+    expect(outlineOf(watcher.events).at(-1)).toBe('status completed final (stop)');
+  });
+});
