@@ -46,7 +46,7 @@ function looseEnds(messages: readonly Message[]): readonly string[] {
 }
 
 describe('cutHistory', () => {
-  it('S0-15 leaves no result without its call and no call without its result, but for a pending last batch', () => {
+  it('leaves no result without its call and no call without its result, but for a pending last batch', () => {
     holds(anyHistory, (messages, each) => expect(looseEnds(cutHistory(messages, each).messages)).toEqual([]));
   });
 

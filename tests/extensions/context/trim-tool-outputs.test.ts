@@ -15,7 +15,7 @@ const contents = (messages: readonly Message[]) =>
   messages.filter((each) => each.role === 'tool').map(({ content }) => content);
 
 describe('trimToolOutputs', () => {
-  it('S2-14 shortens old large outputs to their beginning, a note with the reference, and their end', () => {
+  it('shortens old large outputs to their beginning, a note with the reference, and their end', () => {
     const messages = [ask('a', 'b'), result('a', long), result('b', 'short'), answer];
     const view = trimToolOutputs(messages, { keepLast: 0, maxChars: 100, reference: ({ id }) => `output-${id}` });
     expect(contents(view)).toEqual([
