@@ -19,7 +19,7 @@ interface ModelRow {
 type PriceRow = readonly [input: number, cachedInput: number | null, output: number];
 
 /** The day on which the table was taken from its source, the price list of LiteLLM 1.109.1. */
-export const knownModelsDate = '2026-11-22';
+const asOf = '2026-11-22';
 
 const table: readonly ModelGroup[] = [
   {
@@ -219,11 +219,13 @@ const table: readonly ModelGroup[] = [
 ];
 
 /**
- * Well-known models of OpenAI, Anthropic, Google, Mistral and DeepSeek, with the vendors' list prices of
- * {@link knownModelsDate}. Prices change: override what matters by `ModelRegistry.with`.
+ * Well-known models of OpenAI, Anthropic, Google, Mistral and DeepSeek, with the vendors' list prices as
+ * LiteLLM 1.109.1 tells them. Prices change: override what matters by `ModelRegistry.with`.
  */
 export function knownModels(): readonly ModelInfo[] {
-  return table.flatMap(({ vendor, abilities, models }) => models.map((row) => ({ vendor, abilities, ...infoOf(row) })));
+  return table.flatMap(({ vendor, abilities, models }) =>
+    models.map((row) => ({ vendor, abilities, asOf, ...infoOf(row) })),
+  );
 }
 
 function infoOf({ name, tokens: [maxInputTokens, maxOutputTokens], usd, over }: ModelRow): ModelInfo {

@@ -33,5 +33,7 @@ export interface ModelInfo {
   readonly maxInputTokens?: number;
   readonly maxOutputTokens?: number;
   readonly prices?: ModelPrices;
+  /** The day on which all this was true, `YYYY-MM-DD`. */
+  readonly asOf?: string;
   readonly abilities?: ModelAbilities;
 }

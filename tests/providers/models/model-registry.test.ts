@@ -85,7 +85,8 @@ describe('knownModels', () => {
   });
 
   it('have limits and prices that make sense', () => {
-    for (const { name, maxInputTokens = 0, maxOutputTokens = 0, prices } of knownModels()) {
+    for (const { name, maxInputTokens = 0, maxOutputTokens = 0, prices, asOf } of knownModels()) {
+      expect(asOf).toMatch(/^20\d\d-\d\d-\d\d$/);
       expect([name, maxInputTokens >= 100_000, maxOutputTokens >= 16_000]).toEqual([name, true, true]);
       for (const list of [prices, prices?.long].filter((each) => each !== undefined)) {
         expect(list.input).toBeGreaterThan(0);
