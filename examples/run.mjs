@@ -45,6 +45,17 @@ const shows = new Map([
       /expected "Tells the weather of a city\."/,
     ],
   ],
+  [
+    'policies',
+    [
+      /\[void: PROVIDER_RATE_LIMIT\]/,
+      /The answer to {2}\[void: PROVIDER_STREAM_CLOSED\]/,
+      /I am a stand-in/,
+      /^( {4}llm\.call\n){4}/m,
+      /^again: /m,
+      /main 3, backup 1; tokens of the second turn: 0/,
+    ],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

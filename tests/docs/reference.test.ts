@@ -2,6 +2,16 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
+import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
+import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
+import { fallback } from '../../src/providers/policies/fallback.ts';
+import { hedge } from '../../src/providers/policies/hedge.ts';
+import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
+import { rateLimit } from '../../src/providers/policies/rate-limit.ts';
+import { recordResponses } from '../../src/providers/policies/record-responses.ts';
+import { replayResponses } from '../../src/providers/policies/replay-responses.ts';
+import { retry } from '../../src/providers/policies/retry.ts';
+import { timeout } from '../../src/providers/policies/timeout.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
@@ -55,6 +65,27 @@ describe('the guides', () => {
       (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute'].includes(option),
     );
     expect([...firstColumn('docs/tool-integration.md', /Policies/)].sort()).toEqual(policies);
+  });
+});
+
+describe('docs/policies.md', () => {
+  const policies = {
+    cacheResponses,
+    circuitBreaker,
+    fallback,
+    hedge,
+    limitConcurrency,
+    rateLimit,
+    recordResponses,
+    replayResponses,
+    retry,
+    timeout,
+  };
+
+  it.each(Object.entries(policies))('lists every option of %s', (name, policy) => {
+    expect([...firstColumn('docs/policies.md', new RegExp(`^${name}$`))].sort()).toEqual(
+      knownOptions(() => Reflect.apply(policy, undefined, [{ stray: 1 }])),
+    );
   });
 });
 
