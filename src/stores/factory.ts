@@ -2,12 +2,16 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { ArtifactStore } from './artifacts/artifact-store.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
+import type { CacheStore } from './cache/cache-store.ts';
+import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/in-memory-cache-store.ts';
 import type { TaskStateStore } from './interfaces.ts';
+import { LmdbCacheStore, type LmdbCacheStoreOptions } from './lmdb/lmdb-cache-store.ts';
 import { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
 import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import type { MessageStore } from './messages/message-store.ts';
+import { RedisCacheStore, type RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
 import { RedisMessageStore, type RedisMessageStoreOptions } from './redis/redis-message-store.ts';
 import { RedisStateStore, type RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
@@ -26,6 +30,11 @@ export type ArtifactStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryArtifactStoreOptions)
   /** `path`: the folder. */
   | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions);
+
+export type CacheStoreOptions =
+  | ({ readonly type: 'memory' } & InMemoryCacheStoreOptions)
+  | ({ readonly type: 'lmdb' } & LmdbCacheStoreOptions)
+  | ({ readonly type: 'redis' } & RedisCacheStoreOptions);
 
 /**
  * Makes stores from plain configuration, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of
@@ -71,6 +80,20 @@ export const StoreFactory = {
       }
       default:
         throw unknownType(type, ['memory', 'folder']);
+    }
+  },
+
+  createCacheStore(options: CacheStoreOptions): CacheStore {
+    const { type }: { readonly type: string } = options;
+    switch (options.type) {
+      case 'memory':
+        return new InMemoryCacheStore(withoutType(options));
+      case 'lmdb':
+        return new LmdbCacheStore(withoutType(options));
+      case 'redis':
+        return new RedisCacheStore(withoutType(options));
+      default:
+        throw unknownType(type, ['memory', 'lmdb', 'redis']);
     }
   },
 };

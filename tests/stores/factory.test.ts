@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import { StoreFactory } from '../../src/stores/factory.ts';
+import { LmdbCacheStore } from '../../src/stores/lmdb/lmdb-cache-store.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { RedisCacheStore } from '../../src/stores/redis/redis-cache-store.ts';
 import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
@@ -88,7 +90,7 @@ describe('StoreFactory.createStateStore', () => {
   );
 });
 
-describe('StoreFactory.createMessageStore and createArtifactStore', () => {
+describe('StoreFactory.createMessageStore, createArtifactStore and createCacheStore', () => {
   it('make a store of the type asked for, with its options', async () => {
     const messages = StoreFactory.createMessageStore({ type: 'memory', maxContexts: 1 });
     await messages.append('a', 't', []);
@@ -96,8 +98,18 @@ describe('StoreFactory.createMessageStore and createArtifactStore', () => {
     expect(await messages.contexts()).toMatchObject({ contexts: [{ contextId: 'b' }] });
     const artifacts = StoreFactory.createArtifactStore({ type: 'memory', maxBytes: 1 });
     expect(() => artifacts.create({ name: 'a', content: 'xy' })).toThrow('more than 1 bytes');
+    const cache = StoreFactory.createCacheStore({ type: 'memory', maxEntries: 1 });
+    await cache.set('a', 1);
+    await cache.set('b', 2);
+    expect([await cache.get('a'), await cache.get('b')]).toEqual([undefined, 2]);
     const files = new TemporaryStores();
     const path = files.path();
+    const kept = StoreFactory.createCacheStore({ type: 'lmdb', path: files.path() });
+    expect(kept).toBeInstanceOf(LmdbCacheStore);
+    if (kept instanceof LmdbCacheStore) await kept.close();
+    expect(StoreFactory.createCacheStore({ type: 'redis', redis: 'redis://127.0.0.1:1' })).toBeInstanceOf(
+      RedisCacheStore,
+    );
     await StoreFactory.createArtifactStore({ type: 'folder', path }).create({ artifactId: 'a', name: 'a' });
     expect(await StoreFactory.createArtifactStore({ type: 'folder', path }).describe('a')).toMatchObject({ name: 'a' });
     await files.clear();
@@ -110,6 +122,9 @@ describe('StoreFactory.createMessageStore and createArtifactStore', () => {
     expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"s3"}'))).toThrow('known types: memory, folder.');
     expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"folder","path":"x","stray":1}'))).toThrow(
       'has no option "stray"',
+    );
+    expect(() => StoreFactory.createCacheStore(JSON.parse('{"type":"disk"}'))).toThrow(
+      'known types: memory, lmdb, redis.',
     );
     expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"redis"}'))).toThrow('redis is undefined');
   });

@@ -37,10 +37,9 @@ const filesIn = (path: string) =>
 
 artifactStoreContract(
   {
-    name: 'folderArtifactStore with a second instance on the same folder',
+    name: 'S1-90 folderArtifactStore with a second instance on the same folder',
     createStore: () => open(newPath()),
     createPeer: (store) => open(paths.get(store) ?? ''),
-    largeBytes: 50 * 1024 * 1024,
   },
   { describe, it },
 );
