@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { lastValueFrom } from 'rxjs';
+import { lastValueFrom, toArray } from 'rxjs';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { backoffMs } from '../../../src/providers/policies/backoff.ts';
@@ -9,7 +9,8 @@ import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
 import type { ScriptStep } from '../../../src/testing/model-server/script-step.ts';
 import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { chunksOf, failure, hi, streamOf } from './scripted-calls.ts';
+import { marbles } from '../../core/operators/marbles.ts';
+import { chunk, chunksOf, failure, hi, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
 
 let clock: FakeClock;
 const random = () => 1;
@@ -117,6 +118,19 @@ describe('retry', () => {
     expect(await chunks).toEqual(['Hel', 'lo', 'void PROVIDER_STREAM_CLOSED', 'begin', 'Hi there', 'done Hi there']);
   });
 
+  it('subscribes to the next attempt when the pause is over, and to nothing before', () => {
+    const { fired } = marbles(({ cold, clock: time, expectObservable, expectSubscriptions }) => {
+      const first = cold('a-#', chunk, serverDown.error);
+      const second = cold('-b(d|)', chunk);
+      const provider = retry({ clock: time, random, initialDelayMs: 3 })(streaming(first, second));
+      expectObservable(inShort$(provider)).toBe('a-v--nb(d|)', short);
+      expectSubscriptions(first.subscriptions).toBe('^-!');
+      expectSubscriptions(second.subscriptions).toBe('-----^-!');
+      return time;
+    });
+    expect(fired).toEqual([5]);
+  });
+
   it('passes the error of the last attempt as it came', async () => {
     const last = failure('PROVIDER_SERVER', { status: 500 });
     const call = retry({ clock, maxRetries: 1, initialDelayMs: 0 })(scriptedLLM([serverDown, { error: last }])).call(
@@ -178,6 +192,17 @@ describe('a turn behind retry', () => {
     }
     expect(await last).toMatchObject({ kind: 'status-update', status: { state: 'completed' }, final: true });
     expect(llm.calls).toHaveLength(4);
+  });
+
+  it('shows its reader that the text of an attempt is void, and the text of the next as a new one', async () => {
+    const llm = scriptedLLM([{ text: ['Hel', 'lo'], error: failure('PROVIDER_STREAM_CLOSED') }, { text: ['Hi', '!'] }]);
+    const turn = new AgentLoop({ agentId: 'a', llmProvider: retry({ initialDelayMs: 0 })(llm) }).startTurn(hi.messages);
+    const events = await lastValueFrom(turn.pipe(toArray()));
+    const shown = events.flatMap((event) => {
+      if (event.kind === 'internal:llm-attempt-discarded') return [`discarded ${event.attempt} ${event.reason}`];
+      return event.kind === 'artifact-update' && !event.lastChunk ? [event.append] : [];
+    });
+    expect(shown).toEqual([false, true, 'discarded 1 PROVIDER_STREAM_CLOSED', false, true]);
   });
 
   it('cancelled in the pause makes no further request and leaves no timer', async () => {
