@@ -55,10 +55,9 @@ function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): 
   return given instanceof Promise ? given.then(next) : next(given);
 }
 
-/** A call that was started before was let through then. By a failure of an extension the turn fails, once the batch has stopped. */
+/** By a failure of an extension the turn fails, once the batch has stopped. */
 function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
-  const { pending } = place;
-  if (checked.ok !== true || pending.attempts > 0) return checked;
+  if (checked.ok !== true) return checked;
   const refuse = (error: unknown): CheckedCall => {
     deps.hooks.failure ??= extensionFailure(error);
     return {

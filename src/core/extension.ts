@@ -229,7 +229,7 @@ export interface Extension {
   readonly beforeLLMCall?: (params: LLMCallParams, context: HookContext) => HookAnswer<CallChange>;
   /** The answer, before it is recorded. What was streamed of it has been shown. */
   readonly afterLLMCall?: (response: LLMResponse, context: HookContext) => HookAnswer<ResponseChange>;
-  /** Before each call of a known tool with arguments in order, and before its approval. */
+  /** Before each start of a call of a known tool with arguments in order, also before it runs again, and before its approval. */
   readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**
    * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at

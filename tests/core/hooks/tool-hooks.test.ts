@@ -1,0 +1,119 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { Extension } from '../../../src/core/extension.ts';
+import type { TurnError } from '../../../src/core/turn-result.ts';
+import type { ToolContext } from '../../../src/tools/interfaces.ts';
+import { answerOf, deadTurn, question } from '../dead-turn.ts';
+import { plainTools } from '../plain-tools.ts';
+import { turnBench } from '../turn-bench.ts';
+
+const bench = turnBench();
+const call = { toolCalls: [{ name: 'count', arguments: { of: 'apples' } }] };
+
+function countingTools(runs: unknown[], policy = {}) {
+  return plainTools({
+    count: {
+      ...policy,
+      execute: (context: ToolContext) => {
+        runs.push(context.arguments);
+        return 2;
+      },
+    },
+  });
+}
+
+async function told(extension: Omit<Extension, 'name'>) {
+  const runs: unknown[] = [];
+  const model = bench.model([call, { text: 'Done.' }]);
+  const options = { toolProviders: [countingTools(runs)], extensions: [{ name: 'x', ...extension }] };
+  const result = await new AgentLoop(bench.config(model, options)).startTurn(question).result();
+  return { runs, result, message: model.calls[1]?.messages.at(-1) };
+}
+
+describe('beforeToolCall', () => {
+  it('S0-35 changes the arguments: the tool runs with them', async () => {
+    const { runs } = await told({ beforeToolCall: () => ({ arguments: { of: 'pears' } }) });
+    expect(runs).toEqual([{ of: 'pears' }]);
+  });
+
+  it('S0-35 answers in place of the tool, which does not run', async () => {
+    const { runs, message } = await told({ beforeToolCall: () => ({ answer: { content: 'mocked' } }) });
+    expect(runs).toEqual([]);
+    expect(message).toMatchObject({ role: 'tool', content: 'mocked' });
+  });
+
+  it('S0-35 denies the call: the tool does not run and the model reads why', async () => {
+    const { runs, message } = await told({ beforeToolCall: async () => ({ deny: 'not on Sundays' }) });
+    expect(runs).toEqual([]);
+    expect(message).toMatchObject({ role: 'tool', content: 'Tool error: not on Sundays', status: 'error' });
+  });
+
+  it('is asked again before a call runs again, so that it runs with the same arguments', async () => {
+    const intent = { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: { of: 'pears' } } as const;
+    deadTurn(bench, [{ type: 'llm.start', iteration: 1, attempt: 1 }, answerOf(['count']), intent]);
+    const runs: unknown[] = [];
+    const toolProviders = [countingTools(runs, { readOnly: true, onInDoubt: 'retry' })];
+    const extensions: readonly Extension[] = [{ name: 'x', beforeToolCall: () => ({ arguments: { of: 'pears' } }) }];
+    const config = bench.config(bench.model([{ text: 'Two.' }]), { toolProviders, extensions });
+    expect(await AgentLoop.resume('t', config).result()).toMatchObject({ status: 'completed' });
+    expect(runs).toEqual([{ of: 'pears' }]);
+  });
+
+  it('fails the turn with what it threw; no call of the batch starts, and each has one result for the next turn', async () => {
+    const extensions: readonly Extension[] = [
+      {
+        name: 'x',
+        beforeToolCall({ callId }) {
+          if (callId === '1:1') throw new Error('no such day');
+        },
+      },
+    ];
+    const runs: unknown[] = [];
+    const calls = { toolCalls: [{ name: 'count' }, { name: 'count' }, { name: 'count' }] };
+    const turn = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions }).startTurn(question);
+    const error: TurnError = await turn.result().catch((thrown) => thrown);
+    expect(error).toMatchObject({ code: 'EXTENSION_FAILED', cause: { message: 'no such day' } });
+    expect(runs).toEqual([]);
+    expect(error.result.messages.map(({ role }) => role)).toEqual(['assistant', 'tool', 'tool', 'tool']);
+  });
+});
+
+describe('afterToolCall', () => {
+  it.each([
+    ['at once', () => ({ result: { content: '3' } })],
+    ['later', async () => ({ result: { content: '3' } })],
+  ])('S0-36 S3-24 changes the result %s: the model reads it, and never the original', async (_, afterToolCall) => {
+    const { runs, message } = await told({ afterToolCall });
+    expect(runs).toHaveLength(1);
+    expect(message).toMatchObject({ role: 'tool', content: '3' });
+  });
+
+  it('ends the turn with what it finishes with; calls that have not started are skipped', async () => {
+    const runs: unknown[] = [];
+    const extensions: readonly Extension[] = [
+      { name: 'x', afterToolCall: () => ({ finish: { text: 'enough', value: 7 } }) },
+    ];
+    const calls = { text: 'Counting.', toolCalls: [{ name: 'count' }, { name: 'count' }, { name: 'count' }] };
+    const loop = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions, toolConcurrency: 1 });
+    const result = await loop.startTurn(question).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'enough', value: 7, toolCalls: 3 });
+    expect(runs).toHaveLength(1);
+    expect(result.messages.map(({ role, content }) => [role, content])).toEqual([
+      ['assistant', 'Counting.'],
+      ['tool', '2'],
+      ['tool', 'Tool error: skipped: the turn finished'],
+      ['tool', 'Tool error: skipped: the turn finished'],
+    ]);
+  });
+
+  it('that throws fails the turn, and what the tool did is recorded', async () => {
+    const afterToolCall = () => Promise.reject(new Error('no room'));
+    const loop = bench.loop([call], { toolProviders: [countingTools([])], extensions: [{ name: 'x', afterToolCall }] });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED', cause: { message: 'no room' } });
+    expect(bench.store.read('t').find(({ type }) => type === 'tool.result')).toMatchObject({
+      content: '2',
+      success: true,
+    });
+  });
+});
