@@ -111,6 +111,11 @@ describe('cutHistory', () => {
     expect(cutHistory([user, ask('a')], { maxMessages: 9 }).messages).toEqual([user, ask('a')]);
   });
 
+  it('puts the results of a last batch in call order once all are there', () => {
+    const batch = [ask('a', 'b'), found('b'), found('a')];
+    expect(cutHistory(batch, {}).messages).toEqual([ask('a', 'b'), found('a'), found('b')]);
+  });
+
   it('drops results that a pending batch did not ask for', () => {
     expect(cutHistory([ask('a', 'b'), found('b'), found('c'), found('b')], {}).messages).toEqual([
       ask('a', 'b'),

@@ -31,6 +31,7 @@ describe('costOf', () => {
     expect(0.1 * 3).not.toBe(0.3);
     expect(costOf(usage(3_000_000, 0), { input: 0.1, output: 0 })).toBe(0.3);
     expect(costOf(usage(1, 0), { input: 0.006, output: 0 })).toBe(0.000000006);
+    expect(costOf(usage(1, 0), { input: 0.0005, output: 0 })).toBe(0.000000001);
     expect(costOf(usage(9_007_199_254, 0), { input: 150, output: 600 })).toBe(1351079.8881);
   });
 

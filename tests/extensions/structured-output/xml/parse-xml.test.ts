@@ -87,6 +87,13 @@ describe('parseXml', () => {
     });
   });
 
+  it('ends an element with the one around it, though its own closing tag comes too late', () => {
+    expect(read('<output><author><name>Ann</author><score>1</score></name></output>')).toEqual({
+      author: { name: 'Ann' },
+      score: 1,
+    });
+  });
+
   it('takes unknown tags and bare signs within a text as text', () => {
     expect(read('<output><title>use <b>bold</b> if a<b && c > d &nbsp; &</title></output>')).toEqual({
       title: 'use <b>bold</b> if a<b && c > d &nbsp; &',
@@ -168,6 +175,22 @@ describe('parseXml', () => {
       kind: 'square',
       side: '2 m',
     });
+  });
+
+  it('takes a text that may also be something else for that only where it is written just so', () => {
+    const either = (...types: readonly string[]): JSONSchema => ({
+      type: 'object',
+      properties: {
+        x: { anyOf: types.map((type) => ({ type, ...(type === 'object' ? { properties: { y: {} } } : {}) })) },
+      },
+    });
+    expect(read('<output><x>007</x></output>', either('string', 'number'))).toEqual({ x: '007' });
+    expect(read('<output><x>7</x></output>', either('string', 'number'))).toEqual({ x: 7 });
+    expect(read('<output><x>True</x></output>', either('string', 'boolean'))).toEqual({ x: 'True' });
+    expect(read('<output><x><b>bold</b> text</x></output>', either('string', 'object'))).toEqual({
+      x: '<b>bold</b> text',
+    });
+    expect(read('<output><x><y>bold</y></x></output>', either('string', 'object'))).toEqual({ x: { y: 'bold' } });
   });
 
   it('never throws, whatever the text', () => {

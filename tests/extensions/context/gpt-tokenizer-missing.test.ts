@@ -1,0 +1,12 @@
+import { expect, it, jest } from '@jest/globals';
+import { gptTokenizer } from '../../../src/extensions/context/gpt-tokenizer.ts';
+
+it('says which package to install where the tokenizer is not there', async () => {
+  jest.unstable_mockModule('gpt-tokenizer/encoding/o200k_base', () => {
+    throw new Error("Cannot find package 'gpt-tokenizer'");
+  });
+  await expect(gptTokenizer()).rejects.toMatchObject({
+    code: 'MISSING_PACKAGE',
+    message: expect.stringMatching(/Cannot find package 'gpt-tokenizer'.*run `npm install gpt-tokenizer`/),
+  });
+});
