@@ -56,6 +56,10 @@ const shows = new Map([
       /main 3, backup 1; tokens of the second turn: 0/,
     ],
   ],
+  [
+    'stores',
+    [/left open: turn-1/, /remembers: My name is Ada\. \| Hello Ada\./, /report\.md v2, 31 bytes/, /asked once/],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

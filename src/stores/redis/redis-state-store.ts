@@ -37,7 +37,6 @@ import { type TaskKeys, taskKeys } from './task-keys.ts';
 import { TaskList } from './task-list.ts';
 import { secondsToLive } from './time-to-live.ts';
 
-export type { RedisTarget } from './redis-client.ts';
 export type { RedisStateStoreOptions } from './redis-state-store-options.ts';
 
 /** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
