@@ -36,7 +36,7 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
-  #characters = 0;
+  #output = '';
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
@@ -62,15 +62,15 @@ class Attempt {
       return;
     }
     this.#span?.streamed();
-    if (chunk.type === 'tool-call') this.#characters += chunk.arguments?.length ?? 0;
-    else if (chunk.type !== 'attempt') this.#characters += chunk.text.length;
+    if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
+    else if (chunk.type !== 'attempt') this.#output += chunk.text;
   }
 
   fail(thrown: unknown): AgentLoopError {
     const error = providerFailure(thrown);
     this.#ended = true;
     this.#span?.fail(error);
-    DiscardedUsage.of(this.#params)?.add(this.#params, this.#characters, error);
+    DiscardedUsage.of(this.#params)?.add(this.#params, this.#output, error);
     return error;
   }
 
@@ -78,7 +78,7 @@ class Attempt {
   leave(): void {
     if (this.#ended) return;
     this.#span?.cancel();
-    DiscardedUsage.of(this.#params)?.add(this.#params, this.#characters);
+    DiscardedUsage.of(this.#params)?.add(this.#params, this.#output);
   }
 
   assertDone(): Observable<never> {

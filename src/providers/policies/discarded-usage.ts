@@ -1,7 +1,8 @@
 import { type Context, createContextKey, ROOT_CONTEXT } from '@opentelemetry/api';
 import type { AgentLoopError, ErrorCode } from '../../core/errors.ts';
+import { estimateTokens } from '../../extensions/context/count-tokens.ts';
 import type { LLMCallParams, LLMResponse, Usage } from '../interfaces.ts';
-import { estimatePromptTokens, estimateTokens, tokensOfCharacters } from './token-estimate.ts';
+import { estimatePromptTokens } from './token-estimate.ts';
 
 const discardedKey = createContextKey('millrace: usage of the attempts of a model call');
 
@@ -35,12 +36,12 @@ export class DiscardedUsage {
     return parent.setValue(discardedKey, this);
   }
 
-  /** Counts a request that ended without an answer, by `error` or because it was left, after so many characters of output. */
-  add(params: LLMCallParams, characters: number, error?: AgentLoopError): void {
+  /** Counts a request that ended without an answer, by `error` or because it was left, after this much output. */
+  add(params: LLMCallParams, output: string, error?: AgentLoopError): void {
     const refused = error !== undefined && (error.status !== undefined || unworked.has(error.code));
-    if (refused && characters === 0) return;
+    if (refused && output === '') return;
     this.#promptTokens += estimatePromptTokens(params);
-    this.#completionTokens += tokensOfCharacters(characters);
+    this.#completionTokens += estimateTokens(output);
   }
 
   /** The answer of the call with this in its usage, which is a guess itself where the vendor did not tell. */

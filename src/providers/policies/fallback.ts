@@ -1,8 +1,9 @@
 import { catchError, throwError } from 'rxjs';
 import { type AgentLoopError, type ErrorCode, errorCodes } from '../../core/errors.ts';
 import type { LLMProvider } from '../interfaces.ts';
-import { attemptStream, type StreamCall } from './attempt-stream.ts';
+import type { StreamCall } from './attempt-stream.ts';
 import { nextAttempt } from './next-attempt.ts';
+import { otherProvider } from './other-provider.ts';
 import { anything, assertGiven, assertOptions, type OptionKind } from './policy-options.ts';
 import { assertOrder } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from './provider-policy.ts';
@@ -21,7 +22,7 @@ const codesKind: OptionKind = {
 
 /**
  * Asks another provider where one has failed, also where it broke off in the middle of its answer: what it streamed is void then. Each
- * call begins with the first provider again. All are asked the same, so the tools, and the history with the calls in it, have to suit
+ * call begins with the first provider again. All are asked the same, but for a `model` and `providerOptions` of the call, which are the first's; so the tools, and the history with the calls in it, have to suit
  * them all; the capabilities and the information that show are those of the first. Where all fail, the last error passes.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
@@ -35,7 +36,7 @@ export function fallback(options: FallbackOptions): ProviderPolicy {
   }
   const on: ReadonlySet<ErrorCode> = new Set(options.on ?? errorCodes.filter((code) => code.startsWith('PROVIDER_')));
   return definePolicy('fallback', (stream) =>
-    others.map(attemptStream).reduce((before, next) => askNext(before, next, on), stream),
+    others.map(otherProvider).reduce((before, next) => askNext(before, next, on), stream),
   );
 }
 

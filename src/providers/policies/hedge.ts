@@ -1,7 +1,7 @@
 import { defer, Observable, type Subscriber, Subscription } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { LLMChunk, LLMProvider } from '../interfaces.ts';
-import { attemptStream } from './attempt-stream.ts';
+import { otherProvider } from './other-provider.ts';
 import { aClock, anyMs, anything, assertGiven, assertOptions } from './policy-options.ts';
 import { assertOrder } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from './provider-policy.ts';
@@ -9,7 +9,7 @@ import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from '
 export interface HedgeOptions {
   /** How long the first request may stay silent before the second is made. Milliseconds. */
   readonly delayMs: number;
-  /** Takes the second request. Default: the same provider. */
+  /** Takes the second request, without the `model` and `providerOptions` of the call, if it has any. Default: the same provider. */
   readonly to?: LLMProvider;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock;
@@ -30,7 +30,7 @@ export function hedge(options: HedgeOptions): ProviderPolicy {
     assertOrder(['hedge', ...policyNames(to)]);
   }
   return definePolicy('hedge', (stream) => {
-    const second = to === undefined ? stream : attemptStream(to);
+    const second = to === undefined ? stream : otherProvider(to);
     return (params) =>
       new Observable((subscriber) => {
         const race = new Race(subscriber);

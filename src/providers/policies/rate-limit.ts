@@ -19,7 +19,7 @@ export interface RateLimitOptions {
  * Lets so many requests, and so many tokens, be sent in any minute; the others wait, first come, first served. At least one limit has to
  * be given. The limits belong to what this gives: all turns, and all providers that the same policy is put around, share them.
  *
- * A request's tokens are guessed before it is sent (four characters a token, and `maxTokens` where it is set) and corrected by the usage
+ * A request's tokens are guessed before it is sent (by the rule of `estimateTokens`, and `maxTokens` where it is set) and corrected by the usage
  * of its answer. A request larger than the whole limit waits for a minute of its own. Unsubscribing gives a place in the queue back; a
  * request that was sent counts, whatever became of it. Memory: the requests of one minute, and those that wait.
  * Errors: `INVALID_CONFIG`, naming the option.

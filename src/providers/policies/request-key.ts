@@ -6,7 +6,8 @@ import type { LLMCallParams } from '../interfaces.ts';
  * What decides the answer of a request, as plain JSON: messages, tools and settings of the model. Without what differs from turn to
  * turn and is not asked of the model: ids, times, metadata. The ids of calls, which bind results to them, are numbered.
  */
-export function requestOf({ messages, tools, toolChoice, temperature, maxTokens }: LLMCallParams): object {
+export function requestOf(params: LLMCallParams): object {
+  const { messages, tools, metadata: _, signal: _signal, traceContext: _trace, ...settings } = params;
   const numbers = new Map<string, string>();
   const numberOf = (id: string): string => {
     const number = numbers.get(id) ?? `call-${numbers.size + 1}`;
@@ -16,9 +17,7 @@ export function requestOf({ messages, tools, toolChoice, temperature, maxTokens 
   return {
     messages: messages.map((message) => askedMessage(message, numberOf)),
     ...(tools && { tools: tools.map((tool) => tool.function) }),
-    ...(toolChoice !== undefined && { toolChoice }),
-    ...(temperature !== undefined && { temperature }),
-    ...(maxTokens !== undefined && { maxTokens }),
+    ...settings,
   };
 }
 

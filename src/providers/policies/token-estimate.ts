@@ -1,34 +1,22 @@
-import type { Message } from '../../core/messages.ts';
+import { estimateTokens } from '../../extensions/context/count-tokens.ts';
 import type { ToolDefinition } from '../../tools/interfaces.ts';
 import type { LLMCallParams } from '../interfaces.ts';
 
-const charactersOfToken = 4;
+/** Each tool is measured once, as each message is: a history grows by a few messages a call. */
+const measured = new WeakMap<ToolDefinition, number>();
 
-/** Each message and tool is measured once: a history grows by a few messages a call. */
-const measured = new WeakMap<Message | ToolDefinition, number>();
-
-/** A guess at the tokens of a text of so many characters: four of them to a token. */
-export function tokensOfCharacters(characters: number): number {
-  return Math.ceil(characters / charactersOfToken);
-}
-
-/** A guess at the tokens of one message, by the characters of its JSON. */
-export function estimateTokens(message: Message): number {
-  return tokensOfCharacters(charactersOf(message, message));
-}
-
-/** A guess at the tokens of a request's messages and tools, by the characters of their JSON. */
+/** A guess at the tokens of a request's messages and tools, by the rule of `estimateTokens`. */
 export function estimatePromptTokens({ messages, tools = [] }: LLMCallParams): number {
-  let characters = 0;
-  for (const message of messages) characters += charactersOf(message, message);
-  for (const tool of tools) characters += charactersOf(tool, tool.function);
-  return tokensOfCharacters(characters);
+  let tokens = 0;
+  for (const message of messages) tokens += estimateTokens(message);
+  for (const tool of tools) tokens += toolTokens(tool);
+  return tokens;
 }
 
-function charactersOf(key: Message | ToolDefinition, value: object): number {
-  const known = measured.get(key);
+function toolTokens(tool: ToolDefinition): number {
+  const known = measured.get(tool);
   if (known !== undefined) return known;
-  const characters = JSON.stringify(value).length;
-  measured.set(key, characters);
-  return characters;
+  const tokens = estimateTokens(JSON.stringify(tool.function));
+  measured.set(tool, tokens);
+  return tokens;
 }

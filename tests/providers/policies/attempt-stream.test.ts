@@ -113,8 +113,8 @@ describe('usage of attempts', () => {
       { text: 'Hello', usage },
     ]);
     const { usage: total } = await turnOf(retry(at0)(llm)).result();
-    // The request is 8 tokens of JSON, the void text 10.
-    expect(total).toEqual({ promptTokens: 18, completionTokens: 12, totalTokens: 30, estimated: true });
+    // The request is 5 tokens, the void text 10.
+    expect(total).toEqual({ promptTokens: 15, completionTokens: 12, totalTokens: 27, estimated: true });
   });
 
   it('counts nothing for a request that was refused', async () => {
@@ -127,11 +127,11 @@ describe('usage of attempts', () => {
     const broken = { error: failure('PROVIDER_TIMEOUT') };
     const { usage: guessed } = await retry(at0)(scriptedLLM([broken, { text: 'Hello' }])).call(hi);
     expect(guessed).toEqual({
-      promptTokens: 8,
-      completionTokens: 10,
-      totalTokens: 18,
+      promptTokens: 5,
+      completionTokens: 6,
+      totalTokens: 11,
       estimated: true,
-      discarded: { promptTokens: 8, completionTokens: 0, totalTokens: 8, estimated: true },
+      discarded: { promptTokens: 5, completionTokens: 0, totalTokens: 5, estimated: true },
     });
     expect((await retry()(scriptedLLM([{ text: 'Hello' }])).call(hi)).usage).toBeUndefined();
   });

@@ -50,6 +50,9 @@ describe('cacheResponses', () => {
     ['toolChoice', { toolChoice: 'none' }],
     ['temperature', { temperature: 0.5 }],
     ['maxTokens', { maxTokens: 5 }],
+    ['models', { model: 'n' }],
+    ['response formats', { responseFormat: { type: 'json_schema', name: 'x', schema: {} } }],
+    ['options of the vendor', { providerOptions: { seed: 1 } }],
   ])('asks anew where %s differ', async (_, change) => {
     const llm = scriptedLLM([{ text: 'one' }, { text: 'two' }], { info });
     const provider = cacheResponses({ store: new InMemoryCacheStore() })(llm);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LLMProvider } from '../../../src/providers/interfaces.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { fallback } from '../../../src/providers/policies/fallback.ts';
 import { openResources } from '../../../src/testing/ledger.ts';
@@ -38,6 +39,23 @@ describe('fallback', () => {
     const last = failure('PROVIDER_AUTH');
     const failing = fallback({ to: scriptedLLM([{ error: last }]) })(scriptedLLM([{ error: down }]));
     await expect(failing.call(hi)).rejects.toBe(last);
+  });
+
+  it('keeps the model and the vendor’s options of a call from the others, which have their own', async () => {
+    const [first, second] = [scriptedLLM([{ error: down }]), scriptedLLM([{ text: 'Hello' }])];
+    const asked: unknown[] = [];
+    const watched = (llm: LLMProvider): LLMProvider => ({
+      call: (params) => {
+        asked.push([params.model, params.providerOptions, params.temperature]);
+        return llm.call(params);
+      },
+    });
+    const call = { ...hi, model: 'm', providerOptions: { seed: 1 }, temperature: 0.5 };
+    await fallback({ to: watched(second) })(watched(first)).call(call);
+    expect(asked).toEqual([
+      ['m', { seed: 1 }, 0.5],
+      [undefined, undefined, 0.5],
+    ]);
   });
 
   it('begins each call with the first provider', async () => {

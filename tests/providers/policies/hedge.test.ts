@@ -94,7 +94,7 @@ describe('hedge', () => {
     clock.advance(10);
     const { discarded, ...own } = (await call).usage ?? {};
     expect(own).toEqual(usage);
-    expect(discarded).toEqual({ promptTokens: 8, completionTokens: 0, totalTokens: 8, estimated: true });
+    expect(discarded).toEqual({ promptTokens: 5, completionTokens: 0, totalTokens: 5, estimated: true });
   });
 
   it('closes the socket of the loser', async () => {

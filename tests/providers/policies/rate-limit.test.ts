@@ -49,9 +49,9 @@ describe('rateLimit', () => {
   });
 
   it('sends so many tokens a minute, by the usage of the answers where it is known', async () => {
-    // The guess for the request is 8 tokens, so that three are sent; their answers took 40 each, so the fourth waits.
-    expect(await sentAt(4, { tokensPerMinute: 30 }, answers(4, 40))).toEqual([0, 0, 0, 60_000]);
-    expect(await sentAt(4, { tokensPerMinute: 30 }, answers(4, 1))).toEqual([0, 0, 0, 0]);
+    // The guess for a request is 5 tokens, so that three are sent; their answers took 40 each, so the fourth waits.
+    expect(await sentAt(4, { tokensPerMinute: 19 }, answers(4, 40))).toEqual([0, 0, 0, 60_000]);
+    expect(await sentAt(4, { tokensPerMinute: 19 }, answers(4, 1))).toEqual([0, 0, 0, 0]);
   });
 
   it('sends a request that is larger than the whole limit, in a minute of its own', async () => {

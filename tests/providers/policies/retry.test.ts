@@ -198,7 +198,7 @@ describe('a turn behind retry', () => {
     const llm = scriptedLLM([{ text: ['Hel', 'lo'], error: failure('PROVIDER_STREAM_CLOSED') }, { text: ['Hi', '!'] }]);
     const turn = new AgentLoop({ agentId: 'a', llmProvider: retry({ initialDelayMs: 0 })(llm) }).startTurn(hi.messages);
     const events = await lastValueFrom(turn.pipe(toArray()));
-    const shown = events.flatMap((event) => {
+    const shown = events.flatMap((event): readonly (boolean | string)[] => {
       if (event.kind === 'internal:llm-attempt-discarded') return [`discarded ${event.attempt} ${event.reason}`];
       return event.kind === 'artifact-update' && !event.lastChunk ? [event.append] : [];
     });
