@@ -19,7 +19,7 @@ export interface LlmSpanResult {
 /** Starts `llm.call`: one request to the model. Retries and hedges are siblings. */
 export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Context): TracedSpan {
   if (isSilent(tracing)) return silentSpanBelow(parent);
-  const model = call.info?.model;
+  const model = modelOf(call);
   const chat = model === undefined ? 'chat' : `chat ${model}`;
   const name = tracing.spanNames === 'semconv' ? chat : 'llm.call';
   const traced = startChildSpan(tracing, name, { kind: SpanKind.CLIENT, attributes: requestAttributes(call) }, parent);
@@ -37,14 +37,21 @@ export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanR
   if (tracing.captureContent) span.setAttributes(outputContent(tracing, result.response));
 }
 
-function requestAttributes({ iteration, params, info }: LlmSpanCall): Attributes {
+/** The one that the call asks for, else the provider's own. */
+function modelOf({ params, info }: LlmSpanCall): string | undefined {
+  return params.model ?? info?.model;
+}
+
+function requestAttributes(call: LlmSpanCall): Attributes {
+  const { iteration, params, info } = call;
+  const model = modelOf(call);
   const attributes: Attributes = {
     [attribute.spanKind]: 'LLM',
     [attribute.operationName]: 'chat',
     [attribute.iteration]: iteration,
   };
   if (info?.providerName !== undefined) attributes[attribute.providerName] = info.providerName;
-  if (info?.model !== undefined) attributes[attribute.requestModel] = info.model;
+  if (model !== undefined) attributes[attribute.requestModel] = model;
   if (info?.serverAddress !== undefined) attributes[attribute.serverAddress] = info.serverAddress;
   if (info?.serverPort !== undefined) attributes[attribute.serverPort] = info.serverPort;
   if (params.maxTokens !== undefined) attributes[attribute.requestMaxTokens] = params.maxTokens;

@@ -157,6 +157,17 @@ describe('llm.call', () => {
     expect(recorder.spans()[0]?.kind).toBe(SpanKind.CLIENT);
   });
 
+  it('names the model that the call asks for in place of the provider’s', () => {
+    const tracing = turnTracing({ spanNames: 'semconv' }, ids);
+    const { span } = startLlmSpan(
+      tracing,
+      { iteration: 1, params: { ...params, model: 'gpt-large' }, info },
+      ROOT_CONTEXT,
+    );
+    expect(ended(span)).toMatchObject({ 'gen_ai.request.model': 'gpt-large' });
+    expect(recorder.spans()[0]?.name).toBe('chat gpt-large');
+  });
+
   it('says less of a provider that says less', () => {
     const tracing = turnTracing({ spanNames: 'semconv' }, ids);
     const { span } = startLlmSpan(tracing, { iteration: 1, params: { messages: [] }, info: undefined }, ROOT_CONTEXT);
