@@ -1,4 +1,4 @@
-import { type StoreContractHarness, storeContract } from '../../src/testing/store-contract.ts';
+import { type ContractRunner, type StoreContractHarness, storeContract } from '../../src/testing/store-contract.ts';
 
 export interface ContractOutcome {
   readonly passed: readonly string[];
@@ -7,10 +7,15 @@ export interface ContractOutcome {
 }
 
 /** Runs the store contract by itself, without a test runner. */
-export async function runContract(harness: StoreContractHarness): Promise<ContractOutcome> {
+export function runContract(harness: StoreContractHarness): Promise<ContractOutcome> {
+  return runSuite((runner) => storeContract(harness, runner));
+}
+
+/** Runs any contract by itself. */
+export async function runSuite(define: (runner: ContractRunner) => void): Promise<ContractOutcome> {
   const cases: { readonly title: string; readonly test: () => Promise<void> }[] = [];
-  storeContract(harness, {
-    describe: (_, define) => define(),
+  define({
+    describe: (_, body) => body(),
     it: (title, test) => cases.push({ title, test }),
   });
   const passed: string[] = [];

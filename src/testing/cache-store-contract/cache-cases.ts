@@ -21,7 +21,17 @@ const values: readonly unknown[] = [
   {},
   { a: { b: ['c', null] }, '': 1 },
 ];
-const oddKeys = ['x', ' ', '{x}', 'a\nb\0c', '__proto__', 'ä🐘', 'x'.repeat(512), '漢'.repeat(512)];
+const oddKeys = [
+  'x',
+  ' ',
+  '{x}',
+  'a\nb\0c',
+  '__proto__',
+  'ä🐘',
+  'x'.repeat(512),
+  `${'x'.repeat(511)}y`,
+  '漢'.repeat(512),
+];
 
 export const cacheCases: PromiseGroup<CacheStoreUnderTest> = {
   name: 'get, set and delete',

@@ -8,6 +8,7 @@ async function pagesOf(store: MessageStore, limit: number): Promise<readonly (re
   for (let after: string | undefined = ''; after !== undefined; ) {
     const { contexts, next } = await store.contexts(after === '' ? { limit } : { limit, after });
     pages.push(contexts);
+    assert.ok(pages.length < 100, 'the pages do not end');
     after = next;
   }
   return pages;

@@ -1,0 +1,125 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Message } from '../../src/core/messages.ts';
+import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import type {
+  ContextMetadata,
+  ContextQuery,
+  LoadOptions,
+  MetadataOptions,
+} from '../../src/stores/messages/message-store.ts';
+import { messageStoreContract } from '../../src/testing/message-store-contract.ts';
+import { runSuite } from './run-contract.ts';
+
+class AppendsTwice extends InMemoryMessageStore {
+  #calls = 0;
+  override append(contextId: string, taskId: string, messages: readonly Message[]) {
+    return super.append(contextId, this.#calls++ % 2 ? `${taskId}-again`.slice(-128) : taskId, messages);
+  }
+}
+
+class SaysAppended extends InMemoryMessageStore {
+  override append(contextId: string, taskId: string, messages: readonly Message[]) {
+    super.append(contextId, taskId, messages);
+    return { appended: true };
+  }
+}
+
+class ForgetsStatus extends InMemoryMessageStore {
+  override append(contextId: string, taskId: string, messages: readonly Message[]) {
+    super.append('check-only', taskId, messages);
+    super.delete('check-only');
+    const poorer = messages.map((message): Message => {
+      if (message.role !== 'tool') return message;
+      const { status: _, ...rest } = message;
+      return rest;
+    });
+    return super.append(contextId, taskId, poorer);
+  }
+}
+
+class DoesNotSettle extends InMemoryMessageStore {
+  override append(contextId: string, taskId: string, messages: readonly Message[]) {
+    const wasOpen = super.load(contextId).openTurns.includes(taskId);
+    const answer = super.append(contextId, taskId, messages);
+    if (wasOpen) super.begin(contextId, `${taskId}-open`.slice(-128));
+    return answer;
+  }
+}
+
+class OneForAll extends InMemoryMessageStore {
+  override load(contextId: string, options: LoadOptions = {}) {
+    super.load(contextId, options);
+    const [first = { contextId }] = super.contexts().contexts;
+    return super.load(first.contextId, options);
+  }
+}
+
+class FirstMessages extends InMemoryMessageStore {
+  override load(contextId: string, options: LoadOptions = {}) {
+    const page = super.load(contextId, options);
+    const { messages } = super.load(contextId);
+    return { ...page, messages: messages.slice(0, page.messages.length) };
+  }
+}
+
+class NoCompare extends InMemoryMessageStore {
+  override setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}) {
+    super.load(contextId, { before: options.version ?? 0 });
+    return super.setMetadata(contextId, metadata);
+  }
+}
+
+class NewestOpenFirst extends InMemoryMessageStore {
+  override load(contextId: string, options: LoadOptions = {}) {
+    const conversation = super.load(contextId, options);
+    return { ...conversation, openTurns: [...conversation.openTurns].reverse() };
+  }
+}
+
+class OnePage extends InMemoryMessageStore {
+  override contexts(query: ContextQuery = {}) {
+    return { contexts: super.contexts(query).contexts };
+  }
+}
+
+class KeepsOpenTurns extends InMemoryMessageStore {
+  override delete(contextId: string): void {
+    const { openTurns } = super.load(contextId);
+    super.delete(contextId);
+    for (const taskId of openTurns) super.begin(contextId, taskId);
+  }
+}
+
+/** What is wrong, and the case that has to notice. */
+const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: string])[] = [
+  [AppendsTwice, 'the messages of a turn are stored once: the first that came stay'],
+  [SaysAppended, 'of several that bring the same turn at once exactly one appends it'],
+  [ForgetsStatus, 'messages come back as they were given, with every member'],
+  [DoesNotSettle, 'a turn that was begun is open until its messages come'],
+  [OneForAll, 'another context sees none of them, also one whose id begins alike'],
+  [FirstMessages, 'a page holds the last messages in front of a position, and says where it begins'],
+  [NoCompare, 'a change that names an old version is a CONFLICT and changes nothing'],
+  [NewestOpenFirst, 'open turns come in the order they were begun, each once, also where it is begun again'],
+  [OnePage, 'pages have every context once, in the order of their ids'],
+  [KeepsOpenTurns, 'a deleted context is gone with all that belonged to it, and others stay'],
+];
+
+describe('messageStoreContract', () => {
+  it.each(broken)('notices %p', async (Store, title) => {
+    const harness = { name: 'broken', createStore: () => new Store() };
+    const { failed } = await runSuite((runner) => messageStoreContract(harness, runner));
+    expect([...failed.keys()]).toContain(title);
+  });
+
+  it('takes known deviations, says when one passes, and refuses titles that there are not', async () => {
+    const [, title] = broken[6] ?? [];
+    const deviations = { [`${title}`]: 'it compares nothing' };
+    const harness = { name: 'x', deviations, createStore: () => new InMemoryMessageStore() };
+    const { failed } = await runSuite((runner) => messageStoreContract(harness, runner));
+    expect([...failed.keys()]).toEqual([`${title} (known deviation: it compares nothing)`]);
+    const stray = { ...harness, deviations: { 'no such case': '' } };
+    await expect(runSuite((runner) => messageStoreContract(stray, runner))).rejects.toMatchObject({
+      code: 'INVALID_CONFIG',
+    });
+  });
+});
