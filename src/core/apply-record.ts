@@ -236,6 +236,7 @@ function stillWaiting(draft: Draft, outcome: TurnOutcome): TurnOutcome | undefin
 
 function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   if (record.effects) applyEffects(draft, record.effects);
+  if (record.effects?.usage) draft.usage = addUsage(draft.usage, record.effects.usage);
   if (record.hook)
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
   if ('data' in record) {

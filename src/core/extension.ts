@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
@@ -51,6 +51,8 @@ export interface TurnChange {
   };
   /** Ends the turn once every call has its result; calls that have not started are skipped. */
   readonly finish?: Finish;
+  /** What model calls of the extension's own took: it is added to the turn's. */
+  readonly usage?: Usage;
   /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
   readonly data?: unknown;
   /** Shown to subscribers, live and replayed. */
@@ -77,7 +79,7 @@ export interface IterationView {
 }
 
 /** Changes of one view; the history stays as it is. */
-export interface IterationChange extends Pick<TurnChange, 'finish' | 'data' | 'event' | 'fail'> {
+export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'data' | 'event' | 'fail'> {
   readonly view?: {
     readonly messages?: readonly Message[];
     /** `null`: none. */

@@ -64,8 +64,13 @@ export function prepareView(
   };
 }
 
-function kept({ finish, data, event }: IterationChange): Pick<IterationChange, 'finish' | 'data' | 'event'> {
-  return { ...(finish && { finish }), ...(data === undefined ? {} : { data }), ...(event && { event }) };
+function kept({ finish, usage, data, event }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
+  return {
+    ...(finish && { finish }),
+    ...(usage && { usage }),
+    ...(data === undefined ? {} : { data }),
+    ...(event && { event }),
+  };
 }
 
 function firstView(deps: TurnDeps, state: LoopState): PreparedView {

@@ -1,3 +1,4 @@
+import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { asJson } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
@@ -24,7 +25,7 @@ export interface ChangeOrigin {
 
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
-  const { messages, given, results, settings, tools, finish, data, event } = change;
+  const { messages, given, results, settings, tools, finish, usage, data, event } = change;
   const effects: Effects = {
     ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
     ...(given ? { given: checkedMessages(given) } : {}),
@@ -32,6 +33,7 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
     ...(settings ? { settings: checkedSettings(settings) } : {}),
     ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
     ...(finish ? { finish: checkedFinish(finish) } : {}),
+    ...(usage ? { usage: checkedUsage(usage) } : {}),
   };
   const changes = Object.keys(effects).length > 0;
   if (!changes && data === undefined && !event) return undefined;
@@ -113,6 +115,14 @@ function checkedFinish(finish: Finish): Finish {
     throw new TypeError(`finish.reason must be a text, not ${shownValue(reason)}`);
   }
   return value === undefined ? finish : { ...finish, value: json('finish.value', value) };
+}
+
+function checkedUsage(usage: Usage): Usage {
+  for (const name of ['promptTokens', 'completionTokens', 'totalTokens'] as const) {
+    if (Number.isFinite(usage[name]) && usage[name] >= 0) continue;
+    throw new TypeError(`usage.${name} must be a number from 0, not ${shownValue(usage[name])}`);
+  }
+  return usage;
 }
 
 function json(name: string, value: unknown): unknown {

@@ -202,6 +202,8 @@ export interface Effects {
   readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
   /** The turn ends once every call has its result. */
   readonly finish?: Finish;
+  /** Of model calls of the extension's own. */
+  readonly usage?: Usage;
 }
 
 /** The points at which an extension decides something between two steps; each comes once in an iteration. */
