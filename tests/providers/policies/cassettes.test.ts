@@ -15,7 +15,7 @@ import { startModelServer } from '../../../src/testing/model-server.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
-import { chunksOf, failure, hi, streamOf } from './scripted-calls.ts';
+import { chunksOf, failure, hi, inShort, streamOf } from './scripted-calls.ts';
 
 let folder: string;
 let path: string;
@@ -113,10 +113,15 @@ describe('recordResponses and replayResponses', () => {
     expect(written).not.toMatch(/abcdef|12345|67890|Bob/);
     expect(written.split('\n')).toHaveLength(4);
     const player = replayResponses({ path, redact: (text) => text.replaceAll('Bob', 'NAME') })(nobody);
-    const answer = await player.call(asking(`Bob's key is ${secret}`));
-    expect(answer.message.content).toBe('Your key is sk-[redacted].');
-    expect(answer.message).toMatchObject({
-      toolCalls: [{ function: { name: 'login', arguments: '{"apiKey":"[redacted]"}' } }],
+    const played = await lastValueFrom(streamOf(player, asking(`Bob's key is ${secret}`)).pipe(toArray()));
+    expect(played.map(inShort).slice(0, 5)).toEqual(['reasoning', 'Your key is sk-[redacted].', '', '', 'tool-call']);
+    expect(played.at(-1)).toMatchObject({
+      response: {
+        message: {
+          content: 'Your key is sk-[redacted].',
+          toolCalls: [{ function: { name: 'login', arguments: '{"apiKey":"[redacted]"}' } }],
+        },
+      },
     });
   });
 
