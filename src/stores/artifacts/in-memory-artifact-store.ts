@@ -175,7 +175,7 @@ export class InMemoryArtifactStore implements ArtifactStore {
       version: (before.at(-1)?.version ?? 0) + 1,
       size: content.length,
       sha256: createHash('sha256').update(content).digest('hex'),
-      updatedAt: this.#now(),
+      updatedAt: before.length === 0 ? given.createdAt : this.#now(),
     };
     const all = [...before, artifact];
     for (const dropped of all.slice(0, -this.#keepVersions)) this.#bytes -= dropped.content.length;

@@ -37,7 +37,7 @@ const filesIn = (path: string) =>
 
 artifactStoreContract(
   {
-    name: 'S1-90 folderArtifactStore with a second instance on the same folder',
+    name: 'folderArtifactStore with a second instance on the same folder',
     createStore: () => open(newPath()),
     createPeer: (store) => open(paths.get(store) ?? ''),
   },

@@ -1,15 +1,26 @@
 import { describe, expect, it } from '@jest/globals';
 import { InMemoryArtifactStore } from '../../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { artifactStoreContract } from '../../../src/testing/artifact-store-contract.ts';
-
-artifactStoreContract(
-  { name: 'S1-90 InMemoryArtifactStore', createStore: () => new InMemoryArtifactStore() },
-  { describe, it },
-);
+import { runSuite } from '../../contract/run-contract.ts';
 
 const full = expect.objectContaining({ code: 'FULL' });
 
 describe('InMemoryArtifactStore', () => {
+  it('S1-90 creates, updates, gets, lists and deletes, as every case of the contract asks', async () => {
+    const { passed, failed } = await runSuite((runner) =>
+      artifactStoreContract({ name: 'memory', createStore: () => new InMemoryArtifactStore() }, runner),
+    );
+    expect([...failed]).toEqual([]);
+    expect(passed.length).toBeGreaterThan(20);
+    const store = new InMemoryArtifactStore();
+    store.create({ artifactId: 'a', name: 'a', taskId: 't', content: 'one' });
+    store.update('a', { content: 'two' });
+    expect(Buffer.from(store.get('a')?.content ?? []).toString()).toBe('two');
+    expect(store.list({ taskId: 't' }).artifacts).toMatchObject([{ artifactId: 'a', version: 2 }]);
+    store.delete('a');
+    expect(store.get('a')).toBeNull();
+  });
+
   it('refuses as FULL what goes beyond maxBytes, keeps nothing of it, and takes as much again once something is deleted', () => {
     const store = new InMemoryArtifactStore({ maxBytes: 10 });
     store.create({ artifactId: 'a', name: 'a', content: '12345678' });
