@@ -76,6 +76,8 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.resumed':
       draft.resumes++;
       draft.outcome = undefined;
+      if (draft.suspendedAt !== undefined) draft.suspendedMs += record.at - draft.suspendedAt;
+      draft.suspendedAt = undefined;
       draft.trace = record.trace;
       break;
     case 'llm.start':
@@ -99,6 +101,7 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.suspended': {
       const { state, reason, questions } = record;
       draft.outcome = { state, reason, error: undefined, questions };
+      draft.suspendedAt = record.at;
       draft.resumes = 0;
       for (const command of record.commands ?? []) noteCommand(draft, command);
       return;
@@ -151,6 +154,8 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     commands: [],
     resumes: 0,
     trace: record.trace,
+    suspendedMs: 0,
+    suspendedAt: undefined,
     seq: record.seq,
     epoch: record.epoch,
     updatedAt: at,

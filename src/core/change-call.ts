@@ -3,7 +3,7 @@ import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/inter
 import { checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { CallChange } from './extension.ts';
-import { AskedHook } from './hook-context.ts';
+import { AskedHook, AskedModelCall } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
 import { recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord } from './records.ts';
@@ -28,7 +28,7 @@ export function changeCall(
     const asked = askHooks(deps, {
       hook: 'beforeLLMCall',
       place: { state, traceContext },
-      asked: (...given) => new AskedHook(...given),
+      asked: (...given) => new AskedModelCall(given, changed.provider),
       ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
       take(change) {
         changed = behind(changed, change);

@@ -15,6 +15,13 @@ export interface ChangedArguments {
   readonly changed: unknown;
 }
 
+/** What extensions made of a call that is about to run. */
+export interface ChangedToolCall {
+  readonly answer: CheckedCall | ChangedArguments;
+  /** The earliest that they gave. Milliseconds since 1970. */
+  readonly deadline: number | undefined;
+}
+
 type Allowed = Extract<CheckedCall, { ok: true }>;
 
 /** Asks the extensions about a call that is about to run; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
@@ -22,7 +29,8 @@ export function changeToolCall(
   deps: TurnDeps,
   { pending, state, traceContext }: CallPlace,
   checked: Allowed,
-): CheckedCall | ChangedArguments | Promise<CheckedCall | ChangedArguments> {
+): ChangedToolCall | Promise<ChangedToolCall> {
+  let deadline: number | undefined;
   let decided: CheckedCall | ChangedArguments = checked;
   const argumentsNow = () => ('changed' in decided ? decided.changed : decided.arguments);
   const asked = askHooks(deps, {
@@ -31,11 +39,19 @@ export function changeToolCall(
     asked: (...given) => new AskedCall(given, pending, { tool: checked.tool, arguments: argumentsNow() }),
     ask: (extension, request) => extension.beforeToolCall?.(request),
     take(change) {
+      deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
       return !('ok' in decided) || decided.ok === true;
     },
   });
-  return asked instanceof Promise ? asked.then(() => decided) : decided;
+  const changed = () => ({ answer: decided, deadline });
+  return asked instanceof Promise ? asked.then(changed) : changed();
+}
+
+function earliest(one: number | undefined, other: number | undefined): number | undefined {
+  if (other === undefined) return one;
+  if (!Number.isFinite(other)) throw new TypeError(`its deadline is ${shownValue(other)}, not a time in milliseconds`);
+  return one === undefined ? other : Math.min(one, other);
 }
 
 function decisionOf(change: ToolCallChange, args: unknown): CheckedCall | ChangedArguments | undefined {

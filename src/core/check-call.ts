@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
-import { type ChangedArguments, changeToolCall } from './change-tool-call.ts';
+import { type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
 import { type ErrorCode, messageOf } from './errors.ts';
 import type { ToolAnswer } from './extension.ts';
 import { extensionFailure } from './hooks.ts';
@@ -18,6 +18,8 @@ export type CheckedCall =
       readonly arguments: unknown;
       /** Somebody has to approve it first. */
       readonly ask?: { readonly prompt: string | undefined };
+      /** When it has to be over, where an extension says so. Milliseconds since 1970. */
+      readonly deadline?: number | undefined;
     }
   | {
       readonly ok: 'answered';
@@ -67,8 +69,10 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
       arguments: checked.arguments,
     };
   };
-  const recheck = (answer: CheckedCall | ChangedArguments) =>
-    'changed' in answer ? checkedValue(checked.tool, answer.changed) : answer;
+  const recheck = ({ answer, deadline }: ChangedToolCall) =>
+    then('changed' in answer ? checkedValue(checked.tool, answer.changed) : answer, (each) =>
+      each.ok === true ? { ...each, deadline } : each,
+    );
   try {
     const answer = changeToolCall(deps, place, checked);
     return answer instanceof Promise ? answer.then(recheck).catch(refuse) : recheck(answer);

@@ -1,6 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
+import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
@@ -20,7 +21,10 @@ export interface HookContext extends ToolListContext {
   readonly state: LoopState;
   /** What this extension recorded last in this turn with `data`, also before a crash; `undefined` where it did not. */
   readonly data: unknown;
+  /** The turn's; in `beforeLLMCall` what the extensions before this one put in its place. */
   readonly provider: LLMProvider;
+  /** The time that the turn goes by. */
+  readonly clock: Clock;
   /** Every tool that the turn knows, also those that the model is not offered now. */
   readonly tools: readonly ToolDefinition[];
   /** Aborted when the turn is cancelled or left, and when the hook runs into its time limit. Made when it is first read. */
@@ -122,6 +126,12 @@ export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
   readonly answer?: ToolAnswer;
   /** Checked again by the tool. */
   readonly arguments?: unknown;
+  /**
+   * When the call counts as failed with `TOOL_TIMEOUT` and its signal is aborted, where its own limit does not come first. Milliseconds
+   * since 1970 on the turn's clock; the earliest of several counts. Goes with any other member. A call that a crash broke off and that
+   * runs again has its own limit only.
+   */
+  readonly deadline?: number;
 }
 
 export interface ToolAnswer {

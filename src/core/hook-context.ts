@@ -3,6 +3,7 @@ import { startHookSpan } from '../observability/spans/hook-span.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import type { Clock } from './clock.ts';
 import type {
   Extension,
   HookContext,
@@ -82,6 +83,10 @@ export class AskedHook implements HookContext {
     return this.#deps.provider;
   }
 
+  get clock(): Clock {
+    return this.#deps.config.clock;
+  }
+
   get tools(): readonly ToolDefinition[] {
     return [...(this.#deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
   }
@@ -116,6 +121,21 @@ export class AskedHook implements HookContext {
     this.#over = true;
     this.#scope?.release();
     this.#traced?.span.end();
+  }
+}
+
+/** A model call that is about to be made. */
+export class AskedModelCall extends AskedHook {
+  readonly #chosen: LLMProvider | undefined;
+
+  constructor(asked: ConstructorParameters<typeof AskedHook>, chosen: LLMProvider | undefined) {
+    super(...asked);
+    this.#chosen = chosen;
+  }
+
+  /** What earlier extensions chose counts, so that several can stand around one call. */
+  override get provider(): LLMProvider {
+    return this.#chosen ?? super.provider;
   }
 }
 

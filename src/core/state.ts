@@ -125,6 +125,9 @@ export interface LoopFields {
   readonly resumes: number;
   /** The trace of the last start or resume. */
   readonly trace: TraceLink | undefined;
+  /** How long it was suspended until now, and since when it is. Milliseconds, and milliseconds since 1970. */
+  readonly suspendedMs: number;
+  readonly suspendedAt: number | undefined;
   readonly seq: number;
   readonly epoch: number;
   /** Milliseconds since 1970. */
@@ -160,6 +163,8 @@ export class LoopState implements LoopFields {
   readonly commands: readonly string[];
   readonly resumes: number;
   readonly trace: TraceLink | undefined;
+  readonly suspendedMs: number;
+  readonly suspendedAt: number | undefined;
   readonly seq: number;
   readonly epoch: number;
   readonly updatedAt: number;
@@ -187,6 +192,8 @@ export class LoopState implements LoopFields {
     this.commands = fields.commands;
     this.resumes = fields.resumes;
     this.trace = fields.trace;
+    this.suspendedMs = fields.suspendedMs;
+    this.suspendedAt = fields.suspendedAt;
     this.seq = fields.seq;
     this.epoch = fields.epoch;
     this.updatedAt = fields.updatedAt;

@@ -205,6 +205,9 @@ export class ToolBatch {
     const inDoubt = this.#state.pendingToolCalls[index]?.intent !== undefined;
     if (inDoubt) this.#busy.add(record.callId);
     this.#from = Math.min(this.#from, index);
+    const asked = this.#state.pendingToolCalls[index];
+    // Extensions are asked again, as they are where another process goes on with the answer.
+    if (asked) this.#deps.checks.delete(asked.call);
     this.#write(record);
     const pending = this.#state.pendingToolCalls[index];
     if (inDoubt && pending) this.#settleDoubt(pending);

@@ -183,8 +183,9 @@ class RunningTool {
   #limitTime(settle: (record: ToolResultRecord) => void): void {
     const { scope, tool } = this.#run;
     const { clock, abortGraceMs, toolTimeoutMs } = this.#deps.config;
-    const timeoutMs = tool.definition.timeoutMs ?? toolTimeoutMs;
-    if (timeoutMs > 0) {
+    const ownMs = tool.definition.timeoutMs ?? toolTimeoutMs;
+    const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
+    if (timeoutMs < Number.POSITIVE_INFINITY) {
       const cancelTimeout = clock.schedule(timeoutMs, () => {
         settle(this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${timeoutMs} ms`));
         scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${timeoutMs} ms.`));
@@ -199,6 +200,13 @@ class RunningTool {
     };
     if (scope.aborted) onAbort();
     else this.#out.add(scope.onAbort(onAbort));
+  }
+
+  /** What an extension left it. Milliseconds. */
+  get #leftMs(): number {
+    const checked = this.#deps.checks.get(this.#run.started.call);
+    const deadline = checked instanceof Promise || checked?.ok !== true ? undefined : checked.deadline;
+    return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }
 
   #resultOf(answer: ToolResult): ToolResultRecord {
