@@ -95,6 +95,8 @@ export {
 } from './core/state.ts';
 export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
+export type { LimitReason } from './extensions/limits/broken-limit.ts';
+export { type LimitsOptions, limits } from './extensions/limits/limits.ts';
 export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
   CallSettings,

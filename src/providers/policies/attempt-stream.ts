@@ -86,7 +86,8 @@ class Attempt {
   }
 }
 
-function sourceOf(provider: LLMProvider, params: LLMCallParams): Observable<LLMChunk> {
+/** The chunks of one request; one of a provider that does not stream is its answer alone. Leaving it aborts its signal. */
+export function sourceOf(provider: LLMProvider, params: LLMCallParams): Observable<LLMChunk> {
   if (provider.stream && provider.capabilities?.streaming !== false) return provider.stream(params);
   return new Observable((subscriber) => {
     const scope = new AbortScope();

@@ -1,0 +1,105 @@
+import type { IterationView } from '../../core/extension.ts';
+import type { LoopState } from '../../core/state.ts';
+import { estimateTokens } from '../context/count-tokens.ts';
+import { failuresInARow } from './failures-in-a-row.ts';
+import { repeatedCalls } from './repeated-calls.ts';
+
+/** Which limit a turn has run into. */
+export type LimitReason =
+  | 'max_wall_time'
+  | 'max_tool_calls'
+  | 'max_tokens'
+  | 'max_cost'
+  | 'max_context'
+  | 'max_failures'
+  | 'repeated_call';
+
+export interface LimitValues {
+  /** From the start of the turn, without the time that it was suspended. Milliseconds. */
+  readonly maxWallTimeMs?: number;
+  /** Tool calls of the whole turn. */
+  readonly maxToolCalls?: number;
+  /** Tokens of all model calls of the turn, prompts and answers. */
+  readonly maxTokens?: number;
+  /** Tokens of the next prompt, estimated: messages, system prompt and tools. */
+  readonly maxContextTokens?: number;
+  /** Of all model calls of the turn. US dollars. */
+  readonly maxCost?: number;
+  /** Tool calls that fail one after another. */
+  readonly maxConsecutiveFailures?: number;
+  /** How often the model may make the same calls one after another, or the same round of up to four different ones. */
+  readonly maxRepeatedCalls?: number;
+}
+
+/** A limit that does not let a turn go on, in words for a reader. */
+export interface BrokenLimit {
+  readonly reason: LimitReason;
+  readonly message: string;
+}
+
+export interface LimitedTurn {
+  readonly state: LoopState;
+  readonly view: IterationView;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+  /** US dollars so far. */
+  readonly cost: number;
+}
+
+/** The first limit that does not allow another model call. */
+export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit | undefined {
+  const { state, now, cost } = turn;
+  const { maxTokens, maxCost, maxConsecutiveFailures, maxRepeatedCalls } = limits;
+  const { history, usage } = state;
+  if (now >= deadlineOf(limits, state)) return outOfTime(limits);
+  if (state.toolCalls > (limits.maxToolCalls ?? Number.POSITIVE_INFINITY)) return tooManyCalls(limits);
+  if (maxTokens !== undefined && usage.totalTokens >= maxTokens)
+    return broken('max_tokens', `took ${usage.totalTokens} of ${maxTokens} tokens`, 'maxTokens');
+  if (maxCost !== undefined && cost >= maxCost) return broken('max_cost', `cost $${cost} of $${maxCost}`, 'maxCost');
+  if (maxConsecutiveFailures !== undefined) {
+    const failures = failuresInARow(history, state.turn.given);
+    if (failures >= maxConsecutiveFailures)
+      return broken('max_failures', `had ${failures} failed tool calls in a row`, 'maxConsecutiveFailures');
+  }
+  if (maxRepeatedCalls !== undefined) {
+    const times = repeatedCalls(history, state.turn.given);
+    if (times > maxRepeatedCalls)
+      return broken('repeated_call', `made the same tool calls ${times} times in a row`, 'maxRepeatedCalls');
+  }
+  return brokenContext(limits, turn);
+}
+
+/** Milliseconds since 1970. */
+export function deadlineOf(
+  { maxWallTimeMs = Number.POSITIVE_INFINITY }: LimitValues,
+  { turn, suspendedMs }: LoopState,
+) {
+  return turn.createdAt + suspendedMs + maxWallTimeMs;
+}
+
+export function tooManyCalls({ maxToolCalls }: LimitValues): BrokenLimit {
+  return broken('max_tool_calls', `asked for more than ${maxToolCalls} tool calls`, 'maxToolCalls');
+}
+
+export function outOfTime({ maxWallTimeMs }: LimitValues): BrokenLimit {
+  return broken('max_wall_time', `took ${maxWallTimeMs} ms`, 'maxWallTimeMs');
+}
+
+function brokenContext({ maxContextTokens }: LimitValues, { view }: LimitedTurn): BrokenLimit | undefined {
+  if (maxContextTokens === undefined) return undefined;
+  const tokens = promptTokens(view);
+  if (tokens <= maxContextTokens) return undefined;
+  return broken('max_context', `has a prompt of about ${tokens} of ${maxContextTokens} tokens`, 'maxContextTokens');
+}
+
+function promptTokens({ messages, systemPrompt = '', tools }: IterationView): number {
+  const described = tools.map((tool) => estimateTokens(JSON.stringify(tool.function)));
+  return [...messages.map(estimateTokens), ...described].reduce(
+    (sum, count) => sum + count,
+    estimateTokens(systemPrompt),
+  );
+}
+
+function broken(reason: LimitReason, what: string, option: keyof LimitValues): BrokenLimit {
+  return { reason, message: `The turn ${what}; raise ${option}, or give it less to do.` };
+}

@@ -1,0 +1,149 @@
+import type {
+  CallChange,
+  Extension,
+  HookContext,
+  IterationChange,
+  ResponseChange,
+  ToolCallChange,
+  ToolCallRequest,
+} from '../../core/extension.ts';
+import type { LoopState } from '../../core/state.ts';
+import type { LLMResponse } from '../../providers/interfaces.ts';
+import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
+import {
+  assertOptions,
+  type OptionKind,
+  someCount,
+  someMs,
+  wrongOption,
+} from '../../providers/policies/policy-options.ts';
+import { aroundCalls } from './around-calls.ts';
+import {
+  type BrokenLimit,
+  brokenLimit,
+  deadlineOf,
+  type LimitValues,
+  outOfTime,
+  tooManyCalls,
+} from './broken-limit.ts';
+import { untilDeadline } from './until-deadline.ts';
+
+export interface LimitsOptions extends LimitValues {
+  /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */
+  readonly onLimit?: 'fail' | 'stop';
+  /** What models cost, for `maxCost`, where the provider does not say what a call cost. Such as a `ModelRegistry`. */
+  readonly prices?: PriceList;
+}
+
+const someDollars: OptionKind = {
+  isValid: (value) => typeof value === 'number' && value > 0 && Number.isFinite(value),
+  words: 'US dollars, more than 0',
+};
+const aReaction: OptionKind = { isValid: (value) => value === 'fail' || value === 'stop', words: '"fail" or "stop"' };
+const aPriceList: OptionKind = {
+  isValid: (value) => typeof value === 'object' && value !== null && 'find' in value,
+  words: 'a list of prices, such as a ModelRegistry',
+};
+
+/**
+ * Limits on what a turn may take, looked at before each model call and each tool call; what was begun inside of a limit on tokens or
+ * cost may exceed it. Each has its own reason: `max_wall_time`, `max_tool_calls`, `max_tokens`, `max_cost`, `max_context`,
+ * `max_failures`, `repeated_call`.
+ *
+ * At the end of the wall time a running model call is left and running tools are aborted: their results are `TOOL_TIMEOUT`. The
+ * limits hold for the whole turn, resumed or not: they count what the journal says. Put it behind extensions that change what the model
+ * reads or who is asked. Errors: `INVALID_CONFIG`, naming the option; a turn with `maxCost` fails with it where a call costs nobody
+ * knows what.
+ */
+export function limits(options: LimitsOptions): Extension {
+  checkOptions(options);
+  const { maxWallTimeMs, maxToolCalls, maxCost } = options;
+  return {
+    name: 'limits',
+    prepareIteration: (view, { state, clock, data }) => {
+      const broken = brokenLimit(options, { state, view, now: clock.now(), cost: costIn(data) });
+      return broken && reaction(options, broken);
+    },
+    ...(maxWallTimeMs !== undefined && {
+      beforeLLMCall: (_, context) => limitedCall(options, context),
+      beforeFinish: ({ state }) => {
+        const reason = state.lastResponse?.message.metadata?.['cutShort'];
+        return reason === 'max_wall_time' && !state.changes.finish ? { finish: { reason } } : undefined;
+      },
+    }),
+    ...(maxCost !== undefined && { afterLLMCall: (response, context) => countedCost(options, response, context) }),
+    ...((maxToolCalls ?? maxWallTimeMs) !== undefined && {
+      beforeToolCall: (request) => limitedTool(options, request),
+    }),
+  };
+}
+
+function checkOptions(options: LimitsOptions): void {
+  assertOptions('limits', options, {
+    maxWallTimeMs: someMs,
+    maxToolCalls: someCount,
+    maxTokens: someCount,
+    maxContextTokens: someCount,
+    maxCost: someDollars,
+    maxConsecutiveFailures: someCount,
+    maxRepeatedCalls: someCount,
+    onLimit: aReaction,
+    prices: aPriceList,
+  });
+  const { onLimit: _, prices, ...values } = options;
+  if (Object.values(values).every((value) => value === undefined)) throw wrongOption('limits', 'no limit is given');
+  if (prices && options.maxCost === undefined)
+    throw wrongOption('limits', 'prices are read for maxCost only; give it too');
+}
+
+function reaction({ onLimit = 'fail' }: LimitsOptions, { reason, message }: BrokenLimit): IterationChange {
+  return onLimit === 'stop' ? { finish: { reason } } : { fail: { code: 'LIMIT', reason, message } };
+}
+
+function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext): CallChange {
+  const { onLimit = 'fail' } = options;
+  const deadline = { clock, at: deadlineOf(options, state), broken: outOfTime(options), onLimit };
+  return { provider: aroundCalls(provider, untilDeadline(deadline)) };
+}
+
+function limitedTool(options: LimitsOptions, { state, callId, clock }: ToolCallRequest): ToolCallChange {
+  const deadline = deadlineOf(options, state);
+  const broken = brokenByCall(options, { state, callId, outOfTime: clock.now() >= deadline });
+  if (!broken) return Number.isFinite(deadline) ? { deadline } : {};
+  const { reason, message } = broken;
+  return options.onLimit === 'stop' ? { deny: `skipped: ${message}` } : { fail: { code: 'LIMIT', reason, message } };
+}
+
+interface PlannedCall {
+  readonly state: LoopState;
+  readonly callId: string;
+  readonly outOfTime: boolean;
+}
+
+function brokenByCall(options: LimitsOptions, call: PlannedCall): BrokenLimit | undefined {
+  if (call.outOfTime) return outOfTime(options);
+  const { maxToolCalls = Number.POSITIVE_INFINITY } = options;
+  return numberOf(call) > maxToolCalls ? tooManyCalls(options) : undefined;
+}
+
+/** Counted from 1, in call order, over the whole turn. */
+function numberOf({ state, callId }: PlannedCall): number {
+  const { pendingToolCalls, toolCalls } = state;
+  const ended = pendingToolCalls.filter(({ result }) => result).length;
+  return toolCalls - ended + pendingToolCalls.findIndex((pending) => pending.callId === callId) + 1;
+}
+
+function countedCost({ prices }: LimitsOptions, response: LLMResponse, context: HookContext): ResponseChange {
+  const { data, provider } = context;
+  const { model = context.state.changes.settings.model ?? provider.info?.model, usage } = response;
+  const cost = usage && callCost(usage, { model, prices });
+  if (cost !== undefined) return { data: { cost: dollars(costIn(data) + cost) } };
+  const what = usage ? `the price of ${model === undefined ? 'its model' : `"${model}"`}` : 'what a model call took';
+  const message = `The turn has a maxCost, and ${what} is not known; give limits the prices, or leave maxCost out.`;
+  return { fail: { code: 'INVALID_CONFIG', message } };
+}
+
+function costIn(data: unknown): number {
+  const known = typeof data === 'object' && data !== null && 'cost' in data ? data.cost : 0;
+  return typeof known === 'number' ? known : 0;
+}

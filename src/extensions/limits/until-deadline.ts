@@ -1,0 +1,71 @@
+import { Observable } from 'rxjs';
+import type { Clock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { LLMCallParams, LLMChunk, LLMResponse, Usage } from '../../providers/interfaces.ts';
+import { estimatePromptTokens, tokensOfCharacters } from '../../providers/policies/token-estimate.ts';
+import type { AroundCall } from './around-calls.ts';
+import type { BrokenLimit } from './broken-limit.ts';
+
+export interface Deadline {
+  readonly clock: Clock;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly broken: BrokenLimit;
+  readonly onLimit: 'fail' | 'stop';
+}
+
+/**
+ * Leaves a model call at a deadline: it errors with `LIMIT`, or what was said so far is taken as the answer, marked with the reason as
+ * `cutShort` in the message's metadata, its usage estimated.
+ */
+export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
+  return (chunks, params) =>
+    new Observable((to) => {
+      const said = new SaidSoFar();
+      const source = chunks.subscribe({
+        next: (chunk) => {
+          said.add(chunk);
+          to.next(chunk);
+        },
+        error: (error: unknown) => to.error(error),
+        complete: () => to.complete(),
+      });
+      to.add(source);
+      if (to.closed) return;
+      const expire = () => {
+        source.unsubscribe();
+        if (onLimit === 'fail') return to.error(limitError(broken));
+        to.next({ type: 'done', response: said.asResponse(broken, params) });
+        to.complete();
+      };
+      to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
+    });
+}
+
+export function limitError({ reason, message }: { readonly reason: string; readonly message: string }): AgentLoopError {
+  return new AgentLoopError('LIMIT', message, { reason });
+}
+
+/** The text of the current attempt, and how much there was of all. */
+class SaidSoFar {
+  #text = '';
+  #characters = 0;
+
+  add(chunk: LLMChunk): void {
+    if (chunk.type === 'attempt') this.#text = '';
+    if (chunk.type === 'text') this.#text += chunk.text;
+    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#characters += chunk.text.length;
+    if (chunk.type === 'tool-call') this.#characters += chunk.arguments?.length ?? 0;
+  }
+
+  asResponse({ reason }: BrokenLimit, params: LLMCallParams): LLMResponse {
+    const message = { role: 'assistant' as const, content: this.#text || null, metadata: { cutShort: reason } };
+    return { message, finishReason: 'stop', usage: estimatedUsage(params, this.#characters) };
+  }
+}
+
+function estimatedUsage(params: LLMCallParams, characters: number): Usage {
+  const promptTokens = estimatePromptTokens(params);
+  const completionTokens = tokensOfCharacters(characters);
+  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+}
