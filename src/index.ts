@@ -97,6 +97,16 @@ export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
 export { type LimitsOptions, limits } from './extensions/limits/limits.ts';
+export type { StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
+export type { OutputMode } from './extensions/structured-output/output-way.ts';
+export type { Partially } from './extensions/structured-output/partial-json.ts';
+export { type StructuredOutput, structuredOutput } from './extensions/structured-output/structured-output.ts';
+export {
+  type InputOf,
+  type TypedInput,
+  type TypedInputOptions,
+  typedInput,
+} from './extensions/structured-output/typed-input.ts';
 export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
   CallSettings,

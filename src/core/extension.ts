@@ -17,6 +17,8 @@ export interface HookContext extends ToolListContext {
   readonly authContext: AuthContext | undefined;
   /** The iteration that the hook is about, from 1; 0 before the first. */
   readonly iteration: number;
+  /** How many iterations the turn may have by now. */
+  readonly maxIterations: number;
   /** The turn so far: its history, usage, calls. */
   readonly state: LoopState;
   /** What this extension recorded last in this turn with `data`, also before a crash; `undefined` where it did not. */

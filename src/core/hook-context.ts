@@ -3,6 +3,7 @@ import { startHookSpan } from '../observability/spans/hook-span.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { maxIterationsOf } from './call-settings.ts';
 import type { Clock } from './clock.ts';
 import type {
   Extension,
@@ -73,6 +74,10 @@ export class AskedHook implements HookContext {
 
   get iteration(): number {
     return this.state.iteration;
+  }
+
+  get maxIterations(): number {
+    return maxIterationsOf(this.#deps, this.state);
   }
 
   get data(): unknown {

@@ -149,11 +149,15 @@ function responseOf(source: Observable<LLMChunk>, signal: AbortSignal | undefine
 
 /** Without reading `signal`, which is made when it is first read. */
 function snapshotOf(params: LLMCallParams): LLMCallParams {
-  const { messages, tools, toolChoice, temperature, maxTokens, metadata, traceContext } = params;
+  const { messages, tools, model, toolChoice, temperature, maxTokens, metadata, traceContext } = params;
+  const { responseFormat, providerOptions } = params;
   const copy: LLMCallParams = {
     messages: [...messages],
     ...(tools && { tools: [...tools] }),
+    ...(model !== undefined && { model }),
     ...(toolChoice !== undefined && { toolChoice }),
+    ...(responseFormat !== undefined && { responseFormat }),
+    ...(providerOptions !== undefined && { providerOptions }),
     ...(temperature !== undefined && { temperature }),
     ...(maxTokens !== undefined && { maxTokens }),
     ...(metadata && { metadata }),

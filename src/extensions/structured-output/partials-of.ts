@@ -1,0 +1,83 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Observable, type Subscriber } from 'rxjs';
+import type { AgentEvent } from '../../core/events.ts';
+import { type PartialJson, type Partially, partialJson } from './partial-json.ts';
+
+export interface PartialsOptions {
+  /** Of the finish tool. */
+  readonly name: string;
+  /** Whether the output is the text of the answer. */
+  readonly inText: boolean;
+}
+
+/** The output of a turn while it is written: see `StructuredOutput.partials`. */
+export function partialsOf<T>(turn: Observable<AgentEvent>, options: PartialsOptions): Observable<Partially<T>> {
+  return new Observable((subscriber) => {
+    const reader = new OutputReader<T>(subscriber, options);
+    return turn.subscribe({
+      next: (event) => reader.take(event),
+      error: (error: unknown) => subscriber.error(error),
+      complete: () => subscriber.complete(),
+    });
+  });
+}
+
+class OutputReader<T> {
+  readonly #out: Subscriber<Partially<T>>;
+  readonly #options: PartialsOptions;
+  /** The outputs of the current attempt, by the index of their call. */
+  readonly #parts = new Map<number, PartialJson<T>>();
+  #shown: unknown;
+
+  constructor(out: Subscriber<Partially<T>>, options: PartialsOptions) {
+    this.#out = out;
+    this.#options = options;
+  }
+
+  take(event: AgentEvent): void {
+    switch (event.kind) {
+      case 'internal:llm-call':
+      case 'internal:llm-attempt-discarded':
+        return this.#parts.clear();
+      case 'internal:tool-call-delta':
+        if (event.toolName === this.#options.name) this.#open(event.index);
+        return this.#push(event.index, event.arguments);
+      case 'internal:tool-start':
+        if (event.toolName === this.#options.name && isOutput<T>(event.arguments)) this.#show(event.arguments);
+        return;
+      case 'artifact-update':
+        if (this.#options.inText) this.#takeText(event);
+        return;
+      default:
+        return;
+    }
+  }
+
+  #takeText({ append, artifact }: Extract<AgentEvent, { kind: 'artifact-update' }>): void {
+    if (!append) this.#parts.set(0, partialJson());
+    const text = artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+    this.#push(0, text);
+  }
+
+  /** Some vendors repeat the name with each fragment. */
+  #open(index: number): void {
+    if (!this.#parts.has(index)) this.#parts.set(index, partialJson());
+  }
+
+  #push(index: number, fragment: string): void {
+    const part = this.#parts.get(index);
+    part?.push(fragment);
+    this.#show(part?.value);
+  }
+
+  #show(value: Partially<T> | undefined): void {
+    if (value === undefined || isDeepStrictEqual(value, this.#shown)) return;
+    this.#shown = value;
+    this.#out.next(value);
+  }
+}
+
+/** The arguments of a call that runs have passed the check of the schema. */
+function isOutput<T>(value: unknown): value is Partially<T> {
+  return typeof value === 'object' && value !== null;
+}

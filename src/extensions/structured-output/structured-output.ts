@@ -1,0 +1,266 @@
+import type { Observable } from 'rxjs';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { AgentEvent } from '../../core/events.ts';
+import type {
+  EndChange,
+  Extension,
+  Failure,
+  FinishChange,
+  HookContext,
+  IterationChange,
+  IterationStep,
+  IterationView,
+  ResponseChange,
+  StepChange,
+  ToolCallOutcome,
+  ToolOutcomeChange,
+  TurnBeginning,
+  TurnEnd,
+  TurnFinish,
+} from '../../core/extension.ts';
+import { textOf } from '../../core/messages.ts';
+import type { TurnResult } from '../../core/turn-result.ts';
+import type { LLMResponse } from '../../providers/interfaces.ts';
+import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
+import { LocalToolProvider } from '../../tools/local-tools.ts';
+import { type Tool, tool } from '../../tools/tool.ts';
+import type { ArgumentsOf, ToolParameters } from '../../tools/tool-options.ts';
+import { fingerprint, memoryOf } from './output-memory.ts';
+import { checkOutputOptions, type StructuredOutputOptions } from './output-options.ts';
+import { nativeView, xmlView } from './output-view.ts';
+import { type OutputWay, wayOf } from './output-way.ts';
+import type { Partially } from './partial-json.ts';
+import { partialsOf } from './partials-of.ts';
+import { parseXml } from './xml/parse-xml.ts';
+
+/**
+ * Makes turns end with a value of a schema: `result().value`, typed by `outputOf(result)`. The model gets a finish tool whose parameters
+ * are the schema; its first valid call ends the turn, without another model call, and later calls of the same response are skipped.
+ *
+ * A plain answer is not the end. For it, and for an output that does not fit, the model is told why and asked again: at most
+ * `parseRetries` times in a turn, none of them counted as an iteration; then the turn fails with `PARSE_ERROR`. A turn that has used its
+ * iterations up gets one more in which the finish tool has to be called, unless `forceFinish` is false; with that and `maxIterations: 1`
+ * a turn without output completes with the reason `unfinished`.
+ *
+ * A value with which another extension finishes the turn is checked as well. Errors: `INVALID_CONFIG` for a wrong option or schema; for
+ * `mode: 'native'` on a provider without `capabilities.responseFormat` the turn fails with it.
+ */
+export function structuredOutput<const S extends ToolParameters>(
+  options: StructuredOutputOptions<S>,
+): StructuredOutput<ArgumentsOf<S>> {
+  return new StructuredOutput(options);
+}
+
+/** An extension, as `structuredOutput` makes it. Its hooks are methods: use it as it is, a copy by spread lacks them. */
+export class StructuredOutput<T> implements Extension {
+  readonly name = 'structured-output';
+  readonly toolProviders: readonly ToolProvider[];
+  readonly #options: Required<Pick<StructuredOutputOptions<ToolParameters>, 'parseRetries' | 'forceFinish' | 'mode'>>;
+  readonly #tool: Tool;
+
+  /** @internal */
+  constructor(options: StructuredOutputOptions<ToolParameters>) {
+    checkOutputOptions(options);
+    const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
+    this.#options = { parseRetries, forceFinish, mode };
+    this.#tool = finishTool(options);
+    this.toolProviders = [new LocalToolProvider([this.#tool], { name: 'structuredOutput' })];
+  }
+
+  /** The value of a completed turn. Errors: `INVALID_INPUT` where it has none. */
+  outputOf(result: Pick<TurnResult, 'value' | 'taskId' | 'reason'>): T {
+    if (isOutput<T>(result.value)) return result.value;
+    const message = `Turn "${result.taskId}" has no output (${result.reason}); look at result.reason before.`;
+    throw new AgentLoopError('INVALID_INPUT', message, { taskId: result.taskId });
+  }
+
+  /**
+   * What is there of the output while the model writes it: with each snapshot texts and lists grow and members appear, the last one is
+   * the value. After an attempt that came to nothing they start anew. Unchecked but for the last, which for a way without fragments,
+   * such as XML, is the only one. A subscriber reads the turn: it starts it, and leaving may cancel it. Errors as the turn does. Holds
+   * the text of one output; each snapshot takes time in proportion to it.
+   */
+  partials(turn: Observable<AgentEvent>): Observable<Partially<T>> {
+    const inText = this.#options.mode === 'native';
+    return partialsOf(turn, { name: this.#name, inText });
+  }
+
+  beforeTurn({ provider }: HookContext): TurnBeginning | undefined {
+    if (this.#options.mode !== 'native' || provider.capabilities?.responseFormat) return undefined;
+    const message = 'structuredOutput: mode is "native", and the provider keeps to no responseFormat; use "auto".';
+    return { fail: { code: 'INVALID_CONFIG', message } };
+  }
+
+  prepareIteration(view: IterationView, context: HookContext): IterationChange | undefined {
+    const { name, parameters: schema } = this.#tool.definition.function;
+    const { forced } = memoryOf(context.data);
+    switch (this.#way(context)) {
+      case 'tool':
+        return undefined;
+      case 'native':
+        return { view: nativeView(view, { name, schema, forced }) };
+      case 'xml': {
+        const canCallTools = context.provider.capabilities?.tools !== false;
+        const finish = forced ? view.tools.filter((each) => each.function.name === name) : view.tools;
+        return { view: xmlView({ ...view, tools: finish }, { schema, canCallTools }) };
+      }
+    }
+  }
+
+  /** Makes a call of the finish tool of an answer in XML. */
+  afterLLMCall(response: LLMResponse, context: HookContext): ResponseChange | undefined {
+    if (this.#way(context) !== 'xml' || hasCalls(response) || !isWhole(response)) return undefined;
+    const { name, parameters } = this.#tool.definition.function;
+    const parsed = parseXml(textOf(response.message.content), parameters);
+    if (!parsed.ok) return undefined;
+    const call = { id: '', type: 'function' as const, function: { name, arguments: JSON.stringify(parsed.value) } };
+    return { response: { ...response, toolCalls: [call], finishReason: 'tool_calls' } };
+  }
+
+  afterToolCall({ call, arguments: value, result, data }: ToolCallOutcome): ToolOutcomeChange | undefined {
+    if (call.function.name !== this.#name || !result.success) return undefined;
+    return { finish: { value }, data: { ...memoryOf(data), accepted: fingerprint(value) } };
+  }
+
+  beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
+    if (finish.state.changes.finish) return undefined;
+    if (this.#way(finish) === 'native') return this.#takeText(finish);
+    if (this.#isSingleTurn(finish)) return { finish: { reason: unfinished } };
+    return this.#askAgain(finish, this.#plainAnswer(finish));
+  }
+
+  afterIteration(step: IterationStep): StepChange | undefined {
+    if (step.finished) return undefined;
+    const problem = this.#problemOf(step);
+    if (problem !== undefined) return withoutMessages(this.#askAgain(step, problem));
+    if (step.iteration < step.maxIterations) return undefined;
+    if (this.#options.forceFinish) return this.#force(step);
+    return this.#isSingleTurn(step) ? { finish: { reason: unfinished } } : undefined;
+  }
+
+  /** A value that is not as it was accepted is checked. */
+  afterTurn({ outcome, value, data }: TurnEnd): EndChange | Promise<EndChange> | undefined {
+    if (outcome.state !== 'completed' || value === undefined) return undefined;
+    if (memoryOf(data).accepted === fingerprint(value)) return undefined;
+    return then(this.#check(value), (check): EndChange => {
+      if (check.ok) return { value: check.value };
+      return { fail: parseError(`The turn was finished with a value that does not fit: ${check.message}.`) };
+    });
+  }
+
+  get #name(): string {
+    return this.#tool.definition.function.name;
+  }
+
+  #way({ provider, data }: HookContext): OutputWay {
+    return wayOf(this.#options.mode, provider.capabilities, memoryOf(data).forced);
+  }
+
+  #check(value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
+    return this.#tool.definition.checkArguments?.(value) ?? { ok: true, value };
+  }
+
+  #isSingleTurn({ maxIterations }: HookContext): boolean {
+    return maxIterations === 1 && !this.#options.forceFinish;
+  }
+
+  #takeText(finish: TurnFinish): FinishChange | Promise<FinishChange> {
+    const parsed = parsedJson(finish.text);
+    if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
+    return then(this.#check(parsed.value), (check): FinishChange => {
+      if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
+      const { value } = check;
+      return { finish: { value }, data: { ...memoryOf(finish.data), accepted: fingerprint(value) } };
+    });
+  }
+
+  #plainAnswer(finish: TurnFinish): string {
+    if (this.#way(finish) === 'tool') {
+      return `That does not end the task: call the tool ${this.#name} with the result as its arguments.`;
+    }
+    const parsed = parseXml(finish.text, this.#tool.definition.function.parameters);
+    return parsed.ok ? 'The answer could not be taken; give it again.' : parsed.flaw;
+  }
+
+  /** Why an iteration that should have given the output has not. */
+  #problemOf({ calls, results, data }: IterationStep): string | undefined {
+    const own = calls.filter(({ call }) => call.function.name === this.#name).map(({ callId }) => callId);
+    const refused = results.find(({ callId, error }) => own.includes(callId) && error?.code === 'TOOL_ARGUMENTS');
+    if (refused) return refused.error?.message;
+    return memoryOf(data).forced && calls.length > 0 ? `${this.#name} was not called` : undefined;
+  }
+
+  /** Another iteration, as long as there are retries. */
+  #askAgain(context: HookContext, problem: string): FinishChange {
+    const { retries, ...memory } = memoryOf(context.data);
+    if (retries >= this.#options.parseRetries) {
+      const attempts = `${retries + 1} ${retries === 0 ? 'attempt' : 'attempts'} (parseRetries)`;
+      return { fail: parseError(`The model gave no valid output in ${attempts}; the last problem: ${problem}`) };
+    }
+    const { maxIterations, iteration } = context;
+    const isLast = iteration >= maxIterations && this.#options.forceFinish;
+    return {
+      messages: [{ role: 'user', content: problem }],
+      settings: { maxIterations: maxIterations + 1, ...(isLast ? this.#toolChoice(context) : {}) },
+      data: { ...memory, retries: retries + 1, forced: memory.forced || isLast },
+    };
+  }
+
+  #force(step: IterationStep): StepChange {
+    const settings = { maxIterations: step.maxIterations + 1, ...this.#toolChoice(step) };
+    return { settings, data: { ...memoryOf(step.data), forced: true } };
+  }
+
+  #toolChoice({ provider }: HookContext) {
+    const way = wayOf(this.#options.mode, provider.capabilities, true);
+    return way === 'tool' ? { toolChoice: { name: this.#name } } : {};
+  }
+}
+
+const unfinished = 'unfinished';
+
+function finishTool({ schema, jsonSchema, name = '__finish__' }: StructuredOutputOptions<ToolParameters>): Tool {
+  return tool({
+    name,
+    description: 'Ends the task. Call it with the final result as soon as you have it.',
+    parameters: schema,
+    ...(jsonSchema && { jsonSchema }),
+    sequential: true,
+    readOnly: true,
+    onInDoubt: 'retry',
+    execute: () => 'accepted',
+  });
+}
+
+/** What is wrong stands in the error result of the call. */
+function withoutMessages({ messages: _, ...change }: FinishChange): StepChange {
+  return change;
+}
+
+function hasCalls({ message, toolCalls }: LLMResponse): boolean {
+  return (toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? []).length > 0;
+}
+
+function isWhole({ finishReason }: LLMResponse): boolean {
+  return finishReason !== 'length' && finishReason !== 'content_filter';
+}
+
+function parsedJson(text: string): { readonly value: unknown } | undefined {
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+function parseError(message: string): Failure {
+  return { code: 'PARSE_ERROR', message };
+}
+
+function isOutput<T>(value: unknown): value is T {
+  return value !== undefined;
+}
+
+function then<A, B>(given: A | Promise<A>, next: (value: A) => B): B | Promise<B> {
+  return given instanceof Promise ? given.then(next) : next(given);
+}

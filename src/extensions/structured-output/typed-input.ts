@@ -1,0 +1,44 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { UserMessage } from '../../core/messages.ts';
+import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
+import { jsonSchemaChecker } from '../../tools/json-schema.ts';
+import { isStandardSchema, type ToolParameters } from '../../tools/tool-options.ts';
+import { standardChecker } from '../../tools/tool-parameters.ts';
+import { toXml } from './xml/to-xml.ts';
+
+export interface TypedInputOptions<S extends ToolParameters> {
+  /** A Standard Schema or a JSON Schema. */
+  readonly schema: S;
+  /** Of the XML element around the input. Default `input`. */
+  readonly name?: string;
+}
+
+/** What a schema takes in. */
+export type InputOf<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferInput<S> : FromJsonSchema<S>;
+
+export interface TypedInput<T> {
+  /**
+   * The messages of a turn with this input: one user message with the input as XML, as the schema converts it. Rejects with
+   * `INVALID_INPUT`, naming the field, before anything is asked of a model.
+   */
+  readonly messages: (input: T) => Promise<readonly [UserMessage]>;
+}
+
+/** Checks the input of turns by a schema and writes it as XML for the model to read; the system prompt is the configuration's. */
+export function typedInput<const S extends ToolParameters>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;
+export function typedInput({ schema, name = 'input' }: TypedInputOptions<ToolParameters>): TypedInput<unknown> {
+  const check = isStandardSchema(schema) ? standardChecker(schema) : jsonSchemaChecker(schema, 'typedInput');
+  return {
+    async messages(input) {
+      const checked = await check(input);
+      if (!checked.ok) throw invalidInput(checked.message);
+      return [{ role: 'user', content: toXml(checked.value, name) }];
+    },
+  };
+}
+
+function invalidInput(problems: string): AgentLoopError {
+  const message = problems.replaceAll(/(^|; )arguments/g, '$1input');
+  return new AgentLoopError('INVALID_INPUT', `The input does not fit its schema: ${message}.`);
+}

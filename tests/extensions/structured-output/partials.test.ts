@@ -1,0 +1,63 @@
+import { describe, expect, it } from '@jest/globals';
+import { lastValueFrom, toArray } from 'rxjs';
+import { z } from 'zod';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoopError } from '../../../src/core/errors.ts';
+import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
+import { retry } from '../../../src/providers/policies/retry.ts';
+import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import { question } from '../../core/dead-turn.ts';
+import { turnBench } from '../../core/turn-bench.ts';
+
+const bench = turnBench();
+const output = structuredOutput({ schema: z.object({ city: z.string(), tags: z.array(z.string()) }) });
+const fragments = ['{"ci', 'ty":"Os', 'lo","ta', 'gs":["co', 'ld"', ',"dark"]}'];
+const growing = [
+  {},
+  { city: 'Os' },
+  { city: 'Oslo' },
+  { city: 'Oslo', tags: ['co'] },
+  { city: 'Oslo', tags: ['cold'] },
+  { city: 'Oslo', tags: ['cold', 'dark'] },
+];
+const writing = (args: readonly string[]): ScriptedLLMStep => ({
+  toolCalls: [{ name: '__finish__', arguments: args }],
+});
+
+function snapshots(turn: ReturnType<AgentLoop['startTurn']>) {
+  return lastValueFrom(output.partials(turn).pipe(toArray()));
+}
+
+describe('the partials of an output', () => {
+  it('S3-33 grow as the model writes, and end with the value', async () => {
+    const turn = bench.loop([writing(fragments)], { extensions: [output] }).startTurn(question);
+    expect(await snapshots(turn)).toEqual(growing);
+    expect((await turn.result()).value).toEqual(growing.at(-1));
+  });
+
+  it('S3-33 start anew behind an output that did not fit', async () => {
+    const steps = [writing(['{"city"', ':4}']), writing(fragments)];
+    const turn = bench.loop(steps, { extensions: [output] }).startTurn(question);
+    expect(await snapshots(turn)).toEqual([{}, { city: 4 }, ...growing]);
+  });
+
+  it('S3-33 start anew behind an attempt that broke off', async () => {
+    const error = new AgentLoopError('PROVIDER_STREAM_CLOSED', 'gone', { retryable: true });
+    const broken = { toolCalls: [{ name: '__finish__', arguments: ['{"city":"Os'] }], error };
+    const model = bench.model([broken, writing(fragments)]);
+    const config = bench.config(retry({ maxRetries: 1, clock: bench.clock })(model), {
+      extensions: [output],
+      store: false,
+    });
+    const shown = snapshots(new AgentLoop(config).startTurn(question));
+    await bench.clock.whenPending();
+    bench.clock.advanceToNext();
+    expect(await shown).toEqual([{ city: 'Os' }, ...growing]);
+  });
+
+  it('are the value alone for who comes late', async () => {
+    const turn = bench.loop([writing(fragments)], { extensions: [output] }).startTurn(question);
+    await turn.result();
+    expect(await snapshots(turn)).toEqual(growing.slice(-1));
+  });
+});
