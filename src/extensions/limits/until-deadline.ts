@@ -1,10 +1,10 @@
 import { Observable } from 'rxjs';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
-import type { LLMCallParams, LLMChunk, LLMResponse, Usage } from '../../providers/interfaces.ts';
-import { estimatePromptTokens, tokensOfCharacters } from '../../providers/policies/token-estimate.ts';
+import type { LLMCallParams, LLMResponse } from '../../providers/interfaces.ts';
 import type { AroundCall } from './around-calls.ts';
 import type { BrokenLimit } from './broken-limit.ts';
+import { SaidSoFar } from './said-so-far.ts';
 
 export interface Deadline {
   readonly clock: Clock;
@@ -35,7 +35,7 @@ export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundC
       const expire = () => {
         source.unsubscribe();
         if (onLimit === 'fail') return to.error(limitError(broken));
-        to.next({ type: 'done', response: said.asResponse(broken, params) });
+        to.next({ type: 'done', response: cutShort(said, broken, params) });
         to.complete();
       };
       to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
@@ -46,26 +46,7 @@ export function limitError({ reason, message }: { readonly reason: string; reado
   return new AgentLoopError('LIMIT', message, { reason });
 }
 
-/** The text of the current attempt, and how much there was of all. */
-class SaidSoFar {
-  #text = '';
-  #characters = 0;
-
-  add(chunk: LLMChunk): void {
-    if (chunk.type === 'attempt') this.#text = '';
-    if (chunk.type === 'text') this.#text += chunk.text;
-    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#characters += chunk.text.length;
-    if (chunk.type === 'tool-call') this.#characters += chunk.arguments?.length ?? 0;
-  }
-
-  asResponse({ reason }: BrokenLimit, params: LLMCallParams): LLMResponse {
-    const message = { role: 'assistant' as const, content: this.#text || null, metadata: { cutShort: reason } };
-    return { message, finishReason: 'stop', usage: estimatedUsage(params, this.#characters) };
-  }
-}
-
-function estimatedUsage(params: LLMCallParams, characters: number): Usage {
-  const promptTokens = estimatePromptTokens(params);
-  const completionTokens = tokensOfCharacters(characters);
-  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+function cutShort(said: SaidSoFar, { reason }: BrokenLimit, params: LLMCallParams): LLMResponse {
+  const message = { role: 'assistant' as const, content: said.text || null, metadata: { cutShort: reason } };
+  return { message, finishReason: 'stop', usage: said.usage(params) };
 }
