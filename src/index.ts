@@ -95,6 +95,8 @@ export {
 } from './core/state.ts';
 export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
+export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts';
+export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
 export { type LimitsOptions, limits } from './extensions/limits/limits.ts';
 export type { StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
@@ -213,6 +215,7 @@ export type {
   ToolResult,
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
+export { DoneSignal, TaskComplete } from './tools/task-complete.ts';
 export { type Tool, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';

@@ -1,6 +1,7 @@
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { ToolCall } from '../core/messages.ts';
 import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
+import { DoneSignal, TaskComplete } from './task-complete.ts';
 import { policyOf, type Tool, tool } from './tool.ts';
 import { toContent } from './tool-content.ts';
 
@@ -10,7 +11,8 @@ import { toContent } from './tool-content.ts';
  * `getTools` lists them in the order of registration; the first listing checks their JSON Schemas and rejects with
  * `INVALID_CONFIG` where one is wrong. `executeTool` answers without a promise where the function does. It runs with
  * `context.arguments`, which the engine has checked; where those are `undefined`, the call's own JSON text is parsed and
- * checked first (`TOOL_ARGUMENTS` if it does not fit). What the function throws is passed on.
+ * checked first (`TOOL_ARGUMENTS` if it does not fit). What the function throws is passed on; a `DoneSignal` that it returns is thrown
+ * as a `TaskComplete`.
  */
 export class LocalToolProvider implements ToolProvider {
   readonly name: string;
@@ -128,6 +130,7 @@ function parse(definition: ToolDefinition, text: string): Parsed {
 }
 
 function resultOf(call: ToolCall, value: unknown): ToolResult {
+  if (value instanceof DoneSignal) throw new TaskComplete(value.finalMessage);
   return { toolCallId: call.id, content: toContent(value, call.function.name), success: true };
 }
 

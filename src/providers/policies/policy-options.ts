@@ -16,6 +16,7 @@ export const someMs = msFrom(1);
 export const anyCount = countFrom(0);
 export const someCount = countFrom(1);
 export const aFunction: OptionKind = { isValid: (value) => typeof value === 'function', words: 'a function' };
+export const aBoolean: OptionKind = { isValid: (value) => typeof value === 'boolean', words: 'true or false' };
 export const aText: OptionKind = {
   isValid: (value) => typeof value === 'string' && value !== '',
   words: 'a text that is not empty',

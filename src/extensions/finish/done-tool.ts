@@ -1,0 +1,62 @@
+import type { Extension } from '../../core/extension.ts';
+import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
+import { LocalToolProvider } from '../../tools/local-tools.ts';
+import { TaskComplete } from '../../tools/task-complete.ts';
+import { tool } from '../../tools/tool.ts';
+
+export interface DoneToolOptions {
+  /** Whether a response without calls does not end the turn: the model is told to go on, or to call the tool. Default false. */
+  readonly required?: boolean;
+  /** Default `done`. */
+  readonly name?: string;
+  /** In words for the model. Default: to call it once the task is complete. */
+  readonly description?: string;
+  /** What the model reads behind a response without calls, where `required`. Default: to go on, or to call the tool. */
+  readonly nudge?: string;
+}
+
+/**
+ * A tool by which the model ends the turn, perhaps with a final message; any other tool of the turn ends it as well by throwing a
+ * `TaskComplete` or returning a `DoneSignal`. The turn completes with the reason `done` and that message, else with the text of the
+ * response that made the call. Calls of the same batch that have not started are skipped; of several that end the turn the first to do so
+ * counts. Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function doneTool(options: DoneToolOptions = {}): Extension {
+  assertOptions('doneTool', options, { required: aBoolean, name: aText, description: aText, nudge: aText });
+  const { required = false, name = 'done' } = options;
+  const { nudge = `Go on with the task. If it is complete, call the tool "${name}".` } = options;
+  return {
+    name: 'done-tool',
+    toolProviders: [new LocalToolProvider([doneCall(name, options.description)], { name: 'doneTool' })],
+    afterToolCall({ thrown, state }) {
+      if (!TaskComplete.isInstance(thrown)) return undefined;
+      const { finalMessage: text, message } = thrown;
+      const result = { content: message };
+      if (state.changes.finish) return { result };
+      return { result, finish: { ...(text !== undefined && { text }), reason: 'done' } };
+    },
+    ...(required && {
+      beforeFinish: ({ state }) =>
+        state.changes.finish ? undefined : { messages: [{ role: 'user' as const, content: nudge }] },
+    }),
+  };
+}
+
+function doneCall(
+  name: string,
+  description = 'Ends the task. Call it once everything that was asked is done, with a last message if there is more to say.',
+) {
+  return tool({
+    name,
+    description,
+    parameters: {
+      type: 'object',
+      properties: { message: { type: 'string', description: 'The last message to the user.' } },
+    },
+    readOnly: true,
+    onInDoubt: 'retry',
+    execute({ message }) {
+      throw new TaskComplete(typeof message === 'string' && message !== '' ? message : undefined);
+    },
+  });
+}
