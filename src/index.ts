@@ -1,6 +1,27 @@
+export { Agent, type AgentResumeOptions, agent, type TurnInput } from './agent/agent.ts';
+export type {
+  AgentNotice,
+  AgentState,
+  AgentStateEvent,
+  MessageReceivedEvent,
+  MessageSentEvent,
+} from './agent/agent-events.ts';
+export type {
+  AgentOptions,
+  AgentSettings,
+  AgentTurnOptions,
+  BusyPolicy,
+  Dependencies,
+  DependentTools,
+  GivenTools,
+  ModelChoice,
+  PromptFunction,
+} from './agent/agent-options.ts';
+export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
 export type { AnswerOptions } from './core/answer-task.ts';
 export { applyRecord, foldRecords } from './core/apply-record.ts';
+export type { ArtifactChunk } from './core/artifact-chunk.ts';
 export type { CancelOptions } from './core/cancel-task.ts';
 export type { Answers } from './core/check-answers.ts';
 export { type Clock, systemClock } from './core/clock.ts';
@@ -196,6 +217,7 @@ export {
   type SnapshotStore,
   snapshotStateStore,
 } from './stores/snapshot/snapshot-state-store.ts';
+export { artifactTools } from './tools/artifact-tools.ts';
 export { checkedTools } from './tools/checked-tools.ts';
 export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export type {
@@ -219,3 +241,4 @@ export { DoneSignal, TaskComplete } from './tools/task-complete.ts';
 export { type Tool, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';
+export { type TextChunks, writeArtifact } from './tools/write-artifact.ts';

@@ -1,3 +1,4 @@
+import { type ArtifactChunk, isArtifactChunk } from './artifact-chunk.ts';
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
 import { artifactId, eventsOf, isoTime } from './events-of.ts';
 import { GrowingText } from './growing-text.ts';
@@ -68,6 +69,7 @@ export class EventProjector {
         return this.#toolCall(delta);
       case 'tool-progress': {
         const { callId, toolName, update } = delta;
+        if (isArtifactChunk(update)) return this.#artifactChunk(update);
         return {
           kind: 'internal:tool-progress',
           taskId: this.#taskId,
@@ -117,6 +119,18 @@ export class EventProjector {
     const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
     if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
     return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
+  }
+
+  #artifactChunk({ artifactId, text, append, lastChunk }: ArtifactChunk): AgentEvent {
+    return {
+      kind: 'artifact-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      timestamp: isoTime(this.#options.now()),
+      artifact: { artifactId, parts: [{ kind: 'text', text }] },
+      append,
+      lastChunk,
+    };
   }
 
   #text(text: string): AgentEvent {

@@ -10,7 +10,7 @@ import { iterateEvents } from './iterate-events.ts';
 import type { Message } from './messages.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
 import type { Signal } from './signals.ts';
-import { isSuspended } from './state.ts';
+import { isSuspended, type LoopState } from './state.ts';
 import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
 
 export interface TurnOptions {
@@ -68,6 +68,19 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
   /** The conversation that the turn belongs to; of a resumed turn known once its journal was read. */
   get contextId(): string {
     return this.#shared.state?.turn.contextId ?? this.#contextId;
+  }
+
+  /** The turn behind the last event that was shown; `undefined` before the first. */
+  get state(): LoopState | undefined {
+    return this.#shared.state;
+  }
+
+  /**
+   * Its events from now on, for who looks on: subscribing does not start the turn, and leaving does not stop it. An event comes here
+   * before the readers have it; the stream ends as theirs does, and before `result()` and `settled` do.
+   */
+  get live$(): Observable<AgentEvent> {
+    return this.#shared.live$;
   }
 
   /**

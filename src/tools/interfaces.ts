@@ -108,7 +108,7 @@ export interface ToolContext {
    * `INVALID_INPUT` for what is not JSON.
    */
   readonly ask: (question: AskOptions) => unknown;
-  /** Shows a sign of life as an `internal:tool-progress` event. Never journaled. */
+  /** Shows a sign of life as an `internal:tool-progress` event, an `ArtifactChunk` as an `artifact-update`. Never journaled. */
   readonly progress: (update: unknown) => void;
 }
 

@@ -16,6 +16,8 @@ export interface ShareOptions {
 /** Many subscribers, one execution. */
 export interface SharedTurn {
   readonly events$: Observable<AgentEvent>;
+  /** What is shown from now on; subscribing starts nothing, and who looks on is no reader. */
+  readonly live$: Observable<AgentEvent>;
   /** The state behind the last record that was shown. */
   readonly state: LoopState | undefined;
   /** What was thrown where the turn failed. */
@@ -44,6 +46,7 @@ interface End {
 
 class Share implements SharedTurn {
   readonly events$: Observable<AgentEvent>;
+  readonly live$: Observable<AgentEvent>;
   state: LoopState | undefined;
   cause: unknown;
   readonly #execution$: Observable<Signal>;
@@ -54,6 +57,8 @@ class Share implements SharedTurn {
   #goesOn = false;
   #queue: Signal[] = [];
   #readers: readonly Subscriber<AgentEvent>[] = [];
+  /** They hear of an event before the readers do. */
+  #onlookers: readonly Subscriber<AgentEvent>[] = [];
   #waiting: Subscriber<AgentEvent>[] = [];
   #connected = false;
   #execution: Subscription | undefined;
@@ -65,6 +70,7 @@ class Share implements SharedTurn {
     this.#execution$ = execution$;
     this.#options = options;
     this.events$ = new Observable((subscriber) => this.#attach(subscriber));
+    this.live$ = new Observable((subscriber) => this.#lookOn(subscriber));
   }
 
   connect(): void {
@@ -87,6 +93,7 @@ class Share implements SharedTurn {
     this.#execution?.unsubscribe();
     this.#connected = false;
     this.#records = [];
+    this.#dismiss({});
   }
 
   /** Shows a signal, behind those that are being shown further up the stack. */
@@ -135,22 +142,42 @@ class Share implements SharedTurn {
     const { projector } = this.#options;
     if (signal.type !== 'commit') {
       const event = projector.projectDelta(signal);
-      if (event) for (const reader of this.#readers) reader.next(event);
+      if (event) this.#tell(event);
       return;
     }
     this.state = signal.after;
     this.#goesOn = signal.goesOn === true;
     this.cause ??= signal.cause;
     for (const { record } of signal.steps) this.#records.push(record);
-    for (const event of projector.project(signal)) for (const reader of this.#readers) reader.next(event);
+    for (const event of projector.project(signal)) this.#tell(event);
+  }
+
+  #tell(event: AgentEvent): void {
+    for (const onlooker of this.#onlookers) onlooker.next(event);
+    for (const reader of this.#readers) reader.next(event);
   }
 
   #close(end: End): void {
     this.#ended = true;
     const readers = this.#readers;
     this.#readers = [];
+    this.#dismiss(end);
     this.#options.onEnd(end.error);
     for (const reader of readers) finish(reader, end);
+  }
+
+  #dismiss(end: End): void {
+    const onlookers = this.#onlookers;
+    this.#onlookers = [];
+    for (const onlooker of onlookers) finish(onlooker, end);
+  }
+
+  #lookOn(subscriber: Subscriber<AgentEvent>): void {
+    if (this.#ended) return subscriber.complete();
+    this.#onlookers = [...this.#onlookers, subscriber];
+    subscriber.add(() => {
+      this.#onlookers = this.#onlookers.filter((onlooker) => onlooker !== subscriber);
+    });
   }
 
   #attach(subscriber: Subscriber<AgentEvent>): void {

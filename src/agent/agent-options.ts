@@ -1,0 +1,77 @@
+import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
+import type { HookContext } from '../core/extension.ts';
+import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
+import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import type { MessageStore } from '../stores/messages/message-store.ts';
+import type { Tool } from '../tools/tool.ts';
+
+/** What becomes of a turn that starts while another of its context has not ended. */
+export type BusyPolicy =
+  /** It is refused with `AGENT_BUSY`. */
+  | 'reject'
+  /** It waits until those before it are over. */
+  | 'queue'
+  /** Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. */
+  | 'steer';
+
+/** Gives the system prompt of a turn; asked once a turn, and again on resume. */
+export type PromptFunction = (context: HookContext) => string | Promise<string>;
+
+/** A model by its name, with settings of its calls. */
+export interface ModelChoice extends CallSettings {
+  readonly name: string;
+}
+
+/** What tools are given besides their context: services, connections, whatever a test wants to replace. */
+export type Dependencies = Readonly<Record<string, unknown>>;
+
+/** The options of every agent, the type of its dependencies not known. */
+export interface AgentSettings extends Omit<AgentLoopConfig, 'agentId' | 'llmProvider' | 'model' | 'systemPrompt'> {
+  /** Stands in records, events and spans. Default: the name, else a new one. */
+  readonly id?: string;
+  /** For people, and for other agents. Default: the id. */
+  readonly name?: string;
+  /** What the agent is good at, in a sentence: for models and routers that choose one. */
+  readonly description?: string;
+  /** A provider, or the name of one of `providers`. */
+  readonly provider: LLMProvider | string;
+  /** By name. Default none. */
+  readonly providers?: Readonly<Record<string, LLMProvider>>;
+  /** A name, or a name with settings, which the agent's own `temperature`, `maxTokens`, … come before. Default: the provider's own. */
+  readonly model?: string | ModelChoice;
+  /** Put before the history at each model call; never stored. */
+  readonly systemPrompt?: string | PromptFunction;
+  /** Goes with each turn to tools, hooks and models; that of a turn is put over it. Default none. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** What is remembered between turns. Default: in the memory of this process. */
+  readonly messageStore?: MessageStore;
+  /** Where tools of the model keep artifacts. Default: none, and no such tools. */
+  readonly artifactStore?: ArtifactStore;
+  /** The context of turns that name none. Default: a new one. */
+  readonly contextId?: string;
+  /** Default `'reject'`. */
+  readonly busy?: BusyPolicy;
+  /** Whether `usage` adds up what turns took. Default true. */
+  readonly enableUsageTracking?: boolean;
+}
+
+/** An agent's tools as they are. */
+export interface GivenTools {
+  /** Default none. They come before those of `toolProviders`. */
+  readonly tools?: readonly Tool[];
+}
+
+/** An agent's tools as a function of what they depend on. */
+export interface DependentTools<D extends Dependencies> {
+  readonly tools: (dependencies: D) => readonly Tool[];
+  /** What the function is given, unless a turn overrides it. */
+  readonly dependencies: D;
+}
+
+export type AgentOptions<D extends Dependencies = Dependencies> = AgentSettings & (GivenTools | DependentTools<D>);
+
+/** What is given for one turn of an agent. */
+export interface AgentTurnOptions extends StartOptions {
+  /** In place of the agent's, by name, for this turn only. */
+  readonly dependencies?: Dependencies;
+}

@@ -1,0 +1,304 @@
+import { type Observable, Subject } from 'rxjs';
+import { AgentLoop, type ResumeOptions } from '../core/agent-loop.ts';
+import { checkMessages } from '../core/check-messages.ts';
+import { systemClock } from '../core/clock.ts';
+import type { AgentLoopConfig } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { AgentEvent } from '../core/events.ts';
+import type { Message } from '../core/messages.ts';
+import type { Turn } from '../core/turn.ts';
+import type { TurnResult } from '../core/turn-result.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
+import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
+import { conversation } from './conversation.ts';
+import { promptFunction } from './prompt-function.ts';
+import { receivedMessage } from './received-message.ts';
+import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
+import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
+import { TurnSpanContext } from './turn-span-context.ts';
+import { type UsageSummary, UsageTally } from './usage-tally.ts';
+
+/** What a turn is given: a text, a message, or several. */
+export type TurnInput = string | Message | readonly Message[];
+
+export interface AgentResumeOptions extends ResumeOptions {
+  readonly dependencies?: Dependencies;
+}
+
+/**
+ * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
+ * naming the option and the cure.
+ */
+export function agent<D extends Dependencies = Dependencies>(options: AgentOptions<D>): Agent {
+  return new Agent(resolveAgent(options), (changes) => agent<D>({ ...options, ...changes }));
+}
+
+/**
+ * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
+ * cancelled. A context has one turn at a time, contexts run side by side.
+ *
+ * Memory: the options, the turns that run, and what the `messageStore` keeps.
+ */
+export class Agent {
+  readonly id: string;
+  readonly name: string;
+  /** The context of turns that name none. */
+  readonly contextId: string;
+  /** As they were given, but for tools and what they depend on. */
+  readonly options: AgentSettings;
+  readonly #resolved: ResolvedAgent;
+  readonly #derive: (changes: Partial<AgentSettings>) => Agent;
+  readonly #running = new RunningTurns();
+  readonly #notices = new Subject<AgentNotice>();
+  readonly #usage = new UsageTally();
+  readonly #config: AgentLoopConfig;
+  readonly #loop: AgentLoop;
+  #state: AgentState = 'created';
+
+  /** @internal */
+  constructor(resolved: ResolvedAgent, derive: (changes: Partial<AgentSettings>) => Agent) {
+    this.id = resolved.id;
+    this.name = resolved.name;
+    this.contextId = resolved.contextId;
+    this.options = resolved.settings;
+    this.#resolved = resolved;
+    this.#derive = derive;
+    this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
+    this.#loop = new AgentLoop(this.#config);
+  }
+
+  get state(): AgentState {
+    return this.#state;
+  }
+
+  /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */
+  get events$(): Observable<AgentNotice> {
+    return this.#notices.asObservable();
+  }
+
+  /** What the turns that ended here took; `undefined` where `enableUsageTracking` is off. */
+  get usage(): UsageSummary | undefined {
+    return this.options.enableUsageTracking === false ? undefined : this.#usage.summary;
+  }
+
+  /** Whether a turn of this context runs here. */
+  isBusy(contextId: string = this.contextId): boolean {
+    return this.#running.ahead(contextId, '') !== undefined;
+  }
+
+  /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
+  on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K>) => void): () => void {
+    const subscription = this.#notices.subscribe((notice) => {
+      if (!isKind(notice, kind)) return;
+      try {
+        listener(notice);
+      } catch {
+        this.options.logger?.error('listener failed', { agentId: this.id, kind });
+      }
+    });
+    return () => subscription.unsubscribe();
+  }
+
+  /**
+   * One turn, as `AgentLoop.startTurn` runs it, behind what its context remembers. Errors: `AGENT_BUSY` while another turn of the context
+   * runs and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, `INVALID_INPUT`; all at once. A turn that runs into one of
+   * another process, or into one that was left open, fails with `AGENT_BUSY`.
+   */
+  startTurn(input: TurnInput, options: AgentTurnOptions = {}): Turn {
+    this.#open();
+    const messages = messagesOf(input);
+    const { dependencies, parentContext: parent, metadata, ...rest } = options;
+    const { taskId = this.#newId(), contextId = this.contextId } = options;
+    const same = this.#running.get(taskId);
+    if (same && !this.#config.taskStateStore) return same.turn;
+    const steered = same ? undefined : this.#steeredInstead(contextId, taskId, messages);
+    if (steered) return steered;
+    const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
+    const turn = this.#loopWith(dependencies).startTurn(messages, {
+      ...rest,
+      taskId,
+      contextId,
+      parentContext,
+      metadata: { ...this.options.metadata, ...metadata },
+    });
+    this.#watch(turn, parentContext);
+    return turn;
+  }
+
+  /** The result of one turn; rejects as `Turn.result` does. */
+  async run(input: TurnInput, options: AgentTurnOptions = {}): Promise<TurnResult> {
+    return this.startTurn(input, options).result();
+  }
+
+  /** The events of one turn; leaving the iteration cancels it. */
+  stream(input: TurnInput, options: AgentTurnOptions = {}): AsyncIterable<AgentEvent> {
+    return this.startTurn(input, options);
+  }
+
+  /** Goes on with a turn in any process, as `AgentLoop.resume` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
+  resume(taskId: string, options: AgentResumeOptions = {}): Turn {
+    this.#open();
+    const { dependencies, parentContext: parent, ...rest } = options;
+    const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
+    const parentContext = this.#spanOf(ids, [], parent);
+    const turn = AgentLoop.resume(taskId, this.#configWith(dependencies), { ...rest, parentContext });
+    this.#watch(turn, parentContext);
+    return turn;
+  }
+
+  /**
+   * Suspends a turn of this agent as soon as nothing of it runs, here or in another process. Errors: `NOT_FOUND` where there is no such
+   * turn, `TERMINAL` where it is over.
+   */
+  async pause(taskId: string, reason = 'paused'): Promise<void> {
+    const running = this.#running.get(taskId);
+    if (running) return running.turn.pause(reason);
+    await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'pause', reason });
+  }
+
+  /** Adds messages to a turn that runs, here or in another process: before its next model call, also where it would have ended. Errors as `pause`. */
+  async steer(taskId: string, input: TurnInput): Promise<void> {
+    const messages = messagesOf(input);
+    const running = this.#running.get(taskId);
+    for (const message of messages) {
+      if (running) running.turn.steer(message);
+      else await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'steer', message });
+    }
+  }
+
+  /** Cancels a turn, here or in another process; resolves once it is over. Errors: `NOT_FOUND`, `UNAVAILABLE`. */
+  async cancel(taskId: string, reason = 'canceled'): Promise<void> {
+    const running = this.#running.get(taskId);
+    if (running) return running.turn.cancel(reason);
+    const store = this.#journalOf(taskId);
+    await AgentLoop.cancel(taskId, { store, reason, ...(this.options.clock && { clock: this.options.clock }) });
+  }
+
+  /** Takes no more turns, cancels those that run here, and resolves once they are over. */
+  async close(): Promise<void> {
+    const running = this.#running.all();
+    if (this.#state !== 'closed') this.#enter('closed');
+    await Promise.allSettled(running.map((turn) => turn.cancel('the agent is closed')));
+    this.#notices.complete();
+  }
+
+  /** An agent with other options and what else this one has; listeners and running turns stay here. Errors as `agent`. */
+  with(changes: Partial<AgentSettings>): Agent {
+    return this.#derive(changes);
+  }
+
+  #extensions(): NonNullable<AgentLoopConfig['extensions']> {
+    const { prompt, messageStore, busy, loop } = this.#resolved;
+    const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal } = loop;
+    const agentId = this.id;
+    const remember = conversation({
+      messageStore,
+      journal,
+      busy,
+      running: this.#running,
+      deadline: { clock, ms: storeDeadlineMs },
+      leaseMs,
+      onSent: ({ taskId, contextId }, messages) =>
+        this.#notices.next({ kind: 'message:sent', agentId, taskId, contextId, messages }),
+      onEnd: ({ taskId, state }) => {
+        const running = this.#running.get(taskId);
+        if (running) running.endsHere = true;
+        this.#usage.add(state);
+      },
+    });
+    return [...(prompt ? [promptFunction(prompt)] : []), ...(loop.extensions ?? []), remember];
+  }
+
+  #configWith(dependencies: Dependencies | undefined): AgentLoopConfig {
+    if (dependencies === undefined) return this.#config;
+    if (this.#resolved.toolsDepend) return { ...this.#config, toolProviders: this.#resolved.toolsWith(dependencies) };
+    const message = `Agent "${this.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
+    throw new AgentLoopError('INVALID_INPUT', message);
+  }
+
+  #loopWith(dependencies: Dependencies | undefined): AgentLoop {
+    return dependencies === undefined ? this.#loop : new AgentLoop(this.#configWith(dependencies));
+  }
+
+  /** The turn that takes the messages of one that would start while it runs. One that is about to end takes none. */
+  #steeredInstead(contextId: string, taskId: string, messages: readonly Message[]): Turn | undefined {
+    const ahead = this.#running.ahead(contextId, taskId)?.turn;
+    if (!ahead || this.#resolved.busy === 'queue') return undefined;
+    if (this.#resolved.busy === 'reject') throw contextBusy(contextId, ahead.taskId, runsHere);
+    try {
+      for (const message of messages) ahead.steer(message);
+      return ahead;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return undefined;
+      throw error;
+    }
+  }
+
+  #spanOf(
+    ids: ConstructorParameters<typeof TurnSpanContext>[0]['ids'],
+    messages: readonly Message[],
+    parent: AgentTurnOptions['parentContext'],
+  ): TurnSpanContext {
+    return new TurnSpanContext({ config: this.#config, ids, agentName: this.name, messages, parent });
+  }
+
+  /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
+  #watch(turn: Turn, span: TurnSpanContext): void {
+    let known = false;
+    const over = (lost?: { readonly cause: unknown }) => {
+      span.end(turn.state, lost);
+      this.#running.delete(turn);
+      if (this.#running.size === 0 && this.#state === 'busy') this.#enter('ready');
+    };
+    turn.live$.subscribe({
+      next: (event) => {
+        if (event.kind === 'task') known = this.#running.add(turn, event.contextId);
+        if (!known) return;
+        if (this.#state === 'ready') this.#enter('busy');
+        this.#notices.next(event);
+        const endsHere = this.#running.get(turn.taskId)?.endsHere === true;
+        const received = endsHere ? receivedMessage(this.id, event, turn.state) : undefined;
+        if (received) this.#notices.next(received);
+      },
+      error: (cause: unknown) => over({ cause }),
+      complete: () => over(),
+    });
+  }
+
+  #open(): void {
+    if (this.#state === 'closed') {
+      throw new AgentLoopError('SHUTDOWN', `Agent "${this.id}" is closed; make another with agent({ … }).`);
+    }
+    if (this.#state === 'created') this.#enter('ready');
+  }
+
+  #enter(state: AgentState): void {
+    this.#state = state;
+    this.#notices.next({ kind: 'agent:state', agentId: this.id, state });
+  }
+
+  #journalOf(taskId: string): TaskStateStore {
+    const { taskStateStore } = this.#config;
+    if (taskStateStore) return taskStateStore;
+    throw new AgentLoopError(
+      'NOT_FOUND',
+      `Turn "${taskId}" does not run here; other processes are reached through taskStateStore.`,
+    );
+  }
+
+  #newId(): string {
+    return this.#config.generateId?.() ?? crypto.randomUUID();
+  }
+}
+
+function messagesOf(input: TurnInput): readonly Message[] {
+  const messages: readonly Message[] =
+    typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
+  checkMessages(messages);
+  return messages;
+}
+
+function isList(input: Message | readonly Message[]): input is readonly Message[] {
+  return Array.isArray(input);
+}

@@ -1,0 +1,72 @@
+import { foldRecords } from '../core/apply-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { Message } from '../core/messages.ts';
+import { closedMessages, isSuspended, type LoopState } from '../core/state.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { MessageStore } from '../stores/messages/message-store.ts';
+
+/** What the extension that loads a conversation records of it. */
+export const conversationName = 'conversation';
+
+/** A turn of a context that has not ended. */
+export interface OpenTurn {
+  readonly taskId: string;
+  readonly status: 'running' | 'suspended' | 'dead';
+}
+
+export interface ContextStores {
+  readonly messageStore: MessageStore;
+  readonly journal: TaskStateStore;
+}
+
+/**
+ * What a turn adds to its context: the caller's messages and its own, in a form that the next turn can use. Nothing for one that never
+ * got its history.
+ */
+export function addedMessages(state: LoopState): readonly Message[] {
+  const length = historyLength(state);
+  return length === undefined ? [] : closedMessages(state).slice(length);
+}
+
+/** How many messages of earlier turns a turn began with; `undefined` before it got them. */
+export function historyLength(state: LoopState): number | undefined {
+  const data = state.changes.data[conversationName];
+  if (typeof data !== 'object' || data === null || !('history' in data)) return undefined;
+  return typeof data.history === 'number' ? data.history : undefined;
+}
+
+/**
+ * Saves the turns of a context that began before this one and ended without being saved: their process died, or another ended them.
+ * Gives the first that has not ended. Errors: those of the stores.
+ */
+export async function settleTurnsAhead(
+  { messageStore, journal }: ContextStores,
+  contextId: string,
+  taskId: string,
+): Promise<OpenTurn | undefined> {
+  const { openTurns } = await messageStore.load(contextId, { limit: 0 });
+  for (const ahead of openTurns) {
+    if (ahead === taskId) return undefined;
+    const state = await stateOf(journal, ahead);
+    if (state && !state.isComplete) return { taskId: ahead, status: await statusOf(journal, state) };
+    await messageStore.append(contextId, ahead, state ? addedMessages(state) : []);
+  }
+  return undefined;
+}
+
+/** The turn as its journal tells; `undefined` where there is none any more. */
+async function stateOf(journal: TaskStateStore, taskId: string): Promise<LoopState | undefined> {
+  try {
+    return foldRecords(await journal.read(taskId));
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+async function statusOf(journal: TaskStateStore, state: LoopState): Promise<OpenTurn['status']> {
+  if (state.outcome && isSuspended(state.outcome.state)) return 'suspended';
+  const { taskId, contextId } = state.turn;
+  const tasks = await journal.list({ contextId, limit: 1_000 });
+  return tasks.some((task) => task.taskId === taskId && task.held) ? 'running' : 'dead';
+}

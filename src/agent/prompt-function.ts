@@ -1,0 +1,20 @@
+import type { Extension } from '../core/extension.ts';
+import type { TurnIdentity } from '../core/state.ts';
+import type { PromptFunction } from './agent-options.ts';
+
+/** Puts what a function gives in front of the instructions of each model call, unless the turn has a system prompt of its own. */
+export function promptFunction(prompt: PromptFunction): Extension {
+  const asked = new WeakMap<TurnIdentity, Promise<string>>();
+  return {
+    name: 'system-prompt',
+    async prepareIteration({ systemPrompt }, context) {
+      const { turn, changes } = context.state;
+      if (turn.settings.systemPrompt !== undefined || changes.settings.systemPrompt !== undefined) return undefined;
+      const answer = asked.get(turn) ?? Promise.resolve(prompt(context));
+      asked.set(turn, answer);
+      const own = await answer;
+      if (typeof own !== 'string') throw new TypeError('systemPrompt must return a text');
+      return { view: { systemPrompt: systemPrompt === undefined ? own : `${own}\n\n${systemPrompt}` } };
+    },
+  };
+}

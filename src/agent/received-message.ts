@@ -1,0 +1,15 @@
+import type { AgentEvent } from '../core/events.ts';
+import type { LoopState } from '../core/state.ts';
+import { resultOf } from '../core/turn-result.ts';
+import type { MessageReceivedEvent } from './agent-events.ts';
+
+/** What the agent tells behind the last event of a turn that completed. */
+export function receivedMessage(
+  agentId: string,
+  event: AgentEvent,
+  state: LoopState | undefined,
+): MessageReceivedEvent | undefined {
+  if (event.kind !== 'status-update' || !event.final || event.status.state !== 'completed' || !state) return undefined;
+  const { message = { role: 'assistant' as const, content: '' }, text, taskId, contextId } = resultOf(state);
+  return { kind: 'message:received', agentId, taskId, contextId, message, text };
+}

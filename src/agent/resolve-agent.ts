@@ -1,0 +1,140 @@
+import type { AgentLoopConfig } from '../core/config.ts';
+import { invalidConfig } from '../core/invalid-config.ts';
+import { shownValue } from '../core/shown-value.ts';
+import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
+import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
+import type { MessageStore } from '../stores/messages/message-store.ts';
+import { artifactTools } from '../tools/artifact-tools.ts';
+import type { ToolProvider } from '../tools/interfaces.ts';
+import { LocalToolProvider } from '../tools/local-tools.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies, PromptFunction } from './agent-options.ts';
+
+/** The options of an agent, checked, with every default filled in. */
+export interface ResolvedAgent {
+  readonly id: string;
+  readonly name: string;
+  readonly contextId: string;
+  readonly settings: AgentSettings;
+  readonly messageStore: MessageStore;
+  readonly busy: BusyPolicy;
+  readonly prompt: PromptFunction | undefined;
+  /** For its loops; tools and extensions of the agent's own come besides. */
+  readonly loop: AgentLoopConfig;
+  /** The tools of a turn, with what is overridden for it. */
+  readonly toolsWith: (overrides: Dependencies) => readonly ToolProvider[];
+  /** Whether overrides make a difference. */
+  readonly toolsDepend: boolean;
+}
+
+/** Checks the options of an agent, as far as they are not its loop's. Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): ResolvedAgent {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidConfig('the options of an agent must be an object', 'write agent({ name, provider })');
+  }
+  checkChoices(options);
+  const settings = copyOf(options);
+  const generateId = settings.generateId ?? (() => crypto.randomUUID());
+  const id = settings.id ?? settings.name ?? generateId();
+  const { busy = 'reject', messageStore = new InMemoryMessageStore(), systemPrompt } = settings;
+  return {
+    id,
+    name: settings.name ?? id,
+    contextId: settings.contextId ?? generateId(),
+    settings,
+    messageStore,
+    busy,
+    prompt: typeof systemPrompt === 'function' ? systemPrompt : undefined,
+    loop: loopConfigOf(settings, id),
+    ...toolsOf(options, id),
+  };
+}
+
+/** What the caller changes of the options later changes nothing here. */
+function copyOf<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
+  const { metadata, toolProviders, extensions, tools, dependencies, ...rest } = { dependencies: undefined, ...options };
+  return Object.freeze({
+    ...rest,
+    ...(metadata && { metadata: { ...metadata } }),
+    ...(toolProviders && { toolProviders: [...toolProviders] }),
+    ...(extensions && { extensions: [...extensions] }),
+  });
+}
+
+function toolsOf<D extends Dependencies>(
+  options: AgentOptions<D>,
+  id: string,
+): Pick<ResolvedAgent, 'toolsWith' | 'toolsDepend'> {
+  const local = (tools: readonly Tool[]) =>
+    tools.length === 0 ? [] : [new LocalToolProvider(tools, { name: `tools of ${id}` })];
+  const others = [...(options.toolProviders ?? [])];
+  if (options.artifactStore) others.push(artifactTools(options.artifactStore));
+  if ('dependencies' in options) {
+    const { tools, dependencies } = options;
+    if (typeof tools !== 'function')
+      throw invalidConfig('dependencies need tools that are a function of them', 'or leave them out');
+    return {
+      toolsDepend: true,
+      toolsWith: (overrides) => [...local(tools({ ...dependencies, ...overrides })), ...others],
+    };
+  }
+  const fixed = [...local(options.tools ?? []), ...others];
+  return { toolsDepend: false, toolsWith: () => fixed };
+}
+
+function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig {
+  const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...rest } =
+    settings;
+  const { busy, enableUsageTracking, toolProviders, model, systemPrompt, ...config } = rest;
+  return {
+    ...modelSettings(model),
+    ...config,
+    ...(typeof systemPrompt === 'string' && { systemPrompt }),
+    agentId,
+    llmProvider: providerOf(settings),
+  };
+}
+
+function modelSettings(model: AgentSettings['model']): CallSettings {
+  if (model === undefined) return {};
+  if (typeof model === 'string') return { model };
+  const { name, ...settings } = model;
+  return { ...settings, model: name };
+}
+
+function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
+  if (typeof provider !== 'string') return provider;
+  const found = Object.hasOwn(providers, provider) ? providers[provider] : undefined;
+  if (found) return found;
+  const known = Object.keys(providers).join(', ') || 'none';
+  throw invalidConfig(`provider ${shownValue(provider)} is not known`, `the providers are: ${known}`);
+}
+
+function checkChoices({ busy, messageStore, metadata, systemPrompt, id, name, contextId }: AgentSettings): void {
+  if (busy !== undefined && busy !== 'reject' && busy !== 'queue' && busy !== 'steer') {
+    throw invalidConfig(
+      `busy must be one of reject, queue, steer, not ${shownValue(busy)}`,
+      'leave it out for the default of reject',
+    );
+  }
+  if (messageStore !== undefined && !['begin', 'append', 'load'].every((method) => hasMethod(messageStore, method))) {
+    throw invalidConfig('messageStore must be a MessageStore', 'give new InMemoryMessageStore(), or leave it out');
+  }
+  if (metadata !== undefined && (typeof metadata !== 'object' || metadata === null)) {
+    throw invalidConfig(`metadata must be an object, not ${shownValue(metadata)}`, 'or leave it out');
+  }
+  if (systemPrompt !== undefined && typeof systemPrompt !== 'string' && typeof systemPrompt !== 'function') {
+    throw invalidConfig(
+      `systemPrompt must be a text or a function, not ${shownValue(systemPrompt)}`,
+      'leave it out for none',
+    );
+  }
+  for (const [option, value] of Object.entries({ id, name, contextId })) {
+    if (value === undefined || (typeof value === 'string' && value !== '')) continue;
+    throw invalidConfig(`${option} must be a non-empty text, not ${shownValue(value)}`, 'or leave it out');
+  }
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}

@@ -1,0 +1,72 @@
+import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
+import type { AgentLoopConfig } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { Message } from '../core/messages.ts';
+import type { LoopState } from '../core/state.ts';
+import { resultOf } from '../core/turn-result.ts';
+import {
+  cancelSpan,
+  failSpan,
+  isSilent,
+  type TracedSpan,
+  type TurnIds,
+  turnTracing,
+} from '../observability/spans/tracing-options.ts';
+import { finishTurnSpan, startTurnSpan } from '../observability/spans/turn-span.ts';
+
+export interface TurnSpanOptions {
+  readonly config: AgentLoopConfig;
+  readonly ids: TurnIds;
+  readonly agentName: string;
+  readonly messages: readonly Message[];
+  readonly parent: Context | undefined;
+}
+
+/**
+ * The context of an `agent.turn` span, which starts when it is first read: the turn it belongs to does nothing before somebody
+ * subscribes, and neither does its span.
+ */
+export class TurnSpanContext implements Context {
+  readonly #options: TurnSpanOptions;
+  readonly #tracing;
+  #traced: TracedSpan | undefined;
+
+  constructor(options: TurnSpanOptions) {
+    this.#options = options;
+    this.#tracing = turnTracing(options.config, options.ids);
+  }
+
+  getValue(key: symbol): unknown {
+    return this.#context.getValue(key);
+  }
+
+  setValue(key: symbol, value: unknown): Context {
+    return this.#context.setValue(key, value);
+  }
+
+  deleteValue(key: symbol): Context {
+    return this.#context.deleteValue(key);
+  }
+
+  /** Writes how the turn went, and ends the span. Without an effect on one that never started. */
+  end(state: LoopState | undefined, lost?: { readonly cause: unknown }): void {
+    const span = this.#traced?.span;
+    if (!span) return;
+    if (state) {
+      const { status, iterations, toolCalls, usage, messages } = resultOf(state);
+      finishTurnSpan(this.#tracing, span, { outcome: status, iterations, toolCalls, usage, messages });
+      if (status === 'canceled') cancelSpan(span);
+      const { error } = state;
+      if (error) failSpan(span, new AgentLoopError(error.code, error.message));
+    }
+    if (lost) failSpan(span, lost.cause);
+    span.end();
+  }
+
+  get #context(): Context {
+    const { agentName, messages, parent = ROOT_CONTEXT } = this.#options;
+    if (isSilent(this.#tracing)) return parent;
+    this.#traced ??= startTurnSpan(this.#tracing, { agentName, messages }, parent);
+    return this.#traced.traceContext;
+  }
+}

@@ -1,0 +1,120 @@
+import { AgentLoopError } from '../core/errors.ts';
+import type { Artifact, ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import type { ToolContext, ToolProvider } from './interfaces.ts';
+import { LocalToolProvider } from './local-tools.ts';
+import { type Tool, tool } from './tool.ts';
+
+const id = { type: 'string', description: 'The artifactId.' } as const;
+const text = { type: 'string', description: 'The whole content, as text.' } as const;
+const repeatable = { idempotent: true, onInDoubt: 'retry' } as const;
+
+/** The metadata under which a version names the call that made it. */
+const madeBy = 'millrace.call';
+
+/**
+ * Tools with which the model keeps artifacts: `create_artifact`, `update_artifact`, `read_artifact`, `list_artifacts`. A result holds a
+ * reference; each change is shown as an `artifact-update` event. A call that runs again after a crash makes nothing twice.
+ */
+export function artifactTools(store: ArtifactStore): ToolProvider {
+  return new LocalToolProvider([createTool(store), updateTool(store), readTool(store), listTool(store)], {
+    name: 'artifact tools',
+  });
+}
+
+function createTool(store: ArtifactStore): Tool {
+  return tool({
+    name: 'create_artifact',
+    description: 'Keeps a document or another result that is worth keeping. Gives its artifactId.',
+    parameters: {
+      type: 'object',
+      properties: {
+        name: { type: 'string', description: 'Such as report.md.' },
+        content: text,
+        mediaType: { type: 'string', description: 'Such as text/markdown. Default text/plain.' },
+      },
+      required: ['name', 'content'],
+    },
+    ...repeatable,
+    async execute({ name, content, mediaType }, context) {
+      const { taskId, contextId, callId } = context;
+      const artifactId = `${taskId}:${callId}`;
+      const artifact = { artifactId, name, content, taskId, contextId, ...(mediaType ? { mediaType } : {}) };
+      const made = (await store.describe(artifactId)) ?? (await store.create(artifact));
+      return shown(made, content, context);
+    },
+  });
+}
+
+function updateTool(store: ArtifactStore): Tool {
+  return tool({
+    name: 'update_artifact',
+    description: 'Replaces the content of an artifact: a new version.',
+    parameters: { type: 'object', properties: { artifactId: id, content: text }, required: ['artifactId', 'content'] },
+    ...repeatable,
+    async execute({ artifactId, content }, context) {
+      const before = await existing(store, artifactId);
+      if (before.metadata?.[madeBy] === context.idempotencyKey) return shown(before, content, context);
+      const metadata = { ...before.metadata, [madeBy]: context.idempotencyKey };
+      return shown(await store.update(artifactId, { content, metadata }), content, context);
+    },
+  });
+}
+
+function readTool(store: ArtifactStore): Tool {
+  return tool({
+    name: 'read_artifact',
+    description: 'Gives the content of an artifact.',
+    parameters: { type: 'object', properties: { artifactId: id }, required: ['artifactId'] },
+    readOnly: true,
+    onInDoubt: 'retry',
+    async execute({ artifactId }) {
+      const artifact = await store.get(artifactId);
+      return textOfArtifact(artifact ?? (await missing(store, artifactId)));
+    },
+  });
+}
+
+function listTool(store: ArtifactStore): Tool {
+  return tool({
+    name: 'list_artifacts',
+    description: 'Lists the artifacts of this conversation.',
+    parameters: {
+      type: 'object',
+      properties: { after: { type: 'string', description: 'The next of the page before.' } },
+    },
+    readOnly: true,
+    onInDoubt: 'retry',
+    async execute({ after }, { contextId }) {
+      const { artifacts, next } = await store.list({ contextId, ...(after ? { after } : {}) });
+      return { artifacts: artifacts.map(referenceOf), ...(next === undefined ? {} : { next }) };
+    },
+  });
+}
+
+function shown(artifact: ArtifactInfo, content: string, { progress }: ToolContext): unknown {
+  const { artifactId } = artifact;
+  progress({ type: 'artifact-chunk', artifactId, text: content, append: false, lastChunk: true });
+  return referenceOf(artifact);
+}
+
+function referenceOf({ artifactId, version, name, mediaType, size }: ArtifactInfo): unknown {
+  return { artifactId, version, name, mediaType, size };
+}
+
+async function existing(store: ArtifactStore, artifactId: string): Promise<ArtifactInfo> {
+  return (await store.describe(artifactId)) ?? missing(store, artifactId);
+}
+
+async function missing(store: ArtifactStore, artifactId: string): Promise<never> {
+  const { artifacts } = await store.list({ limit: 10 });
+  const known = artifacts.map((artifact) => artifact.artifactId).join(', ') || 'none';
+  throw new AgentLoopError('NOT_FOUND', `There is no artifact "${artifactId}"; some that there are: ${known}`);
+}
+
+function textOfArtifact({ content, mediaType, size }: Artifact): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(content);
+  } catch {
+    return `The content is not text: ${size} bytes of ${mediaType}.`;
+  }
+}

@@ -1,0 +1,361 @@
+import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import type { AgentNotice } from '../../src/agent/agent-events.ts';
+import type { AgentSettings } from '../../src/agent/agent-options.ts';
+import type { Extension } from '../../src/core/extension.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { ofKind, watch } from '../core/watch-events.ts';
+import { agentBench, says, user } from './agent-bench.ts';
+
+const on = agentBench();
+const count = plainTools({ count: () => 2 });
+const countThenSay = [{ toolCalls: [{ name: 'count', id: 'k' }] }, { text: 'Two.' }] as const;
+
+describe('an agent', () => {
+  it('S4-06 is made without a call to its provider, its stores or its tools', () => {
+    const untouched = (name: string): never => {
+      throw new Error(`${name} was called`);
+    };
+    const messageStore = new InMemoryMessageStore();
+    const taskStateStore = new InMemoryStateStore();
+    for (const method of ['begin', 'append', 'load'] as const) messageStore[method] = () => untouched(method);
+    for (const method of ['create', 'read', 'list'] as const) taskStateStore[method] = () => untouched(method);
+    const made = agent({
+      id: 'ada',
+      name: 'Ada',
+      provider: { call: () => untouched('call'), stream: () => untouched('stream') },
+      toolProviders: [{ getTools: () => untouched('getTools'), executeTool: () => untouched('executeTool') }],
+      messageStore,
+      taskStateStore,
+    });
+    expect(made).toMatchObject({ id: 'ada', name: 'Ada', state: 'created', options: { id: 'ada', name: 'Ada' } });
+  });
+
+  it('S1-05 S0-63 S4-07 loads what its context remembers, and saves what the turn added', async () => {
+    const messageStore = on.messages();
+    const provider = on.bench.model([...countThenSay, { text: 'Twice two.' }]);
+    const ada = on.agent([], { provider, messageStore, toolProviders: [count] });
+    const turn = ada.startTurn('How many?');
+    const reader = watch(turn);
+    const { message } = await turn.result();
+    expect(message).toEqual(says('Two.'));
+    expect(ofKind(reader.events, 'status-update').at(-1)?.status.message?.parts).toEqual([
+      { kind: 'text', text: 'Two.' },
+    ]);
+    const first = [
+      user('How many?'),
+      { role: 'assistant', content: null, toolCalls: [expect.objectContaining({ id: 'k' })] },
+      { role: 'tool', toolCallId: 'k', content: '2' },
+      says('Two.'),
+    ];
+    expect(messageStore.load('c')).toMatchObject({ messages: first, openTurns: [] });
+    expect(ada.state).toBe('ready');
+    await ada.run('And then?');
+    expect(provider.calls[2]?.messages).toEqual([...first, user('And then?')]);
+    expect(messageStore.load('c').messages).toEqual([...first, user('And then?'), says('Twice two.')]);
+    expect(messageStore.load('another').messages).toEqual([]);
+  });
+
+  it.each([
+    ['failed', [{ toolCalls: [{ name: 'count', id: 'k' }] }, { error: new Error('no line') }], 'PROVIDER_FAILED'],
+    ['stopped at its limit', [{ toolCalls: [{ name: 'count', id: 'k' }] }], 'MAX_ITERATIONS'],
+  ])('saves a turn that %s, each call with one result', async (_, steps, code) => {
+    const messageStore = on.messages();
+    const ada = on.agent(steps, { messageStore, toolProviders: [count], maxIterations: steps.length });
+    await expect(ada.run('How many?')).rejects.toMatchObject({ code });
+    const roles = messageStore.load('c').messages.map(({ role }) => role);
+    expect(roles).toEqual(['user', 'assistant', 'tool']);
+    expect(ada.state).toBe('ready');
+  });
+
+  it('saves a turn that was cancelled, its open call with a result', async () => {
+    const messageStore = on.messages();
+    const started = { hold: () => {} };
+    const running = new Promise<void>((resolve) => {
+      started.hold = resolve;
+    });
+    const toolProviders = [
+      plainTools({
+        wait: ({ signal }) => {
+          started.hold();
+          return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+        },
+      }),
+    ];
+    const ada = on.agent([{ toolCalls: [{ name: 'wait', id: 'w' }] }], { messageStore, toolProviders });
+    const turn = ada.startTurn('Wait.', { taskId: 't' });
+    const reader = watch(turn);
+    await running;
+    await ada.cancel('t', 'enough');
+    expect(reader.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, reason: 'enough' });
+    expect(messageStore.load('c').messages).toMatchObject([
+      user('Wait.'),
+      { role: 'assistant', toolCalls: [{ id: 'w' }] },
+      { role: 'tool', toolCallId: 'w', status: 'error' },
+    ]);
+  });
+
+  it('S1-06 goes from created to ready, busy and ready, tells so, and is closed in the end', async () => {
+    const ada = on.agent([{ text: 'One.' }, { text: 'Two.' }]);
+    const states: string[] = [ada.state];
+    ada.on('agent:state', ({ state }) => states.push(state));
+    await ada.run('1');
+    await ada.run('2');
+    await ada.close();
+    expect(states).toEqual(['created', 'ready', 'busy', 'ready', 'busy', 'ready', 'closed']);
+    expect(() => ada.startTurn('3')).toThrow(expect.objectContaining({ code: 'SHUTDOWN' }));
+  });
+
+  it('cancels what runs when it is closed', async () => {
+    const ada = on.agent([{ never: true }]);
+    const reader = watch(ada.startTurn('1'));
+    await reader.until('internal:llm-call');
+    await ada.close();
+    expect(reader.events.at(-1)).toMatchObject({ kind: 'status-update', status: { state: 'canceled' } });
+    expect(ada.state).toBe('closed');
+  });
+
+  it('S4-05 hands model, prompt, settings, tools and metadata to the provider, and its id and name to the spans', async () => {
+    const asked: object[] = [];
+    const look: Extension = { name: 'look', beforeLLMCall: (params) => void asked.push({ ...params }) };
+    const greet = tool({ name: 'greet', description: 'Greets.', parameters: { type: 'object' }, execute: () => 'hi' });
+    const ada = on.agent([{ text: 'Hi.' }], {
+      name: 'Ada',
+      model: { name: 'small', temperature: 0.9, providerOptions: { top_k: 3 } },
+      temperature: 0.2,
+      maxTokens: 50,
+      systemPrompt: 'Be kind.',
+      tools: [greet],
+      metadata: { team: 'blue', shift: 'day' },
+      extensions: [look],
+    });
+    await ada.run('Hello', { metadata: { shift: 'night' } });
+    expect(asked).toMatchObject([
+      {
+        model: 'small',
+        temperature: 0.2,
+        maxTokens: 50,
+        providerOptions: { top_k: 3 },
+        messages: [{ role: 'system', content: 'Be kind.' }, user('Hello')],
+        tools: [{ function: { name: 'greet' } }],
+        metadata: { team: 'blue', shift: 'night' },
+      },
+    ]);
+    const [span] = on.bench.spans.spans().filter(({ name }) => name === 'agent.turn');
+    expect(span?.attributes).toMatchObject({ 'millrace.agent.id': 'ada', 'gen_ai.agent.name': 'Ada' });
+  });
+
+  it('S4-47 keeps to the options that it was made with', async () => {
+    const one = on.bench.model([{ text: 'one' }, { text: 'one again' }]);
+    const two = on.bench.model([{ text: 'two' }]);
+    const options: { -readonly [K in keyof AgentSettings]: AgentSettings[K] } & AgentSettings = {
+      id: 'ada',
+      provider: one,
+      systemPrompt: 'First.',
+      metadata: { n: 1 },
+      clock: on.bench.clock,
+    };
+    const first = agent(options);
+    await first.run('Who?');
+    Object.assign(options, { provider: two, systemPrompt: 'Second.', metadata: { n: 2 } });
+    await expect(first.run('Who?')).resolves.toMatchObject({ text: 'one again' });
+    expect(one.calls[1]).toMatchObject({ messages: [{ content: 'First.' }, {}, {}, {}], metadata: { n: 1 } });
+    await expect(agent(options).run('Who?')).resolves.toMatchObject({ text: 'two' });
+    expect([one.calls.length, two.calls.length]).toEqual([2, 1]);
+  });
+
+  it('S0-01 S4-57 takes a provider as it is or by its name, and lists the names it knows', async () => {
+    const providers = { main: on.bench.model([{ text: 'main' }]), spare: on.bench.model([]) };
+    await expect(on.agent([], { providers, provider: 'main' }).run('Who?')).resolves.toMatchObject({ text: 'main' });
+    await expect(on.agent([{ text: 'itself' }]).run('Who?')).resolves.toMatchObject({ text: 'itself' });
+    const unknown = () => on.agent([], { providers, provider: 'toString' });
+    expect(unknown).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringContaining('main, spare') }),
+    );
+  });
+
+  it.each([
+    [{ busy: 'wait' }, /busy must be one of reject, queue, steer/],
+    [{ messageStore: {} }, /messageStore must be a MessageStore/],
+    [{ systemPrompt: 7 }, /systemPrompt must be a text or a function/],
+    [{ name: '' }, /name must be a non-empty text/],
+    [{ metadata: 'x' }, /metadata must be an object/],
+    [{ maxIterations: 0 }, /maxIterations must be a whole number/],
+    [{ messageStor: 1 }, /messageStor is not an option/],
+    [{ provider: {} }, /llmProvider must be an LLMProvider/],
+  ])('says what is wrong with %j', (wrong, message) => {
+    const options: object = { provider: scriptedLLM([]), ...wrong };
+    expect(() => Reflect.apply(agent, undefined, [options])).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) }),
+    );
+  });
+
+  it('asks a function for its system prompt once a turn, in front of system messages, and never stores it', async () => {
+    const messageStore = on.messages();
+    const asked: string[] = [];
+    const provider = on.bench.model([...countThenSay, { text: 'Bye.' }]);
+    const ada = on.agent([], {
+      provider,
+      messageStore,
+      toolProviders: [count],
+      systemPrompt: async ({ contextId }) => `You are in ${contextId}, ${asked.push(contextId)}.`,
+    });
+    await ada.run([{ role: 'system', content: 'Be brief.' }, user('How many?')]);
+    await ada.run('Bye', { systemPrompt: 'Say goodbye.' });
+    const prompts = provider.calls.map(({ messages }) => messages[0]?.content);
+    expect(prompts).toEqual([
+      'You are in c, 1.\n\nBe brief.',
+      'You are in c, 1.\n\nBe brief.',
+      'Say goodbye.\n\nBe brief.',
+    ]);
+    expect(JSON.stringify(messageStore.load('c'))).not.toContain('You are in');
+  });
+
+  it('S4-23 sends and saves what a beforeTurn extension made of the message, never the old text', async () => {
+    const messageStore = on.messages();
+    const provider = on.bench.model([{ text: 'Noted.' }, { text: 'Noted again.' }]);
+    const redacting: Extension = {
+      name: 'redacting',
+      beforeTurn: ({ state }) => ({ given: state.messages.map(() => user('My pin is ****.')) }),
+    };
+    const ada = on.agent([], { provider, messageStore, extensions: [redacting] });
+    await ada.run('My pin is 1234.');
+    await ada.run('My pin is 1234.');
+    expect(provider.calls[1]?.messages).toEqual([user('My pin is ****.'), says('Noted.'), user('My pin is ****.')]);
+    expect(JSON.stringify(messageStore.load('c').messages)).not.toContain('1234');
+    expect(messageStore.load('c').total).toBe(4);
+  });
+
+  it('S0-04 S4-29 tells its listeners the events of its turns, as subscribers have them', async () => {
+    const ada = on.agent([...countThenSay], { toolProviders: [count] });
+    const heard: AgentNotice[] = [];
+    const own = ['message:sent', 'message:received', 'agent:state'];
+    ada.events$.subscribe((notice) => void heard.push(notice));
+    const starts: string[] = [];
+    ada.on('internal:tool-start', ({ toolName }) => starts.push(toolName));
+    const turn = ada.startTurn('How many?');
+    const reader = watch(turn);
+    await turn.result();
+    expect(heard.filter(({ kind }) => !own.includes(kind))).toEqual(reader.events);
+    expect(starts).toEqual(['count']);
+    const kinds = reader.events.map(({ kind }) => kind);
+    expect(kinds.indexOf('artifact-update')).toBeGreaterThan(0);
+    expect(kinds.indexOf('artifact-update')).toBeLessThan(kinds.lastIndexOf('internal:llm-response'));
+  });
+
+  it('S4-24 S4-28 tells one message sent before the first request, and one received behind the last answer', async () => {
+    const order: string[] = [];
+    const look: Extension = {
+      name: 'look',
+      beforeLLMCall: ({ messages }) => void order.push(`asks ${messages.length}`),
+    };
+    const steps = [...countThenSay, { error: new Error('no line') }];
+    const ada = on.agent(steps, { toolProviders: [count], extensions: [look] });
+    ada.on('message:sent', ({ messages }) => order.push(`sent ${JSON.stringify(messages)}`));
+    ada.on('message:received', ({ message }) => order.push(`received ${JSON.stringify(message)}`));
+    await ada.run('How many?');
+    await expect(ada.run('And now?')).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+    expect(order).toEqual([
+      'sent [{"role":"user","content":"How many?"}]',
+      'asks 1',
+      'asks 3',
+      'received {"role":"assistant","content":"Two."}',
+      'sent [{"role":"user","content":"And now?"}]',
+      'asks 5',
+    ]);
+  });
+
+  it('S4-22 resolves once with the final message, without a subscriber', async () => {
+    const ada = on.agent([...countThenSay], { toolProviders: [count] });
+    const resolved: unknown[] = [];
+    await ada
+      .startTurn('How many?')
+      .result()
+      .then(({ message, toolCalls }) => resolved.push(message, toolCalls));
+    expect(resolved).toEqual([says('Two.'), 1]);
+  });
+
+  it('does not fail for a listener that throws, and logs that', async () => {
+    const errors: unknown[] = [];
+    const silent = () => {};
+    const logger = {
+      debug: silent,
+      info: silent,
+      warn: silent,
+      error: (...given: unknown[]) => void errors.push(given),
+    };
+    const ada = on.agent([{ text: 'Hi.' }], { logger });
+    ada.on('task', () => {
+      throw new Error('no');
+    });
+    await expect(ada.run('Hi')).resolves.toMatchObject({ text: 'Hi.' });
+    expect(errors).toEqual([['listener failed', { agentId: 'ada', kind: 'task' }]]);
+  });
+
+  it('S2-07 adds up what its turns took, unless that is off', async () => {
+    const usage = { promptTokens: 3, completionTokens: 2, totalTokens: 5 };
+    const steps = [
+      { text: 'One.', usage },
+      { text: 'Two.', usage },
+    ];
+    const ada = on.agent(steps);
+    await ada.run('1');
+    await ada.run('2');
+    const sum = { promptTokens: 6, completionTokens: 4, totalTokens: 10 };
+    expect(ada.usage).toEqual({ turns: 2, iterations: 2, toolCalls: 0, usage: sum });
+    const silent = on.agent([steps[0] as { text: string }], { enableUsageTracking: false });
+    await silent.run('1');
+    expect(silent.usage).toBeUndefined();
+  });
+
+  it('S2-11 gives tools the dependencies of the turn, and the configured ones again', async () => {
+    const seen: string[] = [];
+    const ada = agent({
+      id: 'ada',
+      provider: on.bench.model([0, 1].flatMap(() => [{ toolCalls: [{ name: 'look' }] }, { text: 'Done.' }])),
+      clock: on.bench.clock,
+      dependencies: { shop: 'real', desk: 'front' },
+      tools: ({ shop, desk }) => [
+        tool({
+          name: 'look',
+          description: 'Looks.',
+          parameters: { type: 'object' },
+          execute: () => seen.push(`${shop} ${desk}`),
+        }),
+      ],
+    });
+    await ada.run('Look.', { dependencies: { shop: 'fake' } });
+    await ada.run('Look.');
+    expect(seen).toEqual(['fake front', 'real front']);
+    const without = on.agent([]);
+    expect(() => without.startTurn('Look.', { dependencies: {} })).toThrow(/has no dependencies to override/);
+  });
+
+  it('S2-05 takes every service from its options', async () => {
+    const used = new Set<string>();
+    const noted = <T>(service: string, answer: T): T => {
+      used.add(service);
+      return answer;
+    };
+    const messageStore = on.messages();
+    const load = messageStore.load.bind(messageStore);
+    messageStore.load = (...given) => noted('messageStore', load(...given));
+    const create = on.bench.store.create.bind(on.bench.store);
+    on.bench.store.create = (...given) => noted('taskStateStore', create(...given));
+    const ada = on.agent([{ text: 'Hi.' }], {
+      messageStore,
+      generateId: () => noted('generateId', 'id-1'),
+      clock: { ...on.bench.clock, now: () => noted('clock', 0) },
+    });
+    const { taskId, message } = await ada.run('Hello');
+    expect([taskId, message, [...used].sort()]).toEqual([
+      'id-1',
+      says('Hi.'),
+      ['clock', 'generateId', 'messageStore', 'taskStateStore'],
+    ]);
+  });
+});

@@ -1,0 +1,84 @@
+import { describe, expect, it } from '@jest/globals';
+import { watch } from '../core/watch-events.ts';
+import { agentBench, says, user } from './agent-bench.ts';
+
+const on = agentBench();
+
+function gate() {
+  let open = () => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open: () => open() };
+}
+
+describe('a busy agent', () => {
+  it('S1-06 refuses a second turn of the context, and runs those of others', async () => {
+    const held = gate();
+    const ada = on.agent([{ gate: held.opened, text: 'One.' }, { text: 'Other.' }, { text: 'Three.' }]);
+    const first = ada.startTurn('1', { taskId: 'first' });
+    const reader = watch(first);
+    await reader.until('internal:llm-call');
+    expect(() => ada.startTurn('2')).toThrow(
+      expect.objectContaining({ code: 'AGENT_BUSY', message: expect.stringContaining('turn "first" runs') }),
+    );
+    expect([ada.isBusy(), ada.isBusy('d')]).toEqual([true, false]);
+    await expect(ada.run('2', { contextId: 'd' })).resolves.toMatchObject({ text: 'Other.' });
+    expect(ada.state).toBe('busy');
+    held.open();
+    await first.result();
+    await expect(ada.run('3')).resolves.toMatchObject({ text: 'Three.' });
+  });
+
+  it('fails a turn that was made before the other one started', async () => {
+    const held = gate();
+    const messageStore = on.messages();
+    const ada = on.agent([{ gate: held.opened, text: 'One.' }], { messageStore });
+    const [first, second] = [ada.startTurn('1'), ada.startTurn('2')];
+    const reader = watch(first);
+    await reader.until('internal:llm-call');
+    await expect(second.result()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    held.open();
+    await first.result();
+    expect(messageStore.load('c')).toMatchObject({ messages: [user('1'), says('One.')], openTurns: [] });
+  });
+
+  it('S1-06 runs turns one after another with queue, each behind what the one before it said', async () => {
+    const held = gate();
+    const provider = on.bench.model([{ gate: held.opened, text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]);
+    const ada = on.agent([], { provider, busy: 'queue' });
+    const turns = ['1', '2', '3'].map((text) => ada.run(text));
+    held.open();
+    await Promise.all(turns);
+    expect(provider.calls[2]?.messages).toEqual([user('1'), says('One.'), user('2'), says('Two.'), user('3')]);
+    expect(provider.maxActive).toBe(1);
+  });
+
+  it('leaves the queue where a waiting turn is cancelled', async () => {
+    const held = gate();
+    const ada = on.agent([{ gate: held.opened, text: 'One.' }], { busy: 'queue' });
+    const first = ada.startTurn('1');
+    const reader = watch(first);
+    await reader.until('internal:llm-call');
+    const second = ada.startTurn('2');
+    const waiting = watch(second);
+    await second.cancel('never mind');
+    expect(waiting.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
+    held.open();
+    await expect(first.result()).resolves.toMatchObject({ text: 'One.' });
+  });
+
+  it('S1-06 steers the running turn with steer', async () => {
+    const held = gate();
+    const provider = on.bench.model([{ gate: held.opened, text: 'One.' }, { text: 'Two.' }]);
+    const ada = on.agent([], { provider, busy: 'steer' });
+    const first = ada.startTurn('1');
+    const reader = watch(first);
+    await reader.until('internal:llm-call');
+    const second = ada.startTurn('2');
+    expect(second).toBe(first);
+    held.open();
+    await expect(second.result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+  });
+});
