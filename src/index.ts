@@ -120,6 +120,18 @@ export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts
 export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
 export { type LimitsOptions, limits } from './extensions/limits/limits.ts';
+export { type ApprovalsOptions, approvals } from './extensions/permissions/approvals.ts';
+export {
+  type DecisionOn,
+  isSignedApproval,
+  type SignedApproval,
+  signApproval,
+} from './extensions/permissions/signed-approval.ts';
+export {
+  type PermissionRule,
+  type ToolPermissionsOptions,
+  toolPermissions,
+} from './extensions/permissions/tool-permissions.ts';
 export type { StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
 export type { OutputMode } from './extensions/structured-output/output-way.ts';
 export type { Partially } from './extensions/structured-output/partial-json.ts';

@@ -1,0 +1,103 @@
+import { stableJson } from '../../core/check-answers.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension } from '../../core/extension.ts';
+import type { ToolCall } from '../../core/messages.ts';
+import type { GivenAnswer, LoopState } from '../../core/state.ts';
+import { aFunction, assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
+import type { ToolDefinition } from '../../tools/interfaces.ts';
+import { matchesName } from './name-pattern.ts';
+import { isSignedApproval } from './signed-approval.ts';
+
+export interface ApprovalsOptions {
+  /** Whose calls have to be approved: names, in which `*` stands for any characters. Default: of all tools that are not `readOnly`. */
+  readonly tools?: readonly string[];
+  /**
+   * How often somebody is asked in a turn: `'always'` (default) about each call; `'once'` until a call of the tool was approved;
+   * `'same-arguments'` until a call of it with equal arguments was.
+   */
+  readonly policy?: 'always' | 'once' | 'same-arguments';
+  /** What is asked. Default: whether the tool may run with these arguments. */
+  readonly prompt?: (request: ApprovalRequest) => string;
+  /** Only answers count that `signApproval` made with this key, on questions of any tool. Keep it out of the code. */
+  readonly signingKey?: string | Uint8Array;
+}
+
+/**
+ * Asks for approval of tool calls, as `needsApproval` of a tool does, by rules for the whole turn. What was approved stands in the
+ * journal, so a resumed turn remembers it. Calls of one batch are asked about at the same time, so `'once'` may ask about several.
+ *
+ * With a `signingKey` a call with an answer that is not signed, or signed for something else, is denied, whatever the answer says.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function approvals(options: ApprovalsOptions = {}): Extension {
+  assertOptions('approvals', options, { tools: someNames, policy: aPolicy, prompt: aFunction, signingKey: aKey });
+  // Approval is asked right behind this hook, and is not told of the turn itself.
+  const asked = new WeakMap<ToolCall, Asked>();
+  return {
+    name: 'approvals',
+    beforeToolCall({ call, callId, state, tool }) {
+      asked.set(call, { state, tool });
+      const answers = state.pendingToolCalls.find((pending) => pending.callId === callId)?.answers ?? [];
+      const forged = answers.some((answer) => answer.question.kind === 'approval' && !counts(options, state, answer));
+      return forged ? { deny: 'the call was rejected: its approval is not signed as it has to be' } : undefined;
+    },
+    approveToolCall(request) {
+      const place = asked.get(request.call);
+      return place && decision(options, request, place);
+    },
+  };
+}
+
+interface Asked {
+  readonly state: LoopState;
+  readonly tool: ToolDefinition;
+}
+
+const someNames: OptionKind = {
+  isValid: (value) => Array.isArray(value) && value.every((name) => typeof name === 'string'),
+  words: 'a list of names of tools',
+};
+const aPolicy: OptionKind = {
+  isValid: (value) => value === 'always' || value === 'once' || value === 'same-arguments',
+  words: '"always", "once" or "same-arguments"',
+};
+const aKey: OptionKind = {
+  isValid: (value) => (typeof value === 'string' || value instanceof Uint8Array) && value.length >= 16,
+  words: 'a secret of at least 16 characters or bytes',
+};
+
+function decision(
+  options: ApprovalsOptions,
+  request: ApprovalRequest,
+  { state, tool }: Asked,
+): ApprovalDecision | undefined {
+  const { tools, prompt } = options;
+  const { name } = tool.function;
+  if (tools ? !matchesName(tools, name) : tool.readOnly === true) return undefined;
+  if (state.answers.some((given) => isPrecedent(options, { given, name, request, state })))
+    return { decision: 'approve' };
+  return { decision: 'ask', ...(prompt && { prompt: prompt(request) }) };
+}
+
+interface Precedent {
+  readonly given: GivenAnswer;
+  readonly name: string;
+  readonly request: ApprovalRequest;
+  readonly state: LoopState;
+}
+
+/** Whether an answer that was given before is enough for a call. */
+function isPrecedent(options: ApprovalsOptions, { given, name, request, state }: Precedent): boolean {
+  const { policy = 'always' } = options;
+  const { question, answer } = given;
+  if (policy === 'always' || question.kind !== 'approval' || question.toolName !== name) return false;
+  if (!isYes(answer) || !counts(options, state, given)) return false;
+  return policy === 'once' || stableJson(question.data) === stableJson(request.arguments);
+}
+
+function counts({ signingKey }: ApprovalsOptions, { turn }: LoopState, { question, answer }: GivenAnswer): boolean {
+  return signingKey === undefined || isSignedApproval(signingKey, { taskId: turn.taskId, question, answer });
+}
+
+function isYes(answer: unknown): boolean {
+  return typeof answer === 'object' && answer !== null && 'approved' in answer && answer.approved === true;
+}

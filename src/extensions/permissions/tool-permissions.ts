@@ -1,0 +1,70 @@
+import type { Extension, ToolCallRequest } from '../../core/extension.ts';
+import { aFunction, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+import { matchesName } from './name-pattern.ts';
+
+/** What holds for the calls of some tools. */
+export interface PermissionRule {
+  /** Names of tools; `*` stands for any characters. */
+  readonly tools: readonly string[];
+  readonly allow: boolean;
+  /** For which calls, by arguments, caller, or turn. Default all. */
+  readonly when?: (request: ToolCallRequest) => boolean | Promise<boolean>;
+  /** Told to the model where the call is denied. */
+  readonly reason?: string;
+}
+
+export interface ToolPermissionsOptions {
+  /** The first that fits a call decides. Default none. */
+  readonly rules?: readonly PermissionRule[];
+  /** Asked where no rule fits: true, or why the call is denied, for the model; false denies it without a reason. */
+  readonly canExecute?: (request: ToolCallRequest) => boolean | string | Promise<boolean | string>;
+  /** What holds where neither says anything. Default `'allow'`. */
+  readonly otherwise?: 'allow' | 'deny';
+}
+
+/**
+ * Says which tool calls may run. One that may not is answered with an error result, so that the model can do something else; the turn
+ * goes on. Decided on the checked arguments, before approval is asked. A rule or function that throws fails the turn, and nothing runs.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function toolPermissions(options: ToolPermissionsOptions): Extension {
+  assertOptions('toolPermissions', options, { rules: someRules, canExecute: aFunction, otherwise: aDefault });
+  if (!options.rules && !options.canExecute)
+    throw wrongOption('toolPermissions', 'neither rules nor canExecute is given');
+  return {
+    name: 'tool-permissions',
+    async beforeToolCall(request) {
+      const verdict = await verdictOn(options, request);
+      if (verdict === true) return undefined;
+      const why = verdict === false ? '' : `: ${verdict}`;
+      return { deny: `the tool "${request.call.function.name}" may not be called like this${why}` };
+    },
+  };
+}
+
+const someRules: OptionKind = {
+  isValid: (value) => Array.isArray(value) && value.every(isRule),
+  words: 'a list of { tools: ["name"], allow: true or false }',
+};
+const aDefault: OptionKind = { isValid: (value) => value === 'allow' || value === 'deny', words: '"allow" or "deny"' };
+
+function isRule(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || !('tools' in value) || !('allow' in value)) return false;
+  return Array.isArray(value.tools) && typeof value.allow === 'boolean';
+}
+
+/** True, or false or the reason where the call is denied. */
+async function verdictOn(
+  { rules = [], canExecute, otherwise = 'allow' }: ToolPermissionsOptions,
+  request: ToolCallRequest,
+): Promise<boolean | string> {
+  for (const { tools, allow, when, reason } of rules) {
+    if (!matchesName(tools, request.call.function.name)) continue;
+    if (when && !(await when(request))) continue;
+    return allow || (reason ?? false);
+  }
+  if (!canExecute) return otherwise === 'allow';
+  const verdict = await canExecute(request);
+  if (typeof verdict === 'boolean' || typeof verdict === 'string') return verdict;
+  throw new TypeError('canExecute answered neither true nor false nor a reason');
+}
