@@ -193,8 +193,8 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: `${lua}/append-1.lua`,
-        from: 'local appliedBefore = count > 0 and applied == count',
-        to: 'local appliedBefore = false',
+        from: 'local applied = mine and math.min(count, seq + 1 - first) or 0',
+        to: 'local applied = 0',
       },
     ],
   },
