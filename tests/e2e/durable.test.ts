@@ -98,7 +98,7 @@ describe('a turn whose process is killed', () => {
     expect(shown.stdout).toMatch(/^task t · .*\n❯ Invite them\n\niteration 1\n/);
     expect(shown.stdout).toMatch(/ ✓ quick +ann@x.org → quick ann@x.org {2}\d+ ms\n/);
     expect(shown.stdout).toMatch(/\nresumable · 1 iteration · 1 tool call · /);
-    expect(shown.stdout).toContain(`millrace resume t --store ${store}\n`);
+    expect(shown.stdout).toContain(`  millrace resume t --tools ${tools} --store ${store}\n`);
     const report = JSON.parse((await runInProcess(['show', 't', '--json', ...where])).stdout);
     expect(report).toMatchObject({ taskId: 't', status: 'working', held: false, toolCalls: 1, questions: [] });
     expect(report.timeline).toMatchObject([
