@@ -116,6 +116,7 @@ export {
 } from './core/state.ts';
 export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
+export { type BranchOptions, branch } from './extensions/branch.ts';
 export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts';
 export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';

@@ -1,7 +1,8 @@
 import type { Context } from '@opentelemetry/api';
-import { callSettings } from './call-settings.ts';
+import type { CallSettings } from '../providers/interfaces.ts';
+import { callSettings, copySettings } from './call-settings.ts';
 import { asJson } from './check-answers.ts';
-import type { EndChange, Extension } from './extension.ts';
+import type { EndChange, Extension, IterationStep } from './extension.ts';
 import { AskedEnd, AskedFinish, AskedHook, AskedStep, type HookPlace } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
 import { type AnyChange, recordOfChange } from './record-of-change.ts';
@@ -88,11 +89,11 @@ class Decision {
   }
 
   #afterIteration(): void | Promise<void> {
-    const settings = callSettings(this.#deps, this.#draft.after);
+    const asked = this.#lastCall;
     return askHooks(this.#deps, {
       hook: 'afterIteration',
       place: this.#place,
-      asked: (...given) => new AskedStep(given, { finish: this.#finish, settings }),
+      asked: (...given) => new AskedStep(given, { finish: this.#finish, ...asked }),
       ask: (extension, context) => extension.afterIteration?.(context),
       take: (change, extension) => this.#change('afterIteration', extension, change),
     });
@@ -138,6 +139,16 @@ class Decision {
       take: (change: EndChange) => this.#changeEnding(change),
     });
     return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
+  }
+
+  /** Of a call that another process made it is known what the turn's settings say. */
+  get #lastCall(): Pick<IterationStep, 'settings'> & Partial<Pick<IterationStep, 'offered'>> {
+    const { after } = this.#draft;
+    const { lastCall } = this.#deps.hooks;
+    if (lastCall?.iteration !== after.iteration) return { settings: callSettings(this.#deps, after) };
+    const settings: CallSettings = {};
+    copySettings(settings, lastCall.params);
+    return { settings, offered: lastCall.params.tools?.map((tool) => tool.function) ?? [] };
   }
 
   get #finish(): Finish | undefined {

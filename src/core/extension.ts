@@ -164,7 +164,7 @@ export interface IterationStep extends HookContext {
   readonly calls: readonly RecordedCall[];
   /** In call order. */
   readonly results: readonly ToolResultRecord[];
-  /** What the iteration's call was made with. */
+  /** What the iteration's call was made with; where another process made it, what the turn's settings say. */
   readonly settings: CallSettings;
   /** What the iteration's call was offered. */
   readonly offered: readonly ToolDefinition['function'][];

@@ -189,14 +189,16 @@ export class AskedOutcome extends AskedCall implements ToolCallOutcome {
 export class AskedStep extends AskedHook implements IterationStep {
   readonly finish: Finish | undefined;
   readonly #settings: CallSettings;
+  readonly #offered: IterationStep['offered'] | undefined;
 
   constructor(
     asked: ConstructorParameters<typeof AskedHook>,
-    { finish, settings }: { readonly finish: Finish | undefined; readonly settings: CallSettings },
+    { finish, settings, offered }: Pick<IterationStep, 'finish' | 'settings'> & Partial<Pick<IterationStep, 'offered'>>,
   ) {
     super(...asked);
     this.finish = finish;
     this.#settings = settings;
+    this.#offered = offered;
   }
 
   get finished(): boolean {
@@ -224,7 +226,7 @@ export class AskedStep extends AskedHook implements IterationStep {
   }
 
   get offered(): readonly ToolDefinition['function'][] {
-    return this.state.availableTools;
+    return this.#offered ?? this.state.availableTools;
   }
 }
 

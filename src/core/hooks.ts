@@ -1,4 +1,5 @@
 import { failSpan } from '../observability/spans/tracing-options.ts';
+import type { LLMCallParams } from '../providers/interfaces.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
@@ -48,6 +49,8 @@ export class Hooks {
   readonly lists: HookLists;
   /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
   failure: AgentLoopError | undefined;
+  /** What the last model call of this run was asked. */
+  lastCall: { readonly iteration: number; readonly params: LLMCallParams } | undefined;
   /** Shows the failure of a hook. */
   report: (error: ExtensionError) => void = () => {};
   /** The iteration at which each was asked last. */

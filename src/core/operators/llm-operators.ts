@@ -50,6 +50,7 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
       subscriber.next(started);
       if (subscriber.closed) return;
       const run = (call: PreparedCall) => {
+        deps.hooks.lastCall = { iteration: start.iteration, params: call.params };
         const operators = fuse(
           catchLLMError(deps, call),
           tapLLMResponse(deps, call),

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { Extension } from '../../src/core/extension.ts';
+import { type Message, textOf } from '../../src/core/messages.ts';
+import { branch } from '../../src/extensions/branch.ts';
+import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { turnBench } from '../core/turn-bench.ts';
+import { watch } from '../core/watch-events.ts';
+
+const bench = turnBench();
+const counting = { toolCalls: [{ name: 'count' }] };
+const review = { role: 'user', content: 'Is two right?' } as const;
+const toolProviders = [plainTools({ count: () => 2 })];
+
+/** Asks a child at the end of the first iteration, and tells the model what it said. */
+function reviewing(child: ScriptedLLM): Extension {
+  return {
+    name: 'reviewer',
+    async afterIteration(step) {
+      if (step.iteration !== 1) return undefined;
+      const { text, usage } = await branch(step, { config: bench.config(child), messages: [review], name: 'review' });
+      return { messages: [{ role: 'user', content: `The reviewer says: ${text}` }], usage };
+    },
+  };
+}
+
+const texts = (model: ScriptedLLM, call: number) =>
+  model.calls[call]?.messages.map(({ content }) => textOf(content)) ?? [];
+
+describe('branch', () => {
+  it('S3-25 inherits the history; of the child only its result is in the next request', async () => {
+    const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+    const child = bench.model([{ text: 'Yes.', usage }]);
+    const model = bench.model([counting, { text: 'Two.' }]);
+    const config = bench.config(model, { toolProviders, extensions: [reviewing(child)] });
+    const result = await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
+    expect(texts(child, 0)).toEqual(['How many?', '', '2', 'Is two right?']);
+    expect(texts(model, 1)).toEqual(['How many?', '', '2', 'The reviewer says: Yes.']);
+    expect(result.usage).toMatchObject({ totalTokens: 15 });
+    expect(bench.store.read('t.1.review').at(-1)).toMatchObject({ type: 'turn.done', text: 'Yes.' });
+    const tree = bench.spans.tree();
+    expect(tree).toMatch(/hook\[reviewer\.afterIteration\]\n\s+agent\.execute/);
+  });
+
+  it('S3-25 is found again behind a crash: the child does not run twice', async () => {
+    deadTurn(bench, [firstCall, answerOf(['count']), intentOf(0), resultOf(0, '2')]);
+    const history: readonly Message[] = [
+      question[0],
+      answerOf(['count']).message,
+      { role: 'tool', toolCallId: 'id-0', content: '2' },
+    ];
+    const before = bench.model([{ text: 'Yes.' }]);
+    const first = new AgentLoop(bench.config(before)).startTurn([...history, review], {
+      taskId: 't.1.review',
+      contextId: 'c',
+    });
+    await first.result();
+    const child = bench.model([]);
+    const model = bench.model([{ text: 'Two.' }]);
+    await AgentLoop.resume('t', bench.config(model, { toolProviders, extensions: [reviewing(child)] })).result();
+    expect(texts(model, 0).at(-1)).toBe('The reviewer says: Yes.');
+  });
+
+  it('is cancelled with its parent', async () => {
+    const child = bench.model([{ never: true }]);
+    const config = bench.config(bench.model([counting]), { toolProviders, extensions: [reviewing(child)] });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:iteration-complete');
+    while (child.active === 0) await new Promise(setImmediate);
+    await turn.cancel('enough');
+    await watcher.ended;
+    const observed = watch(AgentLoop.observe('t.1.review', { store: bench.store }));
+    await observed.ended;
+    expect(child.unsubscribed).toBe(1);
+    expect(observed.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
+  });
+});
