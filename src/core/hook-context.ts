@@ -115,6 +115,11 @@ export class AskedHook implements HookContext {
     return this.#traced?.span;
   }
 
+  /** Whether its answer does not count any more. */
+  get isOver(): boolean {
+    return this.#over;
+  }
+
   /** Nobody waits for this hook any more. */
   leave(reason: unknown): void {
     this.#scope?.abort(reason);

@@ -1,5 +1,6 @@
 import { failSpan } from '../observability/spans/tracing-options.ts';
 import type { LLMCallParams } from '../providers/interfaces.ts';
+import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
@@ -150,6 +151,7 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
     context.done();
     throw error.error;
   }
+  if (context.isOver) return true;
   if (context.span) failSpan(context.span, error);
   context.leave(error);
   if (deps.scope.aborted) return true;
@@ -188,24 +190,36 @@ function isFailure(failure: unknown): failure is Failure {
   return typeof failure.message === 'string' && errorCodes.some((code) => code === failure.code);
 }
 
-/** A promise of a hook's answer that does not outlast its time limit. A cancel aborts its signal; nobody waits for it then. */
+/**
+ * A promise of a hook's answer that does not outlast its time limit. A cancel and a drain abort its signal: nobody waits for it then,
+ * but for what is asked behind a turn's end, and on a drain for the outcome of a tool that may still be recorded.
+ */
 function limited<A>(
   deps: HookDeps,
-  { extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<A> },
+  { hook, extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<A> },
 ): Promise<A> {
   const { timeoutMs = defaultTimeoutMs } = extension;
+  const { clock, abortGraceMs } = deps.config;
   void context.traceContext;
   return new Promise((resolve, reject) => {
+    const stops: (() => void)[] = [];
+    const stop = () => {
+      for (const each of stops.splice(0)) each();
+    };
     const late = () => {
       stop();
       reject(new Error(`it did not answer within ${timeoutMs} ms (timeoutMs)`));
     };
-    const stopListening = deps.scope.onAbort(() => context.leave(deps.scope.reason));
-    const stopTimer = timeoutMs > 0 ? deps.config.clock.schedule(timeoutMs, late) : undefined;
-    const stop = () => {
-      stopListening();
-      stopTimer?.();
+    const leave = (scope: AbortScope) => () => {
+      stop();
+      context.leave(scope.reason);
+      if (hook === 'afterTurn') reject(scope.reason);
     };
+    const drained = leave(deps.drain);
+    stops.push(deps.scope.onAbort(leave(deps.scope)));
+    const graceful = () => void stops.push(clock.schedule(abortGraceMs, drained));
+    stops.push(deps.drain.onAbort(hook === 'afterToolCall' ? graceful : drained));
+    if (timeoutMs > 0) stops.push(clock.schedule(timeoutMs, late));
     const settle =
       <T>(by: (value: T) => void) =>
       (value: T) => {

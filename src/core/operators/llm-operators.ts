@@ -43,33 +43,52 @@ export interface PreparedCall {
  */
 export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   const prepare = prepareLLMCall(deps, traceContext);
+  const asked = callAsked(deps, traceContext);
+  return (state: LoopState, step: Pick<CallStep, 'start' | 'view'>): Observable<Signal> => {
+    if (deps.hooks.lists.beforeLLMCall.length > 0) return fuse(...behind)(asked(state, step));
+    return new Observable((subscriber) => {
+      const started = commitOf(deps, state, [step.start]);
+      subscriber.next(started);
+      if (subscriber.closed) return;
+      const call = prepare(started.after, { view: step.view });
+      deps.hooks.lastCall = { iteration: step.start.iteration, params: call.params };
+      const operators = fuse(
+        catchLLMError(deps, call),
+        tapLLMResponse(deps, call),
+        mapLLMResponseToState(deps, started.after, traceContext),
+        ...behind,
+      );
+      operators(request(deps.provider, call)).subscribe(subscriber);
+    });
+  };
+}
+
+/** A model call that extensions are asked about, without what comes behind it: that goes round the asking too. */
+function callAsked(deps: TurnDeps, traceContext: Context) {
+  const prepare = prepareLLMCall(deps, traceContext);
   const change = changeCall(deps, traceContext);
   return (state: LoopState, { start, view }: Pick<CallStep, 'start' | 'view'>): Observable<Signal> =>
     new Observable((subscriber) => {
       const started = commitOf(deps, state, [start]);
       subscriber.next(started);
       if (subscriber.closed) return;
-      const run = (call: PreparedCall) => {
+      const scope = deps.scope.child();
+      subscriber.add(() => scope.release());
+      const params = callParams(deps, started.after, { view, scope });
+      const run = (changed: ChangedCall) => {
+        if (subscriber.closed) return;
+        const call = prepare(started.after, { params, scope, changed });
         deps.hooks.lastCall = { iteration: start.iteration, params: call.params };
         const operators = fuse(
           catchLLMError(deps, call),
           tapLLMResponse(deps, call),
           mapLLMResponseToState(deps, started.after, traceContext),
-          ...behind,
         );
         operators(request(deps.provider, call)).subscribe(subscriber);
       };
-      if (deps.hooks.lists.beforeLLMCall.length === 0) return run(prepare(started.after, { view }));
-      const scope = deps.scope.child();
-      const params = callParams(deps, started.after, { view, scope });
       const changed = change(started.after, params);
-      if (!(changed instanceof Promise)) return run(prepare(started.after, { params, scope, changed }));
-      changed.then(
-        (given) => {
-          if (!subscriber.closed) run(prepare(started.after, { params, scope, changed: given }));
-        },
-        (error: unknown) => subscriber.error(error),
-      );
+      if (changed instanceof Promise) changed.then(run).catch((error: unknown) => subscriber.error(error));
+      else run(changed);
     });
 }
 

@@ -52,6 +52,9 @@ export function fuse<A, B, C, D, E, F, G>(
     FusibleOperator<F, G>,
   ]
 ): OperatorFunction<A, G>;
+export function fuse<A, B, C, D>(
+  ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>, FusibleOperator<C, D>]
+): OperatorFunction<A, D>;
 export function fuse<A, B, C>(
   ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>]
 ): OperatorFunction<A, C>;

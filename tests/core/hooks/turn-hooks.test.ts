@@ -1,0 +1,351 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { Extension } from '../../../src/core/extension.ts';
+import { textOf } from '../../../src/core/messages.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../dead-turn.ts';
+import { plainTools } from '../plain-tools.ts';
+import { turnBench } from '../turn-bench.ts';
+import { watch } from '../watch-events.ts';
+import { recordingExtension } from './recording-extension.ts';
+
+const bench = turnBench();
+const counting: ScriptedLLMStep = { toolCalls: [{ name: 'count' }] };
+const done: ScriptedLLMStep = { text: 'Two.' };
+const toolProviders = [plainTools({ count: { readOnly: true, onInDoubt: 'retry', execute: () => 2 } })];
+
+function turnOf(steps: readonly ScriptedLLMStep[], ...hooks: readonly Omit<Extension, 'name'>[]) {
+  const model = bench.model(steps);
+  const extensions = hooks.map((each, index): Extension => ({ name: `x${index}`, ...each }));
+  const config = bench.config(model, { toolProviders, extensions });
+  return { model, config, turn: new AgentLoop(config).startTurn(question, { taskId: 'live' }) };
+}
+
+const lastText = (messages: readonly { readonly content: Parameters<typeof textOf>[0] }[] = []) =>
+  textOf(messages.at(-1)?.content);
+
+describe('the hooks of a turn', () => {
+  it('S1-96 S0-31 S0-39 come in one order, once a model call, beforeTurn first and afterTurn last', async () => {
+    const recorder = recordingExtension();
+    await turnOf([counting, done], recorder).turn.result();
+    const names = recorder.asked.map((line) => line.split(' ')[0]);
+    expect([names[0], names.at(-1)]).toEqual(['beforeTurn', 'afterTurn']);
+    for (const hook of ['prepareIteration', 'beforeLLMCall', 'afterLLMCall']) {
+      expect(names.filter((name) => name === hook)).toHaveLength(2);
+    }
+    expect(names.indexOf('prepareIteration')).toBeLessThan(names.indexOf('beforeLLMCall'));
+    expect(names.indexOf('beforeLLMCall')).toBeLessThan(names.indexOf('afterLLMCall'));
+    expect(names.filter((name) => name === 'beforeTurn')).toHaveLength(1);
+  });
+
+  it('S0-33 change what the provider is asked, or answer in its place', async () => {
+    const changed = turnOf([done], {
+      beforeLLMCall: ({ messages }) => ({ params: { temperature: 0.1, messages: [...messages, question[0]] } }),
+    });
+    await changed.turn.result();
+    expect(changed.model.calls[0]).toMatchObject({ temperature: 0.1, messages: [question[0], question[0]] });
+    const answered = turnOf([], {
+      beforeLLMCall: () => ({ response: { message: { role: 'assistant', content: 'From memory.' } } }),
+    });
+    const result = await new AgentLoop(answered.config).startTurn(question).result();
+    expect(result).toMatchObject({ text: 'From memory.', iterations: 1 });
+    expect(answered.model.calls).toHaveLength(0);
+  });
+
+  it('S0-34 see the answer of the model before it is recorded', async () => {
+    const seen: unknown[] = [];
+    const { turn } = turnOf([done], {
+      afterLLMCall: ({ message }, { taskId }) =>
+        void seen.push([message.content, bench.store.read(taskId).at(-1)?.type]),
+    });
+    await turn.result();
+    expect(seen).toEqual([['Two.', 'llm.start']]);
+  });
+
+  it('S0-38 suspend the turn between two iterations, and it can go on', async () => {
+    const asked: number[] = [];
+    const { turn, config } = turnOf([counting, done], {
+      shouldPause({ iteration }) {
+        asked.push(iteration);
+        return iteration === 1 && { reason: 'office is closed' };
+      },
+    });
+    const watcher = watch(turn);
+    await watcher.ended;
+    expect(watcher.of('internal:paused')).toMatchObject([{ reason: 'office is closed' }]);
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'input-required' }, final: true });
+    expect(watcher.of('internal:llm-call')).toHaveLength(1);
+    expect(await AgentLoop.resume('live', config).result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    expect(asked.filter((iteration) => iteration === 1)).toHaveLength(1);
+  });
+
+  it('S0-66 change the settings of the turn before it, and its result behind it', async () => {
+    const { model, turn } = turnOf([done], {
+      beforeTurn: () => ({ settings: { temperature: 0.3, systemPrompt: 'Be brief.' } }),
+      afterTurn: ({ text }) => ({ text: text.toUpperCase(), value: { n: 2 } }),
+    });
+    expect(await turn.result()).toMatchObject({ text: 'TWO.', value: { n: 2 } });
+    expect(model.calls[0]).toMatchObject({ temperature: 0.3, messages: [{ content: 'Be brief.' }, question[0]] });
+  });
+
+  it('S2-15 change messages, tools and the choice of one in the view; the log stays as it is', async () => {
+    const view = {
+      messages: [{ role: 'user', content: 'Count.' }],
+      tools: ['count'],
+      settings: { toolChoice: 'required' },
+    } as const;
+    const { model, turn } = turnOf([done], { prepareIteration: () => ({ view }) });
+    const result = await turn.result();
+    const { messages, tools, toolChoice } = model.calls[0] ?? {};
+    expect(messages).toEqual(view.messages);
+    expect(tools?.map((tool) => tool.function.name)).toEqual(view.tools);
+    expect(toolChoice).toBe('required');
+    expect(result.messages.map(({ role }) => role)).toEqual(['assistant']);
+    const observed = watch(AgentLoop.observe('live', { store: bench.store }));
+    expect(observed.end).toBe('complete');
+    expect(bench.store.read('live')[0]).toMatchObject({ messages: question });
+  });
+
+  it('S4-23 rewrite what the user said: the old text is in no request', async () => {
+    const { model, turn } = turnOf([counting, done], {
+      beforeTurn: () => ({ given: [{ role: 'user', content: 'How many apples?' }] }),
+    });
+    await turn.result();
+    expect(model.calls.map(({ messages }) => textOf(messages[0]?.content))).toEqual(Array(2).fill('How many apples?'));
+    expect(JSON.stringify(model.calls.map(({ messages }) => messages))).not.toContain('How many?');
+  });
+
+  it('S4-55 add messages, which are in a record and in the next request, also behind a crash', async () => {
+    const told = { role: 'user', content: 'It is noon.' } as const;
+    const live = turnOf([counting, done], {
+      afterIteration: ({ finished }) => (finished ? undefined : { messages: [told] }),
+    });
+    await live.turn.result();
+    expect(lastText(live.model.calls[1]?.messages)).toBe(told.content);
+    const record = bench.store.read('live').find(({ type }) => type === 'x.x0');
+    expect(record).toMatchObject({ effects: { messages: [told] }, hook: 'afterIteration' });
+    deadTurn(bench, [
+      firstCall,
+      answerOf(['count']),
+      intentOf(0),
+      resultOf(0, '2'),
+      { type: 'x.x0', effects: { messages: [told] }, hook: 'afterIteration' },
+    ]);
+    const model = bench.model([done]);
+    await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
+    expect(lastText(model.calls[0]?.messages)).toBe(told.content);
+  });
+
+  it('see what the extensions before them changed', async () => {
+    const seen: unknown[] = [];
+    const { turn } = turnOf(
+      [done],
+      {
+        beforeTurn: () => ({ data: 1, settings: { temperature: 0.5 } }),
+        prepareIteration: () => ({ view: { systemPrompt: 'First.' } }),
+        beforeLLMCall: () => ({ params: { maxTokens: 7 } }),
+        afterLLMCall: () => ({ response: { message: { role: 'assistant', content: 'Changed.' } } }),
+        beforeFinish: () => ({ finish: { value: 1 } }),
+      },
+      {
+        beforeTurn: ({ state, data }) => void seen.push(state.changes.settings.temperature, data),
+        prepareIteration: ({ systemPrompt }) => void seen.push(systemPrompt),
+        beforeLLMCall: ({ maxTokens }) => void seen.push(maxTokens),
+        afterLLMCall: ({ message }) => void seen.push(message.content),
+        beforeFinish: ({ value }) => void seen.push(value),
+      },
+    );
+    await turn.result();
+    expect(seen).toEqual([0.5, undefined, 'First.', 7, 'Changed.', 1]);
+  });
+});
+
+type Broken = Omit<Extension, 'name'>;
+
+/** An answer that no hook may give; the types forbid it. */
+function nonsense<T>(value: T): never {
+  return value as never;
+}
+
+const answers: readonly (readonly [string, Broken, RegExp])[] = [
+  ['beforeTurn with a text', { beforeTurn: () => nonsense('yes') }, /it answered string, not an object/],
+  [
+    'beforeTurn with settings that are none',
+    { beforeTurn: () => nonsense({ settings: { temperature: 'hot' } }) },
+    /temperature/,
+  ],
+  ['beforeTurn with messages that are none', { beforeTurn: () => nonsense({ messages: [{ role: 'bard' }] }) }, /role/],
+  ['beforeTurn with data that is no JSON', { beforeTurn: () => ({ data: () => 1 }) }, /data is not JSON/],
+  ['beforeTurn with an unknown tool', { beforeTurn: () => ({ tools: { add: ['fly'] } }) }, /no tool "fly"/],
+  ['shouldPause with a number', { shouldPause: () => nonsense(1) }, /it answered number/],
+  [
+    'prepareIteration with an unknown tool',
+    { prepareIteration: () => ({ view: { tools: ['fly'] } }) },
+    /no tool "fly"/,
+  ],
+  [
+    'prepareIteration with a wrong prompt',
+    { prepareIteration: () => nonsense({ view: { systemPrompt: 1 } }) },
+    /systemPrompt/,
+  ],
+  [
+    'beforeLLMCall with a provider that is none',
+    { beforeLLMCall: () => nonsense({ provider: {} }) },
+    /no call\(params\) method/,
+  ],
+  ['beforeLLMCall with an answer that is none', { beforeLLMCall: () => nonsense({ response: {} }) }, /message is not/],
+  [
+    'afterLLMCall with an answer that is none',
+    { afterLLMCall: () => nonsense({ response: { message: 1 } }) },
+    /message is not/,
+  ],
+  [
+    'beforeToolCall with an answer without content',
+    { beforeToolCall: () => nonsense({ answer: {} }) },
+    /answers with no content/,
+  ],
+  [
+    'afterToolCall with a result without content',
+    { afterToolCall: () => nonsense({ result: {} }) },
+    /answers with no content/,
+  ],
+  ['afterIteration with results of no call', { afterIteration: () => ({ results: { '9:9': 'x' } }) }, /"9:9"/],
+  [
+    'afterIteration with a failure that is none',
+    { afterIteration: () => nonsense({ fail: { code: 'OOPS' } }) },
+    /its fail is not/,
+  ],
+  [
+    'beforeFinish with a finish that is none',
+    { beforeFinish: () => nonsense({ finish: { text: 1 } }) },
+    /finish\.text/,
+  ],
+  ['afterTurn with a text that is none', { afterTurn: () => nonsense({ text: 1 }) }, /its text is no text/],
+];
+
+describe('a hook that answers nonsense', () => {
+  it.each(answers)('fails the turn in words for its author: %s', async (_, hook, words) => {
+    const { model, turn } = turnOf([counting, done], hook);
+    const watcher = watch(turn);
+    await watcher.ended;
+    const [error] = watcher.of('internal:extension-error');
+    expect(error).toMatchObject({ extension: 'x0', fatal: true, message: expect.stringMatching(words) });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED' });
+    used(model);
+  });
+
+  it.each(answers)('is left out where its failures do not matter: %s', async (_, hook, words) => {
+    const { turn } = turnOf([counting, done], { ...hook, onError: 'continue' });
+    const watcher = watch(turn);
+    await watcher.ended;
+    const errors = watcher.of('internal:extension-error');
+    expect(errors.length).toBeGreaterThan(0);
+    expect(errors[0]).toMatchObject({ fatal: false, message: expect.stringMatching(words) });
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+});
+
+const asyncHooks = [
+  'beforeTurn',
+  'shouldPause',
+  'prepareIteration',
+  'beforeLLMCall',
+  'afterLLMCall',
+  'beforeToolCall',
+  'afterToolCall',
+  'beforeFinish',
+  'afterIteration',
+  'afterTurn',
+] as const;
+
+/** A hook that waits, and says when it began to. */
+function waiting(hook: (typeof asyncHooks)[number], act: (signal: AbortSignal) => Promise<undefined>): Broken {
+  return {
+    [hook]: (first: { signal: AbortSignal }, second?: { signal: AbortSignal }) => act((second ?? first).signal),
+  };
+}
+
+describe('a hook that does not answer', () => {
+  it.each(asyncHooks)('fails the turn behind its time limit, its signal aborted: %s', async (hook) => {
+    const begun = gate();
+    const signals: AbortSignal[] = [];
+    const never = waiting(hook, (signal) => {
+      signals.push(signal);
+      begun.open();
+      return new Promise(() => {});
+    });
+    const { model, turn } = turnOf([counting, done], { ...never, timeoutMs: 1_000 });
+    const watcher = watch(turn);
+    await begun.pass();
+    while (watcher.end === undefined) {
+      await new Promise(setImmediate);
+      if (bench.clock.pending > 0) bench.clock.advance(1_000);
+    }
+    expect(signals[0]?.aborted).toBe(true);
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED', message: /within 1000 ms/ });
+    used(model);
+  });
+
+  it.each(asyncHooks)('is not waited for once the turn is cancelled: %s', async (hook) => {
+    const begun = gate();
+    const never = waiting(hook, (signal) => {
+      begun.open();
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    });
+    const { model, turn } = turnOf([counting, done], never);
+    const watcher = watch(turn);
+    await begun.pass();
+    await turn.cancel('enough');
+    await watcher.ended;
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, reason: 'enough' });
+    used(model);
+  });
+
+  it.each(asyncHooks)('is left where the process shuts down, and asked again by the next: %s', async (hook) => {
+    const begun = gate();
+    let asked = 0;
+    const never = waiting(hook, async () => {
+      asked++;
+      if (asked > 1) return undefined;
+      begun.open();
+      return new Promise(() => {});
+    });
+    const shutdown = new AbortController();
+    const model = bench.model([counting, done, done]);
+    const config = bench.config(model, { toolProviders, extensions: [{ name: 'x', ...never, timeoutMs: 0 }] });
+    const turn = new AgentLoop({ ...config, shutdown: shutdown.signal }).startTurn(question, { taskId: 'live' });
+    const watcher = watch(turn);
+    await begun.pass();
+    shutdown.abort();
+    while (watcher.end === undefined) {
+      await new Promise(setImmediate);
+      if (bench.clock.pending > 0) bench.clock.advance(5_000);
+    }
+    expect(watcher.end).toMatchObject({ error: { code: 'SHUTDOWN' } });
+    bench.leases.advance(60_000);
+    expect(await AgentLoop.resume('live', config).result()).toMatchObject({ status: 'completed' });
+    expect(asked).toBeGreaterThan(1);
+    used(model);
+  });
+
+  it('may cancel the turn itself', async () => {
+    const cancel: { now: () => Promise<void> } = { now: async () => {} };
+    const { model, turn } = turnOf([counting], {
+      afterIteration: async () => {
+        void cancel.now();
+        return { messages: [question[0]] };
+      },
+    });
+    cancel.now = () => turn.cancel('by a hook');
+    const watcher = watch(turn);
+    await watcher.ended;
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, reason: 'by a hook' });
+    expect(model.calls).toHaveLength(1);
+  });
+});
+
+/** Steps that a turn did not come to are no mistake here. */
+function used(model: object): void {
+  Object.defineProperty(model, 'assertDone', { value: () => {} });
+}
