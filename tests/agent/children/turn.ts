@@ -1,0 +1,28 @@
+// Runs one turn of an agent in a process of its own: `whole` to its end; `unsaved` stops where it would save what the turn added, and
+// says so; `held` stops in its model call. The parent kills those two.
+import { agent } from '../../../src/agent/agent.ts';
+import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
+import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+
+const [path = '', taskId = '', mode = 'whole'] = process.argv.slice(2);
+const messageStore = new LmdbMessageStore({ path });
+if (mode === 'unsaved') {
+  messageStore.append = () => {
+    process.send?.('at the end');
+    return new Promise(() => {});
+  };
+}
+const steps = mode === 'unsaved' ? [{ error: new Error('no line') }] : [{ text: `Answer of ${taskId}.` }];
+const ada = agent({
+  id: 'ada',
+  contextId: 'c',
+  provider: scriptedLLM(mode === 'held' ? [{ text: ['Half'], never: true }] : steps),
+  messageStore,
+  taskStateStore: new LmdbStateStore({ path: `${path}/journal` }),
+  leaseMs: 100,
+  enableTracing: false,
+});
+ada.on('artifact-update', () => mode === 'held' && process.send?.('in its call'));
+await ada.run(`Question of ${taskId}.`, { taskId });
+process.send?.('done');

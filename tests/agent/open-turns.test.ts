@@ -1,0 +1,199 @@
+import { once } from 'node:events';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import { conversationName } from '../../src/agent/open-turns.ts';
+import type { TurnRecord } from '../../src/core/records.ts';
+import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { watch } from '../core/watch-events.ts';
+import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
+import { agentBench, says, user } from './agent-bench.ts';
+
+const on = agentBench();
+const begun: TurnRecord = {
+  type: `x.${conversationName}`,
+  hook: 'beforeTurn',
+  effects: { given: [user('Before.'), says('Yes.'), ...question] },
+  data: { history: 2 },
+};
+const ended: readonly TurnRecord[] = [
+  begun,
+  firstCall,
+  answerOf(['count', 'count']),
+  intentOf(0),
+  resultOf(0, '2'),
+  { type: 'turn.canceled', reason: 'enough' },
+];
+
+function remembered() {
+  const messageStore = on.messages();
+  messageStore.append('c', 'before', [user('Before.'), says('Yes.')]);
+  messageStore.begin('c', 't');
+  return messageStore;
+}
+
+describe('a context with a turn that was not saved', () => {
+  it('gets the messages of a turn that died after its end, before its next turn, once and with a result for each call', async () => {
+    const messageStore = remembered();
+    deadTurn(on.bench, ended);
+    const provider = on.bench.model([{ text: 'Next.' }]);
+    await on.agent([], { provider, messageStore }).run('And now?');
+    const saved = [
+      user('Before.'),
+      says('Yes.'),
+      ...question,
+      { role: 'assistant', content: null, toolCalls: answerOf(['count', 'count']).message.toolCalls },
+      { role: 'tool', toolCallId: 'id-0', content: '2' },
+      expect.objectContaining({ role: 'tool', toolCallId: 'id-1', status: 'error' }),
+    ];
+    expect(provider.calls[0]?.messages).toEqual([...saved, user('And now?')]);
+    expect(messageStore.load('c')).toMatchObject({
+      messages: [...saved, user('And now?'), says('Next.')],
+      openTurns: [],
+    });
+  });
+
+  it.each([
+    ['was left by its process', [begun, firstCall], /turn "t" was left by its process; go on with agent.resume\("t"\)/],
+    [
+      'waits for an answer',
+      [begun, firstCall, { type: 'turn.suspended', state: 'input-required', reason: 'r', questions: [] }],
+      /turn "t" waits for an answer or was paused/,
+    ],
+  ] satisfies readonly (readonly [string, readonly TurnRecord[], RegExp])[])(
+    'refuses a turn while one of it %s, with any policy, and takes it once that one was ended',
+    async (_, records, message) => {
+      const messageStore = remembered();
+      deadTurn(on.bench, records);
+      const ada = on.agent([{ text: 'Next.' }], { messageStore, busy: 'queue' });
+      await expect(ada.run('And now?')).rejects.toMatchObject({
+        code: 'AGENT_BUSY',
+        message: expect.stringMatching(message),
+      });
+      expect(messageStore.load('c')).toMatchObject({ total: 2, openTurns: ['t'] });
+      await ada.cancel('t');
+      await ada.run('And now?');
+      expect(messageStore.load('c').messages.slice(2)).toEqual([...question, user('And now?'), says('Next.')]);
+    },
+  );
+
+  it('has the course of a turn whose process was killed, once that was resumed', async () => {
+    const messageStore = remembered();
+    deadTurn(on.bench, [begun, firstCall, answerOf(['count']), intentOf(0), resultOf(0, '2')]);
+    const provider = on.bench.model([{ text: 'Two.' }]);
+    const ada = on.agent([], { provider, messageStore, toolProviders: [plainTools({ count: () => 2 })] });
+    await expect(ada.resume('t').result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[0]?.messages.slice(0, 3)).toEqual([user('Before.'), says('Yes.'), ...question]);
+    const roles = messageStore.load('c').messages.map(({ role }) => role);
+    expect(roles).toEqual(['user', 'assistant', 'user', 'assistant', 'tool', 'assistant']);
+  });
+
+  it('settles a turn whose journal is gone', async () => {
+    const messageStore = remembered();
+    await on.agent([{ text: 'Next.' }], { messageStore }).run('And now?');
+    expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+  });
+
+  it('waits with queue for a turn of another agent of the same stores', async () => {
+    const messageStore = on.messages();
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const one = on.agent([{ gate, text: 'One.' }], { messageStore });
+    const first = one.startTurn('1');
+    await watch(first).until('internal:llm-call');
+    const provider = on.bench.model([{ text: 'Two.' }]);
+    const two = on.agent([], { provider, messageStore, busy: 'queue' });
+    await expect(on.agent([], { messageStore }).run('0')).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    const second = two.startTurn('2');
+    await watch(second).until('status-update');
+    open();
+    await second.result();
+    expect(provider.calls[0]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+  });
+});
+
+describe('a message store that fails', () => {
+  it('does not fail a turn that is complete; what it lacks is saved before the next turn', async () => {
+    const messageStore = on.messages();
+    const append = messageStore.append.bind(messageStore);
+    for (const journaled of [true, false]) {
+      const contextId = `c-${journaled}`;
+      const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
+      const options = { id: 'ada', provider, messageStore, contextId, clock: on.bench.clock };
+      const ada = agent(journaled ? { ...options, taskStateStore: on.bench.store } : options);
+      messageStore.append = () => {
+        throw new Error('disk is gone');
+      };
+      const reader = watch(ada.startTurn('1'));
+      await reader.ended;
+      expect(reader.events.at(-1)).toMatchObject({ status: { state: 'completed' } });
+      expect(reader.of('internal:extension-error')).toMatchObject([{ extension: 'conversation', fatal: false }]);
+      messageStore.append = append;
+      await ada.run('2');
+      expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+    }
+  });
+
+  it('fails a turn whose history cannot be had, with its code', async () => {
+    const messageStore = on.messages();
+    messageStore.load = () => {
+      throw new Error('disk is gone');
+    };
+    await expect(on.agent([], { messageStore }).run('1')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  });
+});
+
+describe('a context of two processes', () => {
+  const programs = new ChildPrograms('tests/agent/children');
+  const stores = new TemporaryStores();
+  const opened: LmdbMessageStore[] = [];
+  afterEach(() => Promise.all(opened.splice(0).map((store) => store.close())));
+  afterAll(() => Promise.all([programs.clear(), stores.clear()]));
+
+  function here(path: string) {
+    const messageStore = new LmdbMessageStore({ path });
+    opened.push(messageStore);
+    const provider = scriptedLLM([{ text: 'Mine.' }]);
+    const taskStateStore = stores.open({ path: `${path}/journal` });
+    return {
+      provider,
+      ada: agent({ id: 'ada', contextId: 'c', provider, messageStore, taskStateStore, leaseMs: 100 }),
+    };
+  }
+
+  it('has the turn that another process finished in its history', async () => {
+    const path = stores.path();
+    await once(programs.start('turn', path, 'theirs', 'whole'), 'message');
+    const { provider, ada } = here(path);
+    await ada.run('Go on.');
+    const theirs = [user('Question of theirs.'), says('Answer of theirs.')];
+    expect(provider.calls[0]?.messages).toEqual([...theirs, user('Go on.')]);
+  });
+
+  it('has the turn of a process that was killed after its end, before it saved it', async () => {
+    const path = stores.path();
+    const child = programs.start('turn', path, 'theirs', 'unsaved');
+    await once(child, 'message');
+    await kill(child);
+    const { provider, ada } = here(path);
+    await ada.run('Go on.');
+    expect(provider.calls[0]?.messages).toEqual([user('Question of theirs.'), user('Go on.')]);
+  });
+
+  it('tells of the turn of a process that was killed in its middle, and keeps it once it is ended', async () => {
+    const path = stores.path();
+    const child = programs.start('turn', path, 'theirs', 'held');
+    await once(child, 'message');
+    await kill(child);
+    const { provider, ada } = here(path);
+    await expect(ada.run('Go on.')).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await ada.cancel('theirs');
+    await ada.run('Go on.');
+    expect(provider.calls[0]?.messages).toEqual([user('Question of theirs.'), user('Go on.')]);
+  });
+});
