@@ -17,6 +17,8 @@ export type {
   ModelChoice,
   PromptFunction,
 } from './agent/agent-options.ts';
+export { type AgentToolsOptions, agentTools } from './agent/agent-tools.ts';
+export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
 export type { AnswerOptions } from './core/answer-task.ts';

@@ -31,15 +31,15 @@ export function startedRecord(clock: Clock, changes: Partial<TurnStarted> = {}):
   };
 }
 
-/** Writes the journal of task `t` as a process left it that died behind these records. Its lease has run out. */
+/** Writes the journal of a task, `t` by default, as a process left it that died behind these records. Its lease has run out. */
 export function deadTurn(
   { store, clock, leases }: Pick<TurnBench, 'store' | 'clock' | 'leases'>,
   records: readonly TurnRecord[],
   started: Partial<TurnStarted> = {},
 ): void {
   const first = startedRecord(clock, started);
-  store.create('t', first);
-  const lease = store.acquire('t', 'the dead', 1_000);
+  store.create(first.taskId, first);
+  const lease = store.acquire(first.taskId, 'the dead', 1_000);
   const { steps, after } = commitOf({ epoch: lease.epoch, now: () => clock.now() }, foldRecords([first]), records);
   store.append(
     lease,
