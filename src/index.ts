@@ -119,6 +119,20 @@ export {
 export { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
 export { type BranchOptions, branch } from './extensions/branch.ts';
+export {
+  type ContextTurns,
+  carryOver,
+  compactConversation,
+  compactionOf,
+  compactionOfTurn,
+  withCompaction,
+} from './extensions/carry-over.ts';
+export { compactHistory } from './extensions/compact-history.ts';
+export type { CompactionOptions } from './extensions/context/compaction-options.ts';
+export { estimateTokens, type TokenCounter } from './extensions/context/count-tokens.ts';
+export { type GptTokenizerOptions, gptTokenizer } from './extensions/context/gpt-tokenizer.ts';
+export type { Compaction } from './extensions/context/summary-message.ts';
+export { type ContextManagementOptions, contextManagement } from './extensions/context-management.ts';
 export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts';
 export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
@@ -145,6 +159,8 @@ export {
   type TypedInputOptions,
   typedInput,
 } from './extensions/structured-output/typed-input.ts';
+export { type ToolOutputCacheOptions, toolOutputCache } from './extensions/tool-output-cache.ts';
+export { type WindowOptions, windowHistory } from './extensions/window-history.ts';
 export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
   CallSettings,
@@ -159,6 +175,8 @@ export type {
   ToolChoice,
   Usage,
 } from './providers/interfaces.ts';
+export type { ModelAbilities, ModelInfo, ModelPrices, TokenPrices } from './providers/models/model-info.ts';
+export { ModelRegistry } from './providers/models/model-registry.ts';
 export { type CacheResponsesOptions, cacheResponses } from './providers/policies/cache-responses.ts';
 export { type CircuitBreakerOptions, circuitBreaker } from './providers/policies/circuit-breaker.ts';
 export { composePolicies } from './providers/policies/compose-policies.ts';

@@ -41,5 +41,7 @@ export function isSignedApproval(
 
 function signatureOf(key: string | Uint8Array, { taskId, question, approved, reason }: DecisionOn): string {
   const { id, toolName, data } = question;
-  return createHmac('sha256', key).update(stableJson({ taskId, id, toolName, data, approved, reason: reason ?? null })).digest('hex');
+  return createHmac('sha256', key)
+    .update(stableJson({ taskId, id, toolName, data, approved, reason: reason ?? null }))
+    .digest('hex');
 }

@@ -1,0 +1,132 @@
+import type {
+  Extension,
+  HookContext,
+  IterationChange,
+  IterationStep,
+  IterationView,
+  TurnChange,
+} from '../core/extension.ts';
+import type { LoopState, TurnIdentity } from '../core/state.ts';
+import { compactVisible } from './context/compact-visible.ts';
+import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
+import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
+import { estimateTokens } from './context/count-tokens.ts';
+import { type Compaction, isCompaction, summaryMessage } from './context/summary-message.ts';
+import { TurnTokens } from './context/turn-tokens.ts';
+import { messageTokens, requestOverhead } from './context/view-tokens.ts';
+import { VisibleHistory } from './context/visible-history.ts';
+
+export const compactionName = 'compaction';
+
+/**
+ * Keeps a long turn below its model's context window: once a request would take more than `threshold` of it, a model call of its own sums
+ * the older messages up, and the model sees the summary in their place. It is checked behind each batch of tools, and before the first call
+ * of a turn that begins with a long history; never behind the last answer. The history and the journal keep every message.
+ *
+ * A request is as large as the provider reports, else as it is counted. No call is torn from its results. What the summariser says is not
+ * streamed; its usage is added to the turn's; `internal:compaction` shows the summary. It is journaled, so a resumed turn sees
+ * the same. A compaction that fails is shown as `internal:extension-error`, the turn goes on, and it is tried again 2, 4, 8,
+ * at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function compactHistory(options: CompactionOptions = {}): Extension {
+  assertCompactionOptions('compactHistory', options);
+  const compactor = new Compactor(options);
+  return {
+    name: compactionName,
+    onError: 'continue',
+    timeoutMs: options.timeoutMs ?? 120_000,
+    prepareIteration: (view, context) => compactor.view(view, context),
+    beforeLLMCall: (params, { state, iteration }) => compactor.of(state).tokens.noteRequest(iteration, params),
+    afterIteration: (step) => compactor.afterIteration(step),
+  };
+}
+
+/** What this process knows of a turn besides its journal: how well counts fit, and when a compaction failed. */
+interface TurnMemory {
+  readonly tokens: TurnTokens;
+  failures: number;
+  /** The iteration from which on it may be tried. */
+  notBefore: number;
+}
+
+interface Occasion {
+  readonly inUse: ModelInUse;
+  /** Of the next request, as it would be. */
+  readonly tokens: number;
+}
+
+type CompactionChange = Required<Pick<TurnChange, 'usage' | 'event'>> & { readonly data: Compaction };
+
+const longestWait = 16;
+
+class Compactor {
+  readonly #options: CompactionOptions;
+  readonly #turns = new WeakMap<TurnIdentity, TurnMemory>();
+
+  constructor(options: CompactionOptions) {
+    this.#options = options;
+  }
+
+  of({ turn }: LoopState): TurnMemory {
+    const { countTokens = estimateTokens } = this.#options;
+    const memory = this.#turns.get(turn) ?? { tokens: new TurnTokens(countTokens), failures: 0, notBefore: 0 };
+    this.#turns.set(turn, memory);
+    return memory;
+  }
+
+  afterIteration(step: IterationStep): Promise<TurnChange | undefined> | undefined {
+    const { state, provider, settings, finished, iteration } = step;
+    const memory = this.of(state);
+    if (finished || iteration < memory.notBefore) return undefined;
+    const inUse = { provider, model: settings.model };
+    const tokens = memory.tokens.nextRequest(state, () => visibleIn(step).messages);
+    return tokens > tokenLimit(this.#options, inUse) ? this.#compact(step, { inUse, tokens }) : undefined;
+  }
+
+  view(view: IterationView, context: HookContext): IterationChange | Promise<IterationChange | undefined> | undefined {
+    const { state, provider, data } = context;
+    if (isCompaction(data)) return compactedView(view, state, data);
+    if (state.lastResponse || context.iteration < this.of(state).notBefore) return undefined;
+    const inUse = { provider, model: view.settings.model };
+    const { countTokens } = this.of(state).tokens;
+    const tokens = requestOverhead(view, countTokens) + messageTokens(view.messages, countTokens);
+    if (tokens <= tokenLimit(this.#options, inUse)) return undefined;
+    const compacted = this.#compact(context, { inUse, tokens });
+    return compacted.then((change) => change && { ...change, ...compactedView(view, state, change.data) });
+  }
+
+  async #compact(context: HookContext, { inUse, tokens }: Occasion): Promise<CompactionChange | undefined> {
+    const memory = this.of(context.state);
+    const { countTokens } = memory.tokens;
+    const { signal, traceContext } = context;
+    const work = { options: this.#options, inUse, tokens, countTokens, signal, traceContext };
+    const compacted = await compactVisible(visibleIn(context), work).catch((error: unknown) => {
+      noteFailure(memory, context.iteration);
+      throw error;
+    });
+    memory.failures = 0;
+    if (!compacted) return undefined;
+    const { compaction, usage, tokensAfter } = compacted;
+    const { upTo: replaced, summary } = compaction;
+    const event = { kind: 'internal:compaction', replaced, summary, tokensBefore: tokens, tokensAfter } as const;
+    return { data: compaction, usage, event };
+  }
+}
+
+function noteFailure(memory: TurnMemory, iteration: number): void {
+  memory.failures += 1;
+  memory.notBefore = iteration + Math.min(2 ** memory.failures, longestWait);
+}
+
+function visibleIn({ state, data }: HookContext): VisibleHistory {
+  return new VisibleHistory(state.messages, isCompaction(data) ? data : undefined);
+}
+
+/** The view with the summary in front. One that another extension has made without the messages behind it stays as it is. */
+function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
+  const first = history.at(compaction.upTo);
+  const at = first ? messages.lastIndexOf(first, compaction.upTo) : -1;
+  if (at < 0) return {};
+  return { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
+}

@@ -1,0 +1,68 @@
+import type { LLMProvider } from '../../providers/interfaces.ts';
+import { ModelRegistry } from '../../providers/models/model-registry.ts';
+import {
+  aFunction,
+  anyMs,
+  assertOptions,
+  aText,
+  type OptionKind,
+  someCount,
+} from '../../providers/policies/policy-options.ts';
+import { type ContextLimitOptions, contextWindowOf, knownWindow, type ModelInUse } from './context-limits.ts';
+import { estimateTokens, type TokenCounter } from './count-tokens.ts';
+import { defaultPrompt, type Summarizer } from './summarize.ts';
+
+export interface CompactionOptions extends ContextLimitOptions {
+  /** How many of the newest messages stay as they are, as far as they take no more than half of the threshold. Default 10. */
+  readonly keepLast?: number;
+  /** Makes the summarising calls. Default: the turn's provider. */
+  readonly provider?: LLMProvider;
+  /** The model of the summarising calls. Default: that of the turn's calls; that of `provider` where one is given. */
+  readonly model?: string;
+  /** What the summariser is told. Default: to keep what is wanted, done, decided and open. */
+  readonly prompt?: string;
+  /** Default: an estimate by characters. Either is corrected by the usage that the provider reports. */
+  readonly countTokens?: TokenCounter;
+  /** How long a compaction may take. Milliseconds; default 120,000; 0 means no limit. */
+  readonly timeoutMs?: number;
+}
+
+const aShare: OptionKind = {
+  isValid: (value) => typeof value === 'number' && value > 0 && value <= 1,
+  words: 'a share above 0, at most 1',
+};
+const aProvider: OptionKind = {
+  isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'call') === 'function',
+  words: 'an LLMProvider: { call(params) }',
+};
+const aRegistry: OptionKind = { isValid: (value) => value instanceof ModelRegistry, words: 'a ModelRegistry' };
+
+const kinds: Readonly<Record<keyof CompactionOptions, OptionKind>> = {
+  threshold: aShare,
+  contextWindow: someCount,
+  models: aRegistry,
+  keepLast: someCount,
+  provider: aProvider,
+  model: aText,
+  prompt: aText,
+  countTokens: aFunction,
+  timeoutMs: anyMs,
+};
+
+/** Errors: `INVALID_CONFIG`, naming the option. */
+export function assertCompactionOptions(user: string, options: CompactionOptions): void {
+  assertOptions(user, options, kinds);
+}
+
+/** Who sums up for a model whose history is compacted beyond `limit` tokens. */
+export function summarizerOf(
+  options: CompactionOptions,
+  inUse: ModelInUse,
+  limit: number,
+): Omit<Summarizer, 'signal' | 'traceContext'> {
+  const { provider = inUse.provider, prompt = defaultPrompt, countTokens = estimateTokens } = options;
+  const model = options.model ?? (options.provider ? undefined : inUse.model);
+  const own = options.provider || options.model ? knownWindow(options, { provider, model }) : undefined;
+  const maxRequestTokens = own ?? contextWindowOf(options, inUse);
+  return { provider, model, prompt, countTokens, maxRequestTokens, maxSummaryTokens: Math.ceil(limit / 4) };
+}

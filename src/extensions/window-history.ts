@@ -1,0 +1,48 @@
+import type { Extension, IterationView } from '../core/extension.ts';
+import type { Message } from '../core/messages.ts';
+import { aFunction, assertOptions, someCount } from '../providers/policies/policy-options.ts';
+import { estimateTokens, type TokenCounter } from './context/count-tokens.ts';
+import { cutHistory } from './context/cut-history.ts';
+import { isSummary } from './context/summary-message.ts';
+import { requestOverhead } from './context/view-tokens.ts';
+
+export interface WindowOptions {
+  /** The most messages of a request, its system message not counted. Default 50. */
+  readonly maxMessages?: number;
+  /** The most tokens of a request: its system message, its tools and its messages. Default: any number. */
+  readonly maxTokens?: number;
+  /** Default: an estimate by characters. */
+  readonly countTokens?: TokenCounter;
+}
+
+/**
+ * Each model call sees the end of the history only: the longest one within both limits that a model accepts, as calls and their results
+ * are never torn apart. The history stays whole. The newest message is seen in any case, with the call and the results that belong
+ * to it; a summary that compaction put in front counts, and is the last to go. Linear in the history.
+ * Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function windowHistory(options: WindowOptions = {}): Extension {
+  assertOptions('windowHistory', options, { maxMessages: someCount, maxTokens: someCount, countTokens: aFunction });
+  return {
+    name: 'window',
+    prepareIteration: (view) => {
+      const messages = lastMessages(view, options);
+      return messages === view.messages ? undefined : { view: { messages } };
+    },
+  };
+}
+
+function lastMessages(view: IterationView, options: WindowOptions): readonly Message[] {
+  const { maxMessages = 50, maxTokens, countTokens = estimateTokens } = options;
+  const { messages } = view;
+  if (maxTokens === undefined && messages.length <= maxMessages) return messages;
+  const [first] = messages;
+  const summary = first && isSummary(first) && maxMessages > 1 ? first : undefined;
+  const taken = maxTokens === undefined ? 0 : requestOverhead(view, countTokens) + (summary ? countTokens(summary) : 0);
+  const cut = cutHistory(summary ? messages.slice(1) : messages, {
+    maxMessages: summary ? maxMessages - 1 : maxMessages,
+    ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - taken, countTokens }),
+  });
+  if (cut.removed.length === 0) return messages;
+  return summary ? [summary, ...cut.messages] : cut.messages;
+}

@@ -1,0 +1,252 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { foldRecords } from '../../src/core/apply-record.ts';
+import type { Extension } from '../../src/core/extension.ts';
+import { type Message, textOf } from '../../src/core/messages.ts';
+import { compactHistory } from '../../src/extensions/compact-history.ts';
+import type { CompactionOptions } from '../../src/extensions/context/compaction-options.ts';
+import { estimateTokens } from '../../src/extensions/context/count-tokens.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { question } from '../core/dead-turn.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { type BenchOptions, turnBench } from '../core/turn-bench.ts';
+import { watch } from '../core/watch-events.ts';
+import { cleanHistory } from './context/random-history.ts';
+
+const bench = turnBench();
+/** 250 tokens. */
+const output = 'o'.repeat(1_000);
+const look: ScriptedLLMStep = { toolCalls: [{ name: 'look' }] };
+const done: ScriptedLLMStep = { text: 'Done.' };
+const usageOf = (promptTokens: number) => ({ promptTokens, completionTokens: 10, totalTokens: promptTokens + 10 });
+const toolProviders = [plainTools({ look: () => output })];
+
+interface Playing {
+  /** What the summariser says, call by call. */
+  readonly summaries?: readonly ScriptedLLMStep[];
+  readonly compaction?: CompactionOptions;
+  readonly messages?: readonly Message[];
+  readonly config?: BenchOptions;
+  /** Default one with a large window. */
+  readonly summarizerModel?: string;
+}
+
+/** Plays a turn whose history is compacted beyond 800 tokens, by a model of its own. */
+async function play(steps: readonly ScriptedLLMStep[], playing: Playing = {}) {
+  const { summaries = [], compaction, messages = question, config, summarizerModel = 'gpt-4o' } = playing;
+  const model = bench.model(steps);
+  const summarizer = bench.model(summaries, { info: { model: summarizerModel } });
+  const options = { contextWindow: 1_000, keepLast: 2, provider: summarizer, ...compaction };
+  const { extensions = [] } = config ?? {};
+  const loop = new AgentLoop(
+    bench.config(model, { toolProviders, ...config, extensions: [compactHistory(options), ...extensions] }),
+  );
+  const turn = loop.startTurn(messages, { taskId: 't' });
+  const watcher = watch(turn);
+  await watcher.ended;
+  return { model, summarizer, watcher, turn };
+}
+
+const texts = ({ calls }: ScriptedLLM, call: number) =>
+  (calls[call]?.messages ?? []).map(({ content }) => textOf(content));
+const summaryText = (text: string) =>
+  `Summary of the conversation so far; the messages themselves are left out here:\n\n${text}`;
+
+describe('compactHistory', () => {
+  it('S0-05 puts one summary in the view for the older messages; the log and the journal keep them', async () => {
+    const { model } = await play([look, look, look, look, done], { summaries: [{ text: 'Looked twice.' }] });
+    expect(texts(model, 2)).toEqual(['How many?', '', output, '', output]);
+    expect(model.calls[3]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
+    expect(texts(model, 3)).toEqual([summaryText('Looked twice.'), '', output]);
+    expect(texts(model, 4)).toEqual([summaryText('Looked twice.'), '', output, '', output]);
+    const history = foldRecords(bench.store.read('t')).messages;
+    expect(history.map(({ role }) => role)).toEqual([
+      'user',
+      ...Array(4).fill(['assistant', 'tool']).flat(),
+      'assistant',
+    ]);
+    expect(history.filter(({ content }) => textOf(content).includes('Summary'))).toEqual([]);
+  });
+
+  it('S2-51 shows what was replaced, live and read again', async () => {
+    const { watcher } = await play([look, look, look, done], { summaries: [{ text: 'Looked twice.' }] });
+    const [shown, ...more] = watcher.of('internal:compaction');
+    expect(more).toEqual([]);
+    expect(shown).toMatchObject({ iteration: 3, replaced: 5, summary: 'Looked twice.' });
+    expect(shown?.tokensBefore).toBeGreaterThan(800);
+    expect(shown?.tokensAfter).toBeLessThan(400);
+    const again = watch(AgentLoop.observe('t', { store: bench.store, clock: bench.clock }));
+    await again.ended;
+    expect(again.of('internal:compaction')).toEqual([shown]);
+  });
+
+  it('S2-43 S2-51 checks behind each batch, and also where the turn is made to go on without calls', async () => {
+    const nudged: Extension = {
+      name: 'nudge',
+      beforeFinish: ({ iteration }) =>
+        iteration < 3 ? { messages: [{ role: 'user', content: `Go on. ${output}` }] } : undefined,
+    };
+    const { watcher, model } = await play([{ text: output }, { text: output }, { text: 'Finished.' }], {
+      summaries: [{ text: 'Talked.' }],
+      config: { extensions: [nudged] },
+    });
+    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 2, replaced: 4 }]);
+    expect(texts(model, 2)[0]).toBe(summaryText('Talked.'));
+    const kinds = watcher.events.map(({ kind }) => kind);
+    expect(kinds.indexOf('internal:compaction')).toBeLessThan(kinds.lastIndexOf('internal:iteration-start'));
+  });
+
+  it('S2-43 asks no summariser between the last answer and the terminal event', async () => {
+    const { summarizer, watcher } = await play([look, look, { text: output.repeat(5) }]);
+    expect(summarizer.calls).toEqual([]);
+    expect(watcher.events.at(-1)).toMatchObject({ kind: 'status-update', final: true, status: { state: 'completed' } });
+  });
+
+  it('S2-44 never tears a call from its results', async () => {
+    let compacted = 0;
+    await fc.assert(
+      fc.asyncProperty(cleanHistory, fc.integer({ min: 1, max: 6 }), async (history, keepLast) => {
+        const model = bench.model([done]);
+        const answering = { call: () => Promise.resolve({ message: { role: 'assistant' as const, content: 'Sum.' } }) };
+        const compaction = compactHistory({ contextWindow: 10, threshold: 0.5, keepLast, provider: answering });
+        await new AgentLoop(bench.config(model, { extensions: [compaction] }))
+          .startTurn([...history, ...question])
+          .result();
+        if (model.calls[0]?.messages[0]?.metadata?.['compactedUpTo']) compacted += 1;
+        const open = new Set<string>();
+        for (const message of model.calls[0]?.messages ?? []) {
+          if (message.role === 'tool') expect(open.delete(message.toolCallId)).toBe(true);
+          else expect([...open]).toEqual([]);
+          if (message.role === 'assistant') for (const { id } of message.toolCalls ?? []) open.add(id);
+        }
+        expect([...open]).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+    expect(compacted).toBeGreaterThan(20);
+  });
+
+  it('goes by the usage that the provider reports rather than by its own count', async () => {
+    const short = plainTools({ look: () => 'short' });
+    const config = { toolProviders: [short] };
+    const steps = (tokens: number) => [look, { ...look, usage: usageOf(tokens) }, done];
+    const below = await play(steps(700), { config });
+    expect(below.watcher.of('internal:compaction')).toEqual([]);
+    bench.store.delete('t');
+    const above = await play(steps(900), { config, summaries: [{ text: 'Looked.' }] });
+    expect(above.watcher.of('internal:compaction')).toMatchObject([{ iteration: 2 }]);
+    expect(above.watcher.of('internal:compaction')[0]?.tokensBefore).toBeGreaterThan(910);
+  });
+
+  it('takes an earlier summary up into the next one', async () => {
+    const { summarizer, model } = await play(Array(5).fill(look).concat(done), {
+      summaries: [{ text: 'First.' }, { text: 'First and second.' }],
+    });
+    const [, asked] = summarizer.calls[1]?.messages ?? [];
+    expect(textOf(asked?.content)).toContain('Notes so far, to be taken over and carried on:\n\nFirst.\n');
+    expect(texts(model, 5)[0]).toBe(summaryText('First and second.'));
+    expect(texts(model, 5).join()).not.toContain('First.');
+  });
+
+  it('shows readers nothing that the summariser says, and adds its usage to the turn’s', async () => {
+    const summaries = [{ text: ['Secret', ' notes'], usage: usageOf(50) }];
+    const steps = [look, look, look, { ...done, usage: usageOf(100) }];
+    const { watcher, turn } = await play(steps, { summaries });
+    const streamed = watcher.of('artifact-update').flatMap(({ artifact }) => artifact.parts);
+    expect(JSON.stringify(streamed)).not.toContain('notes');
+    expect((await turn.result()).usage).toEqual({ promptTokens: 150, completionTokens: 20, totalTokens: 170 });
+  });
+
+  it('goes on where the summariser fails, shows it, and tries again two iterations later, then four', async () => {
+    const failing = { error: new Error('overloaded') };
+    const { watcher, summarizer, model } = await play(Array(9).fill(look).concat(done), {
+      summaries: [failing, failing, { text: 'At last.' }],
+    });
+    expect(watcher.of('internal:extension-error')).toMatchObject([
+      { extension: 'compaction', hook: 'afterIteration', message: 'overloaded', fatal: false, iteration: 3 },
+      { iteration: 5 },
+    ]);
+    expect(summarizer.calls).toHaveLength(3);
+    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 9 }]);
+    expect(model.calls[8]?.messages).toHaveLength(17);
+    expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'completed' } });
+  });
+
+  it('keeps the summary that there is where a later one fails', async () => {
+    const { model, watcher } = await play(Array(5).fill(look).concat(done), {
+      summaries: [{ text: 'First.' }, { text: '' }],
+    });
+    expect(watcher.of('internal:extension-error')).toMatchObject([
+      { message: expect.stringContaining('The summarising call was answered without text') },
+    ]);
+    expect(texts(model, 5)).toEqual([summaryText('First.'), '', output, '', output, '', output]);
+  });
+
+  it('compacts before the first call of a turn that begins too long', async () => {
+    const talk = Array.from({ length: 6 }, (): Message => ({ role: 'user', content: output }));
+    const messages: readonly Message[] = [{ role: 'system', content: 'Be kind.' }, ...talk, ...question];
+    const { model, watcher } = await play([done], { messages, summaries: [{ text: 'Talked.' }] });
+    expect(model.calls[0]?.messages.map(({ content }) => textOf(content))).toEqual([
+      'Be kind.',
+      summaryText('Talked.'),
+      output,
+      'How many?',
+    ]);
+    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 0, replaced: 6 }]);
+  });
+
+  it('sums up in several calls what is too long for one, each with the notes so far', async () => {
+    const talk = Array.from(
+      { length: 6 },
+      (_, index): Message => ({ role: 'user', content: `${index}${'i'.repeat(700)}` }),
+    );
+    const { summarizer, model } = await play([done], {
+      messages: [...talk, ...question],
+      summaries: [{ text: 'A.' }, { text: 'B.' }, { text: 'C.' }],
+      compaction: { keepLast: 1 },
+      summarizerModel: 'of a window nobody knows',
+    });
+    const asked = summarizer.calls.map((_, call) => texts(summarizer, call)[1] ?? '');
+    expect(asked.map((text) => text.match(/\d(?=i)/g)?.join())).toEqual(['0,1', '2,3', '4,5']);
+    expect(asked.map((text) => /carried on:\n\n(.*)\n/.exec(text)?.[1])).toEqual([undefined, 'A.', 'B.']);
+    for (const text of asked) expect(estimateTokens(text)).toBeLessThan(600);
+    expect(texts(model, 0)).toEqual([summaryText('C.'), 'How many?']);
+  });
+
+  it('sees the same where another process goes on, and sums nothing up twice', async () => {
+    const whole = await play([look, look, look, done], { summaries: [{ text: 'Looked twice.' }] });
+    const records = bench.store.read('t');
+    const at = records.findIndex(({ type }) => type === 'x.compaction');
+    expect(at).toBeGreaterThan(0);
+    for (const kept of [at + 1, at + 2]) {
+      bench.store.delete('t');
+      const [first, ...rest] = records.slice(0, kept);
+      if (first?.type !== 'turn.started') throw new Error('no first record');
+      bench.store.create('t', first);
+      const lease = bench.store.acquire('t', 'the dead', 1_000);
+      bench.store.append(
+        lease,
+        rest.map((record) => ({ ...record, epoch: lease.epoch })),
+        { status: 'working', barrier: true },
+      );
+      bench.leases.advance(1_000);
+      const model = bench.model([done]);
+      const options = { contextWindow: 1_000, keepLast: 2, provider: bench.model([]) };
+      await AgentLoop.resume(
+        't',
+        bench.config(model, { toolProviders, extensions: [compactHistory(options)] }),
+      ).result();
+      expect(model.calls[0]?.messages).toEqual(whole.model.calls[3]?.messages);
+    }
+  });
+
+  it.each([
+    [{ threshold: 0 }, 'compactHistory: threshold is 0; it must be a share above 0, at most 1.'],
+    [{ contextWindow: 0 }, 'compactHistory: contextWindow is 0; it must be a whole number from 1.'],
+    [{ keepLast: 1.5 }, 'compactHistory: keepLast is 1.5; it must be a whole number from 1.'],
+  ])('refuses %j, in words', (options, message) => {
+    expect(() => compactHistory(options)).toThrow(expect.objectContaining({ code: 'INVALID_CONFIG', message }));
+  });
+});
