@@ -251,6 +251,8 @@ export {
   snapshotStateStore,
 } from './stores/snapshot/snapshot-state-store.ts';
 export { artifactTools } from './tools/artifact-tools.ts';
+export type { BatchedCall, BatchResults } from './tools/batched-calls.ts';
+export { type CacheScope, type CacheToolsOptions, cacheTools } from './tools/cache-tools.ts';
 export { checkedTools } from './tools/checked-tools.ts';
 export { ClientToolProvider } from './tools/client-tool-provider.ts';
 export type {

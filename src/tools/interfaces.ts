@@ -39,6 +39,8 @@ export interface ToolPolicy {
   readonly needsApproval?: boolean | NeedsApproval;
   /** Not offered to the model until an extension adds it by its name. Default `false`. */
   readonly hidden?: boolean;
+  /** Whether `cacheTools` may give an earlier result again. Default: where the tool is `readOnly`. */
+  readonly cache?: boolean;
   /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
   readonly acceptsRaw?: boolean;
 }

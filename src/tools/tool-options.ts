@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../core/errors.ts';
+import type { BatchedCall, BatchResults } from './batched-calls.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
 
@@ -21,7 +22,25 @@ export interface RawArguments {
   readonly _raw: string;
 }
 
-export interface ToolOptions<P extends ToolParameters, Raw extends boolean> extends Omit<ToolPolicy, 'needsApproval'> {
+export type ToolOptions<P extends ToolParameters, Raw extends boolean> = ToolDescription<P, Raw> &
+  (SingleExecution<P, Raw> | BatchExecution<P, Raw>);
+
+interface SingleExecution<P extends ToolParameters, Raw extends boolean> {
+  /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
+  readonly execute: (args: Arguments<P, Raw>, context: ToolContext) => unknown;
+  readonly executeBatch?: never;
+}
+
+interface BatchExecution<P extends ToolParameters, Raw extends boolean> {
+  /**
+   * In place of `execute`: runs the calls of a response that start together in one invocation, at most `toolConcurrency` of them. Where it
+   * throws, all of them have failed.
+   */
+  readonly executeBatch: (calls: readonly BatchedCall<Arguments<P, Raw>>[]) => BatchResults | Promise<BatchResults>;
+  readonly execute?: never;
+}
+
+interface ToolDescription<P extends ToolParameters, Raw extends boolean> extends Omit<ToolPolicy, 'needsApproval'> {
   /** 1 to 64 letters, digits, `_` and `-`. */
   readonly name: string;
   /** What the tool does and when to use it, in words for the model. */
@@ -34,23 +53,32 @@ export interface ToolOptions<P extends ToolParameters, Raw extends boolean> exte
   readonly needsApproval?:
     | boolean
     | ((args: Arguments<P, Raw>, context: ToolListContext) => boolean | Promise<boolean>);
-  /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
-  readonly execute: (args: Arguments<P, Raw>, context: ToolContext) => unknown;
 }
 
 type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
 
 /** The options of some tool, the types of its arguments not known. */
-export interface AnyToolOptions extends ToolPolicy {
+export type AnyToolOptions = AnyToolDescription & (AnySingleExecution | AnyBatchExecution);
+
+interface AnyToolDescription extends ToolPolicy {
   readonly name: string;
   readonly description: string;
   readonly parameters: ToolParameters;
   readonly jsonSchema?: JSONSchema;
+}
+
+interface AnySingleExecution {
   execute(args: unknown, context: ToolContext): unknown;
+  readonly executeBatch?: never;
+}
+
+interface AnyBatchExecution {
+  executeBatch(calls: readonly BatchedCall[]): BatchResults | Promise<BatchResults>;
+  readonly execute?: never;
 }
 
 const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;
-const flags = ['sequential', 'readOnly', 'idempotent', 'hidden', 'acceptsRaw'] as const;
+const flags = ['sequential', 'readOnly', 'idempotent', 'hidden', 'cache', 'acceptsRaw'] as const;
 const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
   ...flags,
   'name',
@@ -58,6 +86,7 @@ const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
   'parameters',
   'jsonSchema',
   'execute',
+  'executeBatch',
   'timeoutMs',
   'onInDoubt',
   'needsApproval',
@@ -70,11 +99,20 @@ export function assertToolOptions(value: unknown): asserts value is AnyToolOptio
   const fail = failureOf(value['name']);
   checkNames(value, fail);
   checkSchemas(value, fail);
-  if (typeof value['execute'] !== 'function')
-    fail('execute', value['execute'], 'give a function (args, context) => result');
+  checkExecution(value, fail);
   checkPolicy(value, fail);
   const stray = Object.keys(value).find((key) => !known.has(key));
   if (stray !== undefined) fail(stray, value[stray], `it is no option of a tool; those are ${[...known].join(', ')}`);
+}
+
+function checkExecution({ execute, executeBatch }: Fields, fail: Fail): void {
+  if (executeBatch === undefined) {
+    if (typeof execute !== 'function') fail('execute', execute, 'give a function (args, context) => result');
+    return;
+  }
+  if (typeof executeBatch !== 'function')
+    fail('executeBatch', executeBatch, 'give a function (calls) => results by call id');
+  if (execute !== undefined) fail('execute', execute, 'give either execute or executeBatch');
 }
 
 const described: ReadonlySet<string> = new Set<keyof ToolDefinition['function']>(['name', 'description', 'parameters']);

@@ -1,3 +1,4 @@
+import { inBatches } from './batched-calls.ts';
 import type { ToolContext, ToolDefinition, ToolPolicy } from './interfaces.ts';
 import { jsonSchemaChecker } from './json-schema.ts';
 import { verifyJsonSchema } from './json-schema-engine.ts';
@@ -36,7 +37,7 @@ export function tool<const P extends ToolParameters, const Raw extends boolean =
 export function tool(options: AnyToolOptions): Tool {
   assertToolOptions(options);
   const { name, parameters } = options;
-  const execute = (args: unknown, context: ToolContext) => options.execute(args, context);
+  const execute = executeOf(options);
   if (isStandardSchema(parameters)) {
     const jsonSchema = options.jsonSchema ?? jsonSchemaOf(parameters, name);
     return { definition: definitionOf(options, jsonSchema, standardChecker(parameters)), execute };
@@ -44,6 +45,11 @@ export function tool(options: AnyToolOptions): Tool {
   const owner = `tool "${name}"`;
   const definition = definitionOf(options, parameters, jsonSchemaChecker(parameters, owner));
   return { definition, execute, prepare: () => verifyJsonSchema(parameters, owner) };
+}
+
+function executeOf(options: AnyToolOptions): Tool['execute'] {
+  if (options.executeBatch) return inBatches((calls) => options.executeBatch(calls));
+  return (args, context) => options.execute(args, context);
 }
 
 function definitionOf(
@@ -57,7 +63,7 @@ function definitionOf(
 
 /** The policy alone, without options that were not given. */
 export function policyOf(options: ToolPolicy): ToolPolicy {
-  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, hidden, acceptsRaw } = options;
+  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, hidden, cache, acceptsRaw } = options;
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(sequential !== undefined && { sequential }),
@@ -66,6 +72,7 @@ export function policyOf(options: ToolPolicy): ToolPolicy {
     ...(onInDoubt !== undefined && { onInDoubt }),
     ...(needsApproval !== undefined && { needsApproval }),
     ...(hidden !== undefined && { hidden }),
+    ...(cache !== undefined && { cache }),
     ...(acceptsRaw !== undefined && { acceptsRaw }),
   };
 }

@@ -62,7 +62,7 @@ describe('the guides', () => {
   it('list every policy of a tool', () => {
     const stray = { name: 't', description: 'd', parameters: { type: 'object' }, execute: () => '', stray: 1 };
     const policies = knownOptions(() => tool(stray)).filter(
-      (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute'].includes(option),
+      (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute', 'executeBatch'].includes(option),
     );
     expect([...firstColumn('docs/tool-integration.md', /Policies/)].sort()).toEqual(policies);
   });

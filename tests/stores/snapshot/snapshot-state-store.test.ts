@@ -10,9 +10,9 @@ import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
 import { note, Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import type { ToolPolicy } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
-import type { AnyToolOptions } from '../../../src/tools/tool-options.ts';
 import { PlainMap } from './plain-map.ts';
 
 const question = [{ role: 'user', content: 'How many?' }] as const;
@@ -22,7 +22,11 @@ const answer = { text: 'Two.' };
 type Runs = (options: { readonly signal: AbortSignal }) => unknown;
 
 /** The tools `first` and `second`, and who ran. */
-function tools(first: Runs, second: Runs, policy: Partial<AnyToolOptions> = {}) {
+function tools(
+  first: Runs,
+  second: Runs,
+  policy: Omit<ToolPolicy, 'needsApproval'> & { readonly needsApproval?: boolean } = {},
+) {
   const ran: string[] = [];
   const made = (name: string, run: Runs) =>
     tool({
