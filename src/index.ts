@@ -135,6 +135,17 @@ export type { Compaction } from './extensions/context/summary-message.ts';
 export { type ContextManagementOptions, contextManagement } from './extensions/context-management.ts';
 export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts';
 export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
+export {
+  type Block,
+  type GuardrailsOptions,
+  guardrails,
+  type InputGuardrail,
+  type OutputGuardrail,
+  type Replacement,
+  type ToolCallGuardrail,
+  type Verdict,
+} from './extensions/guardrails/guardrails.ts';
+export { type RedactSecretsOptions, redactSecrets, secretRedactor } from './extensions/guardrails/redact-secrets.ts';
 export type { LimitReason } from './extensions/limits/broken-limit.ts';
 export { type LimitsOptions, limits } from './extensions/limits/limits.ts';
 export { type ApprovalsOptions, approvals } from './extensions/permissions/approvals.ts';

@@ -1,0 +1,181 @@
+import type {
+  EndChange,
+  Extension,
+  FinishChange,
+  HookContext,
+  ToolCallChange,
+  ToolCallRequest,
+  TurnBeginning,
+  TurnEnd,
+  TurnFinish,
+} from '../../core/extension.ts';
+import type { Message } from '../../core/messages.ts';
+import type { TurnIdentity } from '../../core/state.ts';
+import { anyCount, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+
+/** What a guardrail says of something: nothing where it may pass. */
+export type Verdict<T> = T | undefined | Promise<T | undefined>;
+
+/** Fails the turn with `GUARDRAIL`. */
+export interface Block {
+  readonly block: string;
+}
+
+/** Puts something else in its place. */
+export interface Replacement<T> {
+  readonly replace: T;
+}
+
+/** Looks at the messages that the caller gives, before the model does. */
+export interface InputGuardrail {
+  readonly name: string;
+  readonly check: (
+    messages: readonly Message[],
+    context: HookContext,
+  ) => Verdict<Block | Replacement<readonly Message[]>>;
+}
+
+/** Looks at the text that a turn is about to end with. `retry` tells the model to answer anew. */
+export interface OutputGuardrail {
+  readonly name: string;
+  readonly check: (
+    text: string,
+    context: HookContext,
+  ) => Verdict<Block | Replacement<string> | { readonly retry: string }>;
+}
+
+/** Looks at a tool call before it runs. `deny` tells the model why it does not; `replace` gives other arguments. */
+export interface ToolCallGuardrail {
+  readonly name: string;
+  readonly check: (request: ToolCallRequest) => Verdict<Block | Replacement<unknown> | { readonly deny: string }>;
+}
+
+export interface GuardrailsOptions {
+  readonly input?: readonly InputGuardrail[];
+  readonly output?: readonly OutputGuardrail[];
+  readonly toolCalls?: readonly ToolCallGuardrail[];
+  /** How often in a turn the model is told to answer anew before the turn fails. Default 2. */
+  readonly maxRetries?: number;
+}
+
+/**
+ * Checks what goes into a turn, what comes out of it, and what it does. Guardrails are asked in their order, each with what the ones before
+ * it put in place; the first that blocks, denies or asks for another answer is the last. Whatever makes a turn complete, its text is
+ * checked; what was streamed before that has been shown, so show no text before the end where that matters. What the caller gave stays in
+ * the journal as it was. A guardrail that throws fails the turn. Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function guardrails(options: GuardrailsOptions): Extension {
+  const kinds = { input: someGuardrails, output: someGuardrails, toolCalls: someGuardrails, maxRetries: anyCount };
+  assertOptions('guardrails', options, kinds);
+  const { input = [], output = [], toolCalls = [], maxRetries = 2 } = options;
+  if (input.length + output.length + toolCalls.length === 0) throw wrongOption('guardrails', 'no guardrail is given');
+  const outputs = new OutputGuards(output, maxRetries);
+  return {
+    name: 'guardrails',
+    ...(input.length > 0 && { beforeTurn: (context) => checkInput(input, context) }),
+    ...(toolCalls.length > 0 && { beforeToolCall: (request) => checkCall(toolCalls, request) }),
+    ...(output.length > 0 && {
+      beforeFinish: (finish) => outputs.mayFinish(finish),
+      afterTurn: (end) => outputs.atEnd(end),
+    }),
+  };
+}
+
+const someGuardrails: OptionKind = {
+  isValid: (value) => Array.isArray(value) && value.every(isGuardrail),
+  words: 'a list of { name, check }',
+};
+
+function isGuardrail(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || !('name' in value) || !('check' in value)) return false;
+  return typeof value.name === 'string' && typeof value.check === 'function';
+}
+
+async function checkInput(guards: readonly InputGuardrail[], context: HookContext): Promise<TurnBeginning | undefined> {
+  const { history, turn } = context.state;
+  const before: readonly Message[] = history.toArray().slice(0, turn.given);
+  let given = before;
+  for (const { name, check } of guards) {
+    const verdict = await check(given, context);
+    if (verdict && 'block' in verdict) return blocked(name, verdict);
+    if (verdict) given = verdict.replace;
+  }
+  return given === before ? undefined : { given };
+}
+
+async function checkCall(
+  guards: readonly ToolCallGuardrail[],
+  request: ToolCallRequest,
+): Promise<ToolCallChange | undefined> {
+  let change: ToolCallChange | undefined;
+  for (const { name, check } of guards) {
+    const shown = change === undefined ? request : withArguments(request, change.arguments);
+    const verdict = await check(shown);
+    if (verdict && 'block' in verdict) return blocked(name, verdict);
+    if (verdict && 'deny' in verdict) return verdict;
+    if (verdict) change = { arguments: verdict.replace };
+  }
+  return change;
+}
+
+/** The members of a request are getters of its class. */
+function withArguments(request: ToolCallRequest, args: unknown): ToolCallRequest {
+  return new Proxy(request, {
+    get: (target, member) => (member === 'arguments' ? args : Reflect.get(target, member, target)),
+  });
+}
+
+function blocked(name: string, { block }: Block): Pick<TurnBeginning, 'fail'> {
+  return { fail: { code: 'GUARDRAIL', message: `The guardrail "${name}" stopped the turn: ${block}` } };
+}
+
+/** What came of a text: what it was replaced by, where it may stand. */
+interface Checked {
+  readonly text: string;
+  readonly verdict: { readonly passed: string } | ({ readonly name: string } & (Block | { readonly retry: string }));
+}
+
+class OutputGuards {
+  readonly #guards: readonly OutputGuardrail[];
+  readonly #maxRetries: number;
+  /** The last text of each turn: it is asked about again at the end. */
+  readonly #checked = new WeakMap<TurnIdentity, Checked>();
+
+  constructor(guards: readonly OutputGuardrail[], maxRetries: number) {
+    this.#guards = guards;
+    this.#maxRetries = maxRetries;
+  }
+
+  async mayFinish(finish: TurnFinish): Promise<FinishChange | undefined> {
+    const verdict = await this.#verdictOn(finish.text, finish);
+    const retries = typeof finish.data === 'number' ? finish.data : 0;
+    if (!('retry' in verdict) || retries >= this.#maxRetries) return undefined;
+    return { messages: [{ role: 'user', content: verdict.retry }], data: retries + 1 };
+  }
+
+  async atEnd(end: TurnEnd): Promise<EndChange | undefined> {
+    if (end.outcome.state !== 'completed') return undefined;
+    const verdict = await this.#verdictOn(end.text, end);
+    if ('passed' in verdict) return verdict.passed === end.text ? undefined : { text: verdict.passed };
+    return blocked(verdict.name, { block: 'block' in verdict ? verdict.block : verdict.retry });
+  }
+
+  async #verdictOn(text: string, context: HookContext): Promise<Checked['verdict']> {
+    const { turn } = context.state;
+    const known = this.#checked.get(turn);
+    if (known?.text === text) return known.verdict;
+    const verdict = await this.#ask(text, context);
+    this.#checked.set(turn, { text, verdict });
+    return verdict;
+  }
+
+  async #ask(text: string, context: HookContext): Promise<Checked['verdict']> {
+    let passed = text;
+    for (const { name, check } of this.#guards) {
+      const verdict = await check(passed, context);
+      if (verdict && 'replace' in verdict) passed = verdict.replace;
+      else if (verdict) return { name, ...verdict };
+    }
+    return { passed };
+  }
+}

@@ -1,0 +1,88 @@
+import type { Extension } from '../../core/extension.ts';
+import type { Content, ContentPart, Message } from '../../core/messages.ts';
+import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
+import { withoutSecrets } from '../../redaction/redact-secrets.ts';
+
+export interface RedactSecretsOptions {
+  /** What a secret of your own looks like, wherever it stands. Default: none besides what is known of keys, tokens and passwords. */
+  readonly patterns?: readonly RegExp[];
+  /** Secrets that are known, word for word, such as the keys of the process's environment. Empty ones are passed by. */
+  readonly values?: readonly string[];
+}
+
+const replacement = '[redacted]';
+const somePatterns: OptionKind = {
+  isValid: (value) => Array.isArray(value) && value.every((each) => each instanceof RegExp),
+  words: 'a list of regular expressions',
+};
+const someValues: OptionKind = {
+  isValid: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
+  words: 'a list of texts',
+};
+
+/**
+ * A function that takes secrets out of a text: for `redactSecrets`, for the option `redact` of `AgentLoop`, and for messages before a turn is
+ * started with them. Finds what looks like a key, a token or a password, also in a text that is JSON. Errors: `INVALID_CONFIG`.
+ */
+export function secretRedactor(options: RedactSecretsOptions = {}): (text: string) => string {
+  assertOptions('redactSecrets', options, { patterns: somePatterns, values: someValues });
+  const { patterns = [], values = [] } = options;
+  const forms = patterns.map(({ source, flags }) => new RegExp(source, flags.includes('g') ? flags : `${flags}g`));
+  const known = values.filter((value) => value !== '').sort((one, other) => other.length - one.length);
+  const own = (text: string): string => {
+    const left = known.reduce((rest, value) => rest.replaceAll(value, replacement), text);
+    return forms.reduce((rest, form) => rest.replace(form, replacement), left);
+  };
+  return (text) => String(withoutSecrets(text, own));
+}
+
+/**
+ * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn goes on with
+ * what the first one had: from results of tools before they are recorded, from the answers of the model, and from what the model reads of the
+ * caller's messages. Put it in front of what else changes results.
+ *
+ * Not changed are the arguments of calls, which tools need as they are; the caller's messages in the journal, which are recorded before
+ * any extension is asked (see `secretRedactor`); text while it is streamed, and progress of tools. Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function redactSecrets(options: RedactSecretsOptions = {}): Extension {
+  const redact = secretRedactor(options);
+  return {
+    name: 'redact-secrets',
+    beforeTurn({ state }) {
+      const given = state.history.toArray().slice(0, state.turn.given);
+      const clean = given.map((message) => cleanMessage(message, redact));
+      return clean.some((message, index) => message !== given[index]) ? { given: clean } : undefined;
+    },
+    afterLLMCall(response) {
+      const message = cleanMessage(response.message, redact);
+      return message === response.message ? undefined : { response: { ...response, message } };
+    },
+    afterToolCall({ result }) {
+      const content = cleanContent(result.content, redact);
+      const error = result.error && redact(result.error.message);
+      if (content === result.content && error === result.error?.message) return undefined;
+      return { result: { content, success: result.success, ...(error !== undefined && { error }) } };
+    },
+  };
+}
+
+type Redact = (text: string) => string;
+
+/** The message itself where it has no secret. */
+function cleanMessage(message: Message, redact: Redact): Message {
+  if (message.content === null) return message;
+  const content = cleanContent(message.content, redact);
+  return content === message.content ? message : { ...message, content };
+}
+
+function cleanContent(content: Content, redact: Redact): Content {
+  if (typeof content === 'string') return redact(content);
+  const parts = content.map((part) => cleanPart(part, redact));
+  return parts.some((part, index) => part !== content[index]) ? parts : content;
+}
+
+function cleanPart(part: ContentPart, redact: Redact): ContentPart {
+  if (part.type !== 'text') return part;
+  const text = redact(part.text);
+  return text === part.text ? part : { ...part, text };
+}
