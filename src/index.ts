@@ -18,7 +18,26 @@ export type {
   PromptFunction,
 } from './agent/agent-options.ts';
 export { type AgentToolsOptions, agentTools } from './agent/agent-tools.ts';
+export type { Interceptors } from './agent/interceptors.ts';
+export {
+  type Answered,
+  type Assignment,
+  byRole,
+  byRule,
+  type Choice,
+  inParallel,
+  inSequence,
+  type Plan,
+  type PlanProgress,
+  type PlanStep,
+  type RoutingRequest,
+  type RoutingStrategy,
+  type Rule,
+  supervisor,
+} from './agent/routing.ts';
 export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
+export { Team, type TeamOptions, type TeamTurnOptions, team } from './agent/team.ts';
+export type { TeamEvent } from './agent/team-events.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
 export type { AnswerOptions } from './core/answer-task.ts';

@@ -10,6 +10,7 @@ import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
+import type { AgentInternals } from './agent-internals.ts';
 import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
 import { conversation } from './conversation.ts';
 import { promptFunction } from './prompt-function.ts';
@@ -31,8 +32,19 @@ export interface AgentResumeOptions extends ResumeOptions {
  * naming the option and the cure.
  */
 export function agent<D extends Dependencies = Dependencies>(options: AgentOptions<D>): Agent {
-  return new Agent(resolveAgent(options), (changes) => agent<D>({ ...options, ...changes }));
+  return madeOf(options, {}, {});
 }
+
+function madeOf<D extends Dependencies>(
+  options: AgentOptions<D>,
+  changes: Partial<AgentSettings>,
+  internals: AgentInternals,
+): Agent {
+  const all: AgentOptions<D> = { ...options, ...changes };
+  return new Agent(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
+}
+
+type Derive = (changes: Partial<AgentSettings>, internals: AgentInternals) => Agent;
 
 /**
  * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
@@ -48,22 +60,27 @@ export class Agent {
   /** As they were given, but for tools and what they depend on. */
   readonly options: AgentSettings;
   readonly #resolved: ResolvedAgent;
-  readonly #derive: (changes: Partial<AgentSettings>) => Agent;
-  readonly #running = new RunningTurns();
+  readonly #derive: Derive;
+  readonly #internals: AgentInternals;
+  readonly #running: RunningTurns;
   readonly #notices = new Subject<AgentNotice>();
   readonly #usage = new UsageTally();
   readonly #config: AgentLoopConfig;
   readonly #loop: AgentLoop;
   #state: AgentState = 'created';
+  /** Turns of this agent that run. */
+  #active = 0;
 
   /** @internal */
-  constructor(resolved: ResolvedAgent, derive: (changes: Partial<AgentSettings>) => Agent) {
+  constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
     this.id = resolved.id;
     this.name = resolved.name;
     this.contextId = resolved.contextId;
     this.options = resolved.settings;
     this.#resolved = resolved;
     this.#derive = derive;
+    this.#internals = internals;
+    this.#running = internals.running ?? new RunningTurns();
     this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
     this.#loop = new AgentLoop(this.#config);
   }
@@ -184,8 +201,8 @@ export class Agent {
   }
 
   /** An agent with other options and what else this one has; listeners and running turns stay here. Errors as `agent`. */
-  with(changes: Partial<AgentSettings>): Agent {
-    return this.#derive(changes);
+  with(changes: Partial<AgentSettings>, /** @internal */ internals: AgentInternals = {}): Agent {
+    return this.#derive(changes, internals);
   }
 
   #extensions(): NonNullable<AgentLoopConfig['extensions']> {
@@ -199,6 +216,7 @@ export class Agent {
       running: this.#running,
       deadline: { clock, ms: storeDeadlineMs },
       leaseMs,
+      endsOnly: this.#internals.endsOnly === true,
       onSent: ({ taskId, contextId }, messages) =>
         this.#notices.next({ kind: 'message:sent', agentId, taskId, contextId, messages }),
       onEnd: ({ taskId, state }) => {
@@ -249,17 +267,20 @@ export class Agent {
     const over = (lost?: { readonly cause: unknown }) => {
       span.end(turn.state, lost);
       this.#running.delete(turn);
-      if (this.#running.size === 0 && this.#state === 'busy') this.#enter('ready');
+      if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };
     turn.live$.subscribe({
       next: (event) => {
-        if (event.kind === 'task') known = this.#running.add(turn, event.contextId);
+        if (event.kind === 'task' && !known && this.#running.add(turn, event.contextId)) {
+          known = true;
+          this.#active++;
+        }
         if (!known) return;
         if (this.#state === 'ready') this.#enter('busy');
-        this.#notices.next(event);
         const endsHere = this.#running.get(turn.taskId)?.endsHere === true;
         const received = endsHere ? receivedMessage(this.id, event, turn.state) : undefined;
         if (received) this.#notices.next(received);
+        this.#notices.next(event);
       },
       error: (cause: unknown) => over({ cause }),
       complete: () => over(),
@@ -292,7 +313,8 @@ export class Agent {
   }
 }
 
-function messagesOf(input: TurnInput): readonly Message[] {
+/** Errors: `INVALID_INPUT`. */
+export function messagesOf(input: TurnInput): readonly Message[] {
   const messages: readonly Message[] =
     typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
   checkMessages(messages);

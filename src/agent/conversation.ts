@@ -19,6 +19,8 @@ export interface ConversationOptions {
   readonly deadline: Deadline;
   /** How long another process may be silent before it counts as dead. */
   readonly leaseMs: number;
+  /** The context remembers what was asked and answered, without the calls between. */
+  readonly endsOnly: boolean;
   readonly onSent: (context: HookContext, messages: readonly Message[]) => void;
   readonly onEnd: (end: TurnEnd) => void;
 }
@@ -73,7 +75,7 @@ class Conversation {
   }
 
   async #begin(context: HookContext): Promise<TurnBeginning> {
-    const { messageStore, journal } = this.#options;
+    const { messageStore, journal, endsOnly } = this.#options;
     const { contextId, taskId } = context;
     await this.#waitHere(context);
     if (journal) {
@@ -85,7 +87,7 @@ class Conversation {
     const history = repairHistory(messages);
     const added = context.state.messages;
     this.#options.onSent(context, added);
-    return { given: [...history, ...added], data: { history: history.length } };
+    return { given: [...history, ...added], data: { history: history.length, ...(endsOnly && { endsOnly }) } };
   }
 
   async #waitHere({ contextId, taskId, signal }: HookContext): Promise<void> {

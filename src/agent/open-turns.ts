@@ -25,14 +25,32 @@ export interface ContextStores {
  */
 export function addedMessages(state: LoopState): readonly Message[] {
   const length = historyLength(state);
-  return length === undefined ? [] : closedMessages(state).slice(length);
+  if (length === undefined) return [];
+  const added = closedMessages(state).slice(length);
+  return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+}
+
+function isEnd(message: Message): boolean {
+  return message.role !== 'tool' && !(message.role === 'assistant' && message.toolCalls);
 }
 
 /** How many messages of earlier turns a turn began with; `undefined` before it got them. */
 export function historyLength(state: LoopState): number | undefined {
+  return dataOf(state)?.history;
+}
+
+interface ConversationData {
+  readonly history: number;
+  readonly endsOnly?: boolean;
+}
+
+function dataOf(state: LoopState): ConversationData | undefined {
   const data = state.changes.data[conversationName];
-  if (typeof data !== 'object' || data === null || !('history' in data)) return undefined;
-  return typeof data.history === 'number' ? data.history : undefined;
+  return isConversationData(data) ? data : undefined;
+}
+
+function isConversationData(data: unknown): data is ConversationData {
+  return typeof data === 'object' && data !== null && 'history' in data && typeof data.history === 'number';
 }
 
 /**

@@ -3,7 +3,7 @@ import type { LoopState } from '../core/state.ts';
 import { resultOf } from '../core/turn-result.ts';
 import type { MessageReceivedEvent } from './agent-events.ts';
 
-/** What the agent tells behind the last event of a turn that completed. */
+/** What the agent tells in front of the last event of a turn that completed. */
 export function receivedMessage(
   agentId: string,
   event: AgentEvent,

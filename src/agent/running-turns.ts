@@ -17,10 +17,6 @@ interface Entry extends RunningTurn {
 export class RunningTurns {
   readonly #entries = new Map<string, Entry>();
 
-  get size(): number {
-    return this.#entries.size;
-  }
-
   get(taskId: string): RunningTurn | undefined {
     return this.#entries.get(taskId);
   }
