@@ -27,7 +27,8 @@ export interface ProjectionOptions {
 
 /**
  * The events of one record, in order: a pure projection, the same for a live turn, a resumed one and a replay. Only the
- * artifact of `llm.done` depends on what was streamed: an empty last chunk behind deltas, else the whole text.
+ * artifact of `llm.done` depends on what was streamed: behind deltas what is missing of the text,
+ * mostly nothing; where there were none, or they are not its beginning, the whole text.
  */
 export function eventsOf(
   before: LoopState | undefined,
@@ -299,14 +300,15 @@ class Projection {
   #lastChunk(iteration: number, text: string): void {
     const { shown } = this.#options;
     if (text === '' && shown === '') return;
-    const append = shown === text;
+    const append = shown !== '' && text.startsWith(shown);
+    const rest = append ? text.slice(shown.length) : text;
     this.#events.push({
       kind: 'artifact-update',
       taskId: this.#taskId,
       contextId: this.#contextId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
-      artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: append ? '' : text }] },
+      artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: rest }] },
       append,
       lastChunk: true,
     });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop, type ObserveOptions } from '../../src/core/agent-loop.ts';
 import type { AgentEvent } from '../../src/core/events.ts';
+import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { answerOf, deadTurn, firstCall, question } from './dead-turn.ts';
@@ -14,8 +16,17 @@ function observe(options: Partial<ObserveOptions> = {}, onEvent?: (event: AgentE
   return watch(AgentLoop.observe('t', { store: bench.store, clock: bench.clock, ...options }), onEvent);
 }
 
+/** A store whose readers get no deltas any more once it fades, as where a process ends before they have crossed over. */
+class Fading extends InMemoryStateStore {
+  fades = false;
+
+  override publish(...args: Parameters<InMemoryStateStore['publish']>): void {
+    if (!this.fades) super.publish(...args);
+  }
+}
+
 /** A turn of two iterations whose second answer goes on when `rest` opens; it waits in the middle of it. */
-async function streamingTurn() {
+async function streamingTurn(taskStateStore: TaskStateStore = bench.store) {
   const rest = gate();
   const steps = [{ text: 'Let me count.', toolCalls: [{ name: 'count' }] }, { text: ['One', rest.pass(), ', two.'] }];
   const tools = plainTools({
@@ -24,7 +35,9 @@ async function streamingTurn() {
       return 2;
     },
   });
-  const turn = bench.loop(steps, { toolProviders: [tools] }).startTurn(question, { taskId: 't', contextId: 'c' });
+  const turn = bench
+    .loop(steps, { toolProviders: [tools], taskStateStore })
+    .startTurn(question, { taskId: 't', contextId: 'c' });
   const live = watch(turn);
   const inSecond = ({ artifact }: { artifact: { artifactId: string } }) => artifact.artifactId === 'answer-2';
   await live.until('artifact-update', inSecond);
@@ -84,6 +97,21 @@ describe('AgentLoop.observe', () => {
     await observer.ended;
     expect(ofRecords(observer.events)).toEqual(ofRecords(live.events));
     expect(textsOf(observer.events)).toEqual({ 'answer-1': 'Let me count.', 'answer-2': 'One, two.' });
+  });
+
+  it('gets with the record what it missed of a text that it was shown the beginning of', async () => {
+    const store = new Fading({ clock: bench.clock });
+    const { turn, live, rest } = await streamingTurn(store);
+    const observer = observe({ store });
+    store.fades = true;
+    rest.open();
+    await turn.settled;
+    await observer.ended;
+    expect(outlineOf(live.events)).toContain('answer-2 appends: ", two."');
+    expect(observer.of('artifact-update').slice(-2)).toMatchObject([
+      { artifact: { artifactId: 'answer-2', parts: [{ text: 'One' }] }, append: false, lastChunk: false },
+      { artifact: { artifactId: 'answer-2', parts: [{ text: ', two.' }] }, append: true, lastChunk: true },
+    ]);
   });
 
   it('leaves the turn alone when it is left', async () => {
