@@ -1,9 +1,11 @@
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import type { HookContext } from '../core/extension.ts';
+import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { ToolParameters } from '../tools/tool-options.ts';
 
 /** What becomes of a turn that starts while another of its context has not ended. */
 export type BusyPolicy =
@@ -51,6 +53,13 @@ export interface AgentSettings extends Omit<AgentLoopConfig, 'agentId' | 'llmPro
   readonly contextId?: string;
   /** Default `'reject'`. */
   readonly busy?: BusyPolicy;
+  /**
+   * What keeps requests small, behind the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
+   * `contextManagement`; `null` turns all of it off.
+   */
+  readonly contextManagement?: ContextManagementOptions | null;
+  /** Makes turns end with a value of this schema, `result().value`: see `structuredOutput`. Default: they end with text. */
+  readonly outputSchema?: ToolParameters;
   /** Whether `usage` adds up what turns took. Default true. */
   readonly enableUsageTracking?: boolean;
 }

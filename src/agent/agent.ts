@@ -13,7 +13,6 @@ import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agen
 import type { AgentInternals } from './agent-internals.ts';
 import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
 import { conversation } from './conversation.ts';
-import { promptFunction } from './prompt-function.ts';
 import { receivedMessage } from './received-message.ts';
 import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
@@ -206,7 +205,7 @@ export class Agent {
   }
 
   #extensions(): NonNullable<AgentLoopConfig['extensions']> {
-    const { prompt, messageStore, busy, loop } = this.#resolved;
+    const { messageStore, busy, loop } = this.#resolved;
     const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal } = loop;
     const agentId = this.id;
     const remember = conversation({
@@ -225,7 +224,7 @@ export class Agent {
         this.#usage.add(state);
       },
     });
-    return [...(prompt ? [promptFunction(prompt)] : []), ...(loop.extensions ?? []), remember];
+    return [...(loop.extensions ?? []), remember];
   }
 
   #configWith(dependencies: Dependencies | undefined): AgentLoopConfig {

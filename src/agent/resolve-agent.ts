@@ -1,6 +1,9 @@
 import type { AgentLoopConfig } from '../core/config.ts';
+import type { Extension } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { shownValue } from '../core/shown-value.ts';
+import { contextManagement as manageContext } from '../extensions/context-management.ts';
+import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
@@ -8,7 +11,8 @@ import { artifactTools } from '../tools/artifact-tools.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies, PromptFunction } from './agent-options.ts';
+import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies } from './agent-options.ts';
+import { promptFunction } from './prompt-function.ts';
 
 /** The options of an agent, checked, with every default filled in. */
 export interface ResolvedAgent {
@@ -18,8 +22,7 @@ export interface ResolvedAgent {
   readonly settings: AgentSettings;
   readonly messageStore: MessageStore;
   readonly busy: BusyPolicy;
-  readonly prompt: PromptFunction | undefined;
-  /** For its loops; tools and extensions of the agent's own come besides. */
+  /** For its loops; its tools and its memory come besides. */
   readonly loop: AgentLoopConfig;
   /** The tools of a turn, with what is overridden for it. */
   readonly toolsWith: (overrides: Dependencies) => readonly ToolProvider[];
@@ -36,7 +39,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
   const id = settings.id ?? settings.name ?? generateId();
-  const { busy = 'reject', messageStore = new InMemoryMessageStore(), systemPrompt } = settings;
+  const { busy = 'reject', messageStore = new InMemoryMessageStore() } = settings;
   return {
     id,
     name: settings.name ?? id,
@@ -44,7 +47,6 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
     settings,
     messageStore,
     busy,
-    prompt: typeof systemPrompt === 'function' ? systemPrompt : undefined,
     loop: loopConfigOf(settings, id),
     ...toolsOf(options, id),
   };
@@ -83,16 +85,32 @@ function toolsOf<D extends Dependencies>(
 }
 
 function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig {
-  const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...rest } =
+  const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...most } =
     settings;
-  const { busy, enableUsageTracking, toolProviders, model, systemPrompt, ...config } = rest;
+  const { busy, enableUsageTracking, contextManagement, outputSchema, toolProviders, ...rest } = most;
+  const { model, systemPrompt, extensions, ...config } = rest;
   return {
     ...modelSettings(model),
     ...config,
     ...(typeof systemPrompt === 'string' && { systemPrompt }),
     agentId,
     llmProvider: providerOf(settings),
+    extensions: extensionsOf(settings),
   };
+}
+
+function extensionsOf({
+  systemPrompt,
+  extensions = [],
+  contextManagement,
+  outputSchema,
+}: AgentSettings): readonly Extension[] {
+  return [
+    ...(typeof systemPrompt === 'function' ? [promptFunction(systemPrompt)] : []),
+    ...extensions,
+    ...(outputSchema === undefined ? [] : [structuredOutput({ schema: outputSchema })]),
+    ...(contextManagement === null ? [] : manageContext(contextManagement)),
+  ];
 }
 
 function modelSettings(model: AgentSettings['model']): CallSettings {

@@ -1,0 +1,55 @@
+import { describe, expect, it } from '@jest/globals';
+import { plainTools } from '../core/plain-tools.ts';
+import { agentBench, says, user } from './agent-bench.ts';
+
+const on = agentBench();
+const long = 'word '.repeat(400);
+const count = plainTools({ count: () => 2 });
+
+describe('what an agent sends', () => {
+  it('S0-05 grows by what was answered; a compaction puts one summary into the view, what is remembered stays whole', async () => {
+    const messageStore = on.messages();
+    const provider = on.bench.model([
+      { toolCalls: [{ name: 'count', id: 'k' }] },
+      { text: 'Two.' },
+      { text: 'They counted.' },
+      { text: 'Yes.' },
+    ]);
+    const ada = on.agent([], {
+      provider,
+      messageStore,
+      toolProviders: [count],
+      contextManagement: { compaction: { contextWindow: 2_000, keepLast: 2, threshold: 0.5 } },
+    });
+    await ada.run('How many?');
+    const [first, second] = provider.calls.map(({ messages }) => messages);
+    expect(second?.slice(0, 1)).toEqual(first);
+    expect(second?.slice(1).map(({ role }) => role)).toEqual(['assistant', 'tool']);
+    const remembered = messageStore.load('c').messages;
+    await ada.run(long.repeat(2));
+    const view = provider.calls.at(-1)?.messages ?? [];
+    expect(JSON.stringify(view)).toContain('They counted.');
+    expect(view.filter((message) => JSON.stringify(message).includes('They counted.'))).toHaveLength(1);
+    expect(messageStore.load('c').messages).toEqual([...remembered, user(long.repeat(2)), says('Yes.')]);
+  });
+
+  it.each([
+    ['shortens old tool outputs by default', {}, true],
+    ['sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],
+    ['sends them whole where all of it is off', { contextManagement: null }, false],
+  ])('%s', async (_, options, shortened) => {
+    const reads = plainTools({ read: () => long.repeat(3) });
+    const steps = Array.from({ length: 7 }, () => ({ toolCalls: [{ name: 'read' }] }));
+    const provider = on.bench.model([...steps, { text: 'Done.' }]);
+    await on.agent([], { provider, toolProviders: [reads], ...options }).run('Read.');
+    const first = provider.calls.at(-1)?.messages.find(({ role }) => role === 'tool');
+    expect(String(first?.content).length < long.length * 3).toBe(shortened);
+  });
+
+  it('ends with a value where it has an output schema', async () => {
+    const outputSchema = { type: 'object', properties: { n: { type: 'number' } }, required: ['n'] };
+    const finish = { toolCalls: [{ name: '__finish__', arguments: { n: 2 } }] };
+    const { value } = await on.agent([finish], { outputSchema }).run('How many?');
+    expect(value).toEqual({ n: 2 });
+  });
+});
