@@ -190,6 +190,19 @@ export {
   typedInput,
 } from './extensions/structured-output/typed-input.ts';
 export { type ToolOutputCacheOptions, toolOutputCache } from './extensions/tool-output-cache.ts';
+export { Budget, type BudgetExtensionOptions, type BudgetOptions, budget } from './extensions/usage/budget.ts';
+export {
+  type RecordSessionOptions,
+  recordSession,
+  type SessionEntry,
+} from './extensions/usage/record-session.ts';
+export {
+  type ModelUsage,
+  type TrackUsageOptions,
+  trackUsage,
+  type UsageByModel,
+  usageByModel,
+} from './extensions/usage/track-usage.ts';
 export { type WindowOptions, windowHistory } from './extensions/window-history.ts';
 export { fromAsyncIterable, type IterationScope } from './providers/from-async-iterable.ts';
 export type {
@@ -205,6 +218,7 @@ export type {
   ToolChoice,
   Usage,
 } from './providers/interfaces.ts';
+export type { PriceList } from './providers/models/call-cost.ts';
 export type { ModelAbilities, ModelInfo, ModelPrices, TokenPrices } from './providers/models/model-info.ts';
 export { ModelRegistry } from './providers/models/model-registry.ts';
 export { type CacheResponsesOptions, cacheResponses } from './providers/policies/cache-responses.ts';

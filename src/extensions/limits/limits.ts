@@ -10,14 +10,8 @@ import type {
 import type { LoopState } from '../../core/state.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
-import {
-  assertOptions,
-  type OptionKind,
-  someCount,
-  someMs,
-  wrongOption,
-} from '../../providers/policies/policy-options.ts';
-import { aroundCalls } from './around-calls.ts';
+import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
+import { aroundCalls } from '../usage/around-calls.ts';
 import {
   type BrokenLimit,
   brokenLimit,
@@ -26,6 +20,7 @@ import {
   outOfTime,
   tooManyCalls,
 } from './broken-limit.ts';
+import { aPriceList, aReaction, someDollars } from './limit-options.ts';
 import { untilDeadline } from './until-deadline.ts';
 
 export interface LimitsOptions extends LimitValues {
@@ -34,16 +29,6 @@ export interface LimitsOptions extends LimitValues {
   /** What models cost, for `maxCost`, where the provider does not say what a call cost. Such as a `ModelRegistry`. */
   readonly prices?: PriceList;
 }
-
-const someDollars: OptionKind = {
-  isValid: (value) => typeof value === 'number' && value > 0 && Number.isFinite(value),
-  words: 'US dollars, more than 0',
-};
-const aReaction: OptionKind = { isValid: (value) => value === 'fail' || value === 'stop', words: '"fail" or "stop"' };
-const aPriceList: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && 'find' in value,
-  words: 'a list of prices, such as a ModelRegistry',
-};
 
 /**
  * Limits on what a turn may take, looked at before each model call and each tool call; what was begun inside of a limit on tokens or

@@ -2,9 +2,9 @@ import { Observable } from 'rxjs';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { LLMCallParams, LLMResponse } from '../../providers/interfaces.ts';
-import type { AroundCall } from './around-calls.ts';
+import type { AroundCall } from '../usage/around-calls.ts';
+import { SaidSoFar } from '../usage/said-so-far.ts';
 import type { BrokenLimit } from './broken-limit.ts';
-import { SaidSoFar } from './said-so-far.ts';
 
 export interface Deadline {
   readonly clock: Clock;

@@ -17,6 +17,11 @@ const unworked: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PROVIDER_RATE_LIMIT',
 ]);
 
+/** Whether an error says that the model never began to work on a request. */
+export function isRefused(error: AgentLoopError | undefined): boolean {
+  return error !== undefined && (error.status !== undefined || unworked.has(error.code));
+}
+
 /**
  * What the requests of one model call took that gave no answer. Travels in the call's trace context, so that the request, which knows
  * what it took, needs not know of the policies around it.
@@ -38,8 +43,7 @@ export class DiscardedUsage {
 
   /** Counts a request that ended without an answer, by `error` or because it was left, after this much output. */
   add(params: LLMCallParams, output: string, error?: AgentLoopError): void {
-    const refused = error !== undefined && (error.status !== undefined || unworked.has(error.code));
-    if (refused && output === '') return;
+    if (isRefused(error) && output === '') return;
     this.#promptTokens += estimatePromptTokens(params);
     this.#completionTokens += estimateTokens(output);
   }

@@ -1,8 +1,8 @@
-import { filter, lastValueFrom, map, type Observable } from 'rxjs';
+import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider } from '../../providers/interfaces.ts';
 import { sourceOf } from '../../providers/policies/attempt-stream.ts';
 
-/** What stands around the chunks of one model call. */
+/** What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. */
 export type AroundCall = (chunks: Observable<LLMChunk>, params: LLMCallParams) => Observable<LLMChunk>;
 
 /**
@@ -12,7 +12,7 @@ export type AroundCall = (chunks: Observable<LLMChunk>, params: LLMCallParams) =
 export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvider {
   const { info, capabilities = {}, tracesAttempts } = provider;
   const { streaming: _, ...abilities } = capabilities;
-  const stream = (params: LLMCallParams) => around(sourceOf(provider, params), params);
+  const stream = (params: LLMCallParams) => defer(() => around(sourceOf(provider, params), params));
   return {
     ...(info && { info }),
     capabilities: abilities,

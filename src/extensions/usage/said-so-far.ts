@@ -19,6 +19,10 @@ export class SaidSoFar {
     return this.#text;
   }
 
+  get isEmpty(): boolean {
+    return this.#output === '';
+  }
+
   /** What the call took by now; a guess, of all attempts. */
   usage(params: LLMCallParams): Usage {
     return estimatedUsage(estimatePromptTokens(params), estimateTokens(this.#output));

@@ -1,0 +1,108 @@
+import type { Clock } from '../../core/clock.ts';
+import { AgentLoopError, type ErrorCode, messageOf } from '../../core/errors.ts';
+import type { Extension, HookContext } from '../../core/extension.ts';
+import type { LLMCallParams } from '../../providers/interfaces.ts';
+import { aFunction, assertGiven, assertOptions } from '../../providers/policies/policy-options.ts';
+import { redactMembers } from '../../redaction/redact-members.ts';
+import { aroundCalls } from './around-calls.ts';
+import { type CallEnd, watchCall } from './watch-call.ts';
+
+interface SessionEntryOf {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly iteration: number;
+  readonly attempt: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+/** One line of the log of a session: a request to a model, its answer, or why there is none. */
+export type SessionEntry = SessionEntryOf &
+  (
+    | /** `request`: messages, tools, and settings of the call. */
+    { readonly type: 'llm.request'; readonly request: unknown }
+    | { readonly type: 'llm.response'; readonly durationMs: number; readonly response: unknown }
+    | { readonly type: 'llm.error'; readonly durationMs: number; readonly code: ErrorCode; readonly message: string }
+  );
+
+export interface RecordSessionOptions {
+  /** Takes each entry, plain JSON, in order. Nobody waits for it; what it throws or rejects with is passed by. */
+  readonly write: (entry: SessionEntry) => void | Promise<void>;
+  /** Applied to each text, behind what takes known forms of secrets out. Default: the text as it is. */
+  readonly redact?: (text: string) => string;
+}
+
+/**
+ * Logs each request to a model and its answer, also those of calls that fail (`llm.error`) or are left (`llm.error` with `CANCELED`). To play
+ * answers again, see `recordResponses`. Put it behind extensions that change requests. Errors: `INVALID_CONFIG`, naming the option.
+ */
+export function recordSession(options: RecordSessionOptions): Extension {
+  assertOptions('recordSession', options, { write: aFunction, redact: aFunction });
+  assertGiven('recordSession', 'write', options.write, 'give a function that takes each entry');
+  return {
+    name: 'record-session',
+    beforeLLMCall(_, context) {
+      const log = new CallLog(options, context);
+      return {
+        provider: aroundCalls(context.provider, (chunks, asked) => {
+          log.request(asked);
+          return watchCall((end) => log.end(end))(chunks, asked);
+        }),
+      };
+    },
+  };
+}
+
+class CallLog {
+  readonly #options: RecordSessionOptions;
+  readonly #clock: Clock;
+  readonly #context: HookContext;
+  #startedAt = 0;
+
+  constructor(options: RecordSessionOptions, context: HookContext) {
+    this.#options = options;
+    this.#context = context;
+    this.#clock = context.clock;
+  }
+
+  request(params: LLMCallParams): void {
+    const { messages, tools, model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = params;
+    this.#startedAt = this.#clock.now();
+    const settings = { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions };
+    const functions = tools && { tools: tools.map((tool) => tool.function) };
+    this.#write(() => ({
+      ...this.#place(),
+      type: 'llm.request',
+      request: this.#clean({ messages, ...functions, ...settings }),
+    }));
+  }
+
+  end(end: CallEnd): void {
+    const durationMs = this.#clock.now() - this.#startedAt;
+    this.#write(() => {
+      if (end.type === 'done') {
+        return { ...this.#place(), type: 'llm.response', durationMs, response: this.#clean(end.response) };
+      }
+      const error = end.type === 'failed' ? end.error : new AgentLoopError('CANCELED', 'The model call was left.');
+      const code = AgentLoopError.isInstance(error) ? error.code : 'PROVIDER_FAILED';
+      return { ...this.#place(), type: 'llm.error', durationMs, code, message: String(this.#clean(messageOf(error))) };
+    });
+  }
+
+  #place(): SessionEntryOf {
+    const { taskId, contextId, agentId, iteration, state } = this.#context;
+    return { taskId, contextId, agentId, iteration, attempt: state.attempt, at: this.#clock.now() };
+  }
+
+  /** As plain JSON, without secrets. */
+  #clean(value: unknown): unknown {
+    return redactMembers(JSON.parse(JSON.stringify(value)), this.#options.redact ?? ((text) => text));
+  }
+
+  #write(entry: () => SessionEntry): void {
+    try {
+      Promise.resolve(this.#options.write(entry())).catch(() => {});
+    } catch {}
+  }
+}
