@@ -56,6 +56,13 @@ async function errorOf(action: () => unknown): Promise<AgentLoopError> {
     );
 }
 
+/** The root page of the tree that holds everything, as the newer of the first two pages names it. */
+function rootOf(file: Buffer, pageBytes: number): number {
+  const headers = [file.subarray(0, pageBytes), file.subarray(pageBytes, 2 * pageBytes)];
+  const [newest] = headers.toSorted((a, b) => Number(b.readBigUInt64LE(152) - a.readBigUInt64LE(152)));
+  return Number(newest?.readBigUInt64LE(136));
+}
+
 /** Changes the file behind the store's back. */
 async function tamper(path: string, change: (database: LmdbDatabase) => void): Promise<void> {
   const database = new LmdbDatabase(path);
@@ -183,6 +190,24 @@ describe('LmdbStateStore', () => {
       writeFileSync(join(path, 'data.mdb'), content);
       const error = await errorOf(() => new LmdbStateStore({ path }));
       expect(error).toMatchObject({ code: 'POISON', message: expect.stringContaining(path) });
+    });
+
+    it('says POISON for a file that was cut short by the page at which reading begins', async () => {
+      const path = stores.path();
+      const store = stores.open({ path });
+      const lease = await held(store);
+      for (let seq = 2; seq <= 40; seq++)
+        await store.append(lease, stamp(lease, seq, note('x'.repeat(1_000))), options);
+      await store.close();
+      const whole = readFileSync(join(path, 'data.mdb'));
+      const pageBytes = whole.readUInt32LE(48);
+      for (const pages of [2, rootOf(whole, pageBytes)]) {
+        writeFileSync(join(path, 'data.mdb'), whole.subarray(0, pages * pageBytes));
+        const error = await errorOf(() => new LmdbStateStore({ path }));
+        expect(error).toMatchObject({ code: 'POISON', message: expect.stringContaining(path) });
+      }
+      writeFileSync(join(path, 'data.mdb'), whole);
+      expect(stores.open({ path }).read('t')).toHaveLength(40);
     });
 
     it('says UNAVAILABLE for a path that cannot be a store', async () => {
