@@ -60,6 +60,27 @@ const shows = new Map([
     'stores',
     [/left open: turn-1/, /remembers: My name is Ada\. \| Hello Ada\./, /report\.md v2, 31 bytes/, /asked once/],
   ],
+  [
+    'agent',
+    [
+      /sent {5}Write a note/,
+      /below {4}researcher: Elephants/,
+      /kept {5}sleep\.md, 17 bytes/,
+      /I remember 6 messages/,
+      /researcher note:1:0/,
+      /2 turns, 4 model calls/,
+    ],
+  ],
+  [
+    'team',
+    [
+      /bug\. → The bug is in line 7/,
+      /function\. → const f/,
+      /current: coder/,
+      /panel: optimist: Yes\. pessimist: No\./,
+      /desk: It will\./,
+    ],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

@@ -215,6 +215,7 @@ export class Agent {
       running: this.#running,
       deadline: { clock, ms: storeDeadlineMs },
       leaseMs,
+      carriesOver: this.options.contextManagement !== null && this.options.contextManagement?.compaction !== null,
       endsOnly: this.#internals.endsOnly === true,
       onSent: ({ taskId, contextId }, messages) =>
         this.#notices.next({ kind: 'message:sent', agentId, taskId, contextId, messages }),

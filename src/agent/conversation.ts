@@ -4,6 +4,7 @@ import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension, HookContext, TurnBeginning, TurnEnd } from '../core/extension.ts';
 import { type Message, repairHistory } from '../core/messages.ts';
 import { type Deadline, whenReady } from '../core/operators/when-ready.ts';
+import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/carry-over.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { BusyPolicy } from './agent-options.ts';
@@ -21,6 +22,8 @@ export interface ConversationOptions {
   readonly leaseMs: number;
   /** The context remembers what was asked and answered, without the calls between. */
   readonly endsOnly: boolean;
+  /** A turn begins with the summary that an earlier one made, in place of what that stands for. */
+  readonly carriesOver: boolean;
   readonly onSent: (context: HookContext, messages: readonly Message[]) => void;
   readonly onEnd: (end: TurnEnd) => void;
 }
@@ -72,6 +75,16 @@ class Conversation {
       if (!journal) this.#keep(contextId, taskId, messages);
       throw error;
     }
+    await this.#keepSummary(end);
+  }
+
+  /** A summary that cannot be kept costs the next turn one of its own. */
+  async #keepSummary({ contextId, state }: TurnEnd): Promise<void> {
+    const { messageStore, carriesOver } = this.#options;
+    const compaction = carriesOver ? compactionOfTurn(state) : undefined;
+    if (!compaction) return;
+    const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
+    await this.#ask(() => messageStore.setMetadata(contextId, withCompaction(metadata, compaction), { version }));
   }
 
   async #begin(context: HookContext): Promise<TurnBeginning> {
@@ -83,8 +96,9 @@ class Conversation {
       await this.#waitElsewhere(context, journal);
     }
     await this.#saveKept(contextId);
-    const { messages } = await this.#ask(() => messageStore.load(contextId));
-    const history = repairHistory(messages);
+    const { messages, metadata } = await this.#ask(() => messageStore.load(contextId));
+    const compaction = this.#options.carriesOver ? compactionOf(metadata) : undefined;
+    const history = repairHistory(carryOver(messages, compaction));
     const added = context.state.messages;
     this.#options.onSent(context, added);
     return { given: [...history, ...added], data: { history: history.length, ...(endsOnly && { endsOnly }) } };

@@ -1,6 +1,7 @@
 import type { AgentLoopConfig } from '../core/config.ts';
 import type { Extension } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import { knownOptions } from '../core/resolve-config.ts';
 import { shownValue } from '../core/shown-value.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
@@ -35,6 +36,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
   if (typeof options !== 'object' || options === null) {
     throw invalidConfig('the options of an agent must be an object', 'write agent({ name, provider })');
   }
+  checkNames(options);
   checkChoices(options);
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
@@ -50,6 +52,40 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
     loop: loopConfigOf(settings, id),
     ...toolsOf(options, id),
   };
+}
+
+type OwnOption =
+  | Exclude<keyof AgentSettings | 'tools' | 'dependencies', keyof AgentLoopConfig>
+  | 'model'
+  | 'systemPrompt';
+
+const ownOptions: Readonly<Record<OwnOption, true>> = {
+  id: true,
+  name: true,
+  description: true,
+  provider: true,
+  providers: true,
+  model: true,
+  systemPrompt: true,
+  tools: true,
+  dependencies: true,
+  metadata: true,
+  messageStore: true,
+  artifactStore: true,
+  contextId: true,
+  busy: true,
+  contextManagement: true,
+  outputSchema: true,
+  enableUsageTracking: true,
+};
+
+function checkNames(options: object): void {
+  const ofLoops = [...knownOptions].filter((name) => name !== 'agentId' && name !== 'llmProvider');
+  const known = [...new Set([...Object.keys(ownOptions), ...ofLoops])];
+  const stray = Object.keys(options).find((name) => !known.includes(name));
+  if (stray !== undefined) {
+    throw invalidConfig(`${stray} is not an option of an agent`, `the options are: ${known.join(', ')}`);
+  }
 }
 
 /** What the caller changes of the options later changes nothing here. */

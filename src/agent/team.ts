@@ -292,6 +292,7 @@ export class Team {
       contextId: this.contextId,
       provider,
       messageStore: this.#messageStore,
+      contextManagement: null,
       busy,
       maxIterations: mostRounds,
       toolConcurrency: mostAtATime,

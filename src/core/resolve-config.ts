@@ -49,7 +49,8 @@ const defaults = {
   generateId: () => crypto.randomUUID(),
 };
 
-const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
+/** The names of all options. */
+export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>([
   'agentId',
   'llmProvider',
   'toolProviders',

@@ -33,6 +33,29 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual([...remembered, user(long.repeat(2)), says('Yes.')]);
   });
 
+  it('begins the next turn with the summary of the one before, without another', async () => {
+    const messageStore = on.messages();
+    const provider = on.bench.model([
+      { text: 'One.' },
+      { text: 'They counted.' },
+      { text: 'Two.' },
+      { text: 'Three.' },
+    ]);
+    const contextManagement = { compaction: { contextWindow: 8_000, keepLast: 2, threshold: 0.1 } };
+    const ada = on.agent([], { provider, messageStore, contextManagement });
+    await ada.run(long.repeat(2));
+    await ada.run('And then?');
+    await ada.run('And then?');
+    const [first, ...rest] = provider.calls[3]?.messages ?? [];
+    expect(JSON.stringify(first)).toContain('They counted.');
+    expect(rest.at(-1)).toEqual(user('And then?'));
+    expect(messageStore.load('c').messages).toEqual(
+      [long.repeat(2), 'One.', 'And then?', 'Two.', 'And then?', 'Three.'].map((text, index) =>
+        index % 2 === 0 ? user(text) : says(text),
+      ),
+    );
+  });
+
   it.each([
     ['shortens old tool outputs by default', {}, true],
     ['sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
@@ -51,6 +52,14 @@ describe('the guides', () => {
     expect([...firstColumn('docs/agent-lifecycle.md', /Configuration/)].sort()).toEqual(
       knownOptions(() => new AgentLoop(stray)),
     );
+  });
+
+  it('list every option of agents that loops do not have, or have otherwise', () => {
+    const ofLoops = knownOptions(() => Reflect.construct(AgentLoop, [{ stray: 1 }]));
+    const own = knownOptions(() => Reflect.apply(agent, undefined, [{ stray: 1 }])).filter(
+      (name) => name === 'model' || name === 'systemPrompt' || !ofLoops.includes(name),
+    );
+    expect([...firstColumn('docs/agents.md', /Options/)].sort()).toEqual(own);
   });
 
   it('list every option of LiteLLMProvider', () => {
