@@ -80,6 +80,17 @@ const shows = new Map([
       /panel: optimist: Yes\. pessimist: No\./,
       /desk: It will\./,
     ],
+    'limits',
+    [
+      /^LIMIT \(repeated_call\): .*raise maxRepeatedCalls/m,
+      /^completed \(repeated_call\): I look again\./m,
+      /the archive is read-only/,
+      /took some tokens/,
+    ],
+  ],
+  [
+    'done-tool',
+    [/user: Still on the list: milk/, /user: Go home when you are done\./, /^done: Home, with everything\./m],
   ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);

@@ -2,6 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
+import { hookNames } from '../../src/core/hooks.ts';
+import { limits } from '../../src/extensions/limits/limits.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
@@ -74,6 +76,17 @@ describe('the guides', () => {
       (option) => !['name', 'description', 'parameters', 'jsonSchema', 'execute', 'executeBatch'].includes(option),
     );
     expect([...firstColumn('docs/tool-integration.md', /Policies/)].sort()).toEqual(policies);
+  });
+});
+
+describe('docs/extensions.md', () => {
+  it('lists every hook', () => {
+    expect(firstColumn('docs/extensions.md', /^Hooks/)).toEqual(hookNames);
+  });
+
+  it('lists every option of limits', () => {
+    const options = knownOptions(() => Reflect.apply(limits, undefined, [{ stray: 1 }]));
+    expect([...firstColumn('docs/extensions.md', /^Limits/)].sort()).toEqual(options);
   });
 });
 
