@@ -80,6 +80,8 @@ const shows = new Map([
       /panel: optimist: Yes\. pessimist: No\./,
       /desk: It will\./,
     ],
+  ],
+  [
     'limits',
     [
       /^LIMIT \(repeated_call\): .*raise maxRepeatedCalls/m,
