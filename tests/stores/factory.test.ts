@@ -35,7 +35,7 @@ describe('StoreFactory.createStateStore', () => {
     expect(() => StoreFactory.createStateStore({ type: 'lmdb', path: '' })).toThrow('needs a path');
   });
 
-  it('S1-74 S1-109 makes a Redis store of a URL, synchronously and without a connection', async () => {
+  it('S1-74 makes a Redis store of a URL, synchronously and without a connection', async () => {
     const store = StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1', ttl: 86_400 });
     expect(store).toBeInstanceOf(RedisStateStore);
     if (store instanceof RedisStateStore) await store.close();
