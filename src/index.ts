@@ -18,6 +18,7 @@ export type {
   PromptFunction,
 } from './agent/agent-options.ts';
 export { type AgentToolsOptions, agentTools } from './agent/agent-tools.ts';
+export { finalOnly } from './agent/final-only.ts';
 export type { Interceptors } from './agent/interceptors.ts';
 export {
   type Answered,

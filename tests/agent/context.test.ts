@@ -35,25 +35,18 @@ describe('what an agent sends', () => {
 
   it('begins the next turn with the summary of the one before, without another', async () => {
     const messageStore = on.messages();
-    const provider = on.bench.model([
-      { text: 'One.' },
-      { text: 'They counted.' },
-      { text: 'Two.' },
-      { text: 'Three.' },
-    ]);
+    const steps = ['One.', 'Two.', 'They counted.', 'Three.', 'Four.'].map((text) => ({ text }));
+    const provider = on.bench.model(steps);
     const contextManagement = { compaction: { contextWindow: 8_000, keepLast: 2, threshold: 0.1 } };
     const ada = on.agent([], { provider, messageStore, contextManagement });
-    await ada.run(long.repeat(2));
-    await ada.run('And then?');
-    await ada.run('And then?');
-    const [first, ...rest] = provider.calls[3]?.messages ?? [];
+    const asked = [long.repeat(2), 'And then?', 'And then?', 'And last?'];
+    for (const text of asked) await ada.run(text);
+    const [first, ...rest] = provider.calls[4]?.messages ?? [];
     expect(JSON.stringify(first)).toContain('They counted.');
-    expect(rest.at(-1)).toEqual(user('And then?'));
-    expect(messageStore.load('c').messages).toEqual(
-      [long.repeat(2), 'One.', 'And then?', 'Two.', 'And then?', 'Three.'].map((text, index) =>
-        index % 2 === 0 ? user(text) : says(text),
-      ),
-    );
+    expect(rest).toEqual([says('Two.'), user('And then?'), says('Three.'), user('And last?')]);
+    const answered = ['One.', 'Two.', 'Three.', 'Four.'];
+    const whole = asked.flatMap((text, index) => [user(text), says(answered[index] ?? '')]);
+    expect(messageStore.load('c').messages).toEqual(whole);
   });
 
   it.each([

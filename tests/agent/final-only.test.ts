@@ -1,0 +1,25 @@
+import { describe, expect, it } from '@jest/globals';
+import { finalOnly } from '../../src/agent/final-only.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { textsOf, watch } from '../core/watch-events.ts';
+import { agentBench } from './agent-bench.ts';
+
+const on = agentBench();
+
+describe('finalOnly', () => {
+  it('S2-20 gives the final text once, at the end, while the turn itself has all deltas', async () => {
+    const steps = [{ text: 'Let me see.', toolCalls: [{ name: 'count' }] }, { text: ['It is ', 'two.'] }];
+    const ada = on.agent(steps, { toolProviders: [plainTools({ count: () => 2 })] });
+    const turn = ada.startTurn('How many?');
+    const [all, final] = [watch(turn), watch(turn.pipe(finalOnly()))];
+    await Promise.all([turn.result(), final.ended]);
+    expect(textsOf(all.events)).toEqual({ 'answer-1': 'Let me see.', 'answer-2': 'It is two.' });
+    expect(textsOf(final.events)).toEqual({});
+    expect(JSON.stringify(final.events)).not.toContain('Let me see.');
+    const saying = final.events.filter((event) => JSON.stringify(event).includes('It is'));
+    expect(saying).toMatchObject([
+      { kind: 'status-update', final: true, status: { message: { parts: [{ kind: 'text', text: 'It is two.' }] } } },
+    ]);
+    expect(final.of('internal:tool-complete')).toHaveLength(1);
+  });
+});
