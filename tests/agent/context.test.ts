@@ -1,5 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { Message } from '../../src/core/messages.ts';
+import type { Turn } from '../../src/core/turn.ts';
+import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { plainTools } from '../core/plain-tools.ts';
+import { watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
 const on = agentBench();
@@ -49,9 +56,44 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual(whole);
   });
 
+  it('S2-03 is compacted by default over the threshold, never where that is off, and never by AgentLoop alone', async () => {
+    const past = Array.from({ length: 16 }, (_, index) => [user(`${index} ${long.repeat(15)}`), says('Yes.')]).flat();
+    const views: (readonly Message[])[] = [];
+    const provider: LLMProvider = {
+      async call({ messages }) {
+        const summing = JSON.stringify(messages[0]).includes('You take notes');
+        if (!summing) views.push(messages);
+        return { message: says(summing ? 'Notes.' : 'Answer.') };
+      },
+    };
+    const eventsWith = async (start: (messageStore: InMemoryMessageStore) => Turn) => {
+      const messageStore = on.messages();
+      messageStore.append('c', 'past', past);
+      const reader = watch(start(messageStore));
+      await reader.ended;
+      return reader.of('internal:compaction').length;
+    };
+    const asked = user('And now?');
+    const shared = { provider, clock: on.bench.clock, contextId: 'c' };
+    const compacted = await eventsWith((messageStore) => agent({ ...shared, messageStore }).startTurn([asked]));
+    const off = { compaction: null };
+    const whole = await eventsWith((messageStore) =>
+      agent({ ...shared, messageStore, contextManagement: off }).startTurn([asked]),
+    );
+    const loop = new AgentLoop({ agentId: 'ada', llmProvider: provider, clock: on.bench.clock });
+    const alone = await eventsWith(() => loop.startTurn([...past, asked]));
+    expect([compacted, whole, alone]).toEqual([1, 0, 0]);
+    expect(JSON.stringify(views[0])).toContain('Notes.');
+    expect(views[0]?.length).toBeLessThan(past.length);
+    expect(views.slice(1)).toEqual([
+      [...past, asked],
+      [...past, asked],
+    ]);
+  });
+
   it.each([
-    ['shortens old tool outputs by default', {}, true],
-    ['sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],
+    ['S2-04 shortens old tool outputs by default', {}, true],
+    ['S2-04 sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],
     ['sends them whole where all of it is off', { contextManagement: null }, false],
   ])('%s', async (_, options, shortened) => {
     const reads = plainTools({ read: () => long.repeat(3) });
