@@ -1,4 +1,12 @@
-import { type AgentEvent, AgentLoop, fromAsyncIterable, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
+import {
+  type AgentEvent,
+  AgentLoop,
+  type Extension,
+  fromAsyncIterable,
+  InMemoryStateStore,
+  LocalToolProvider,
+  tool,
+} from 'millrace';
 import { echo, echoParameters } from './echo-tool.ts';
 import type { FakeModel } from './fake-model.ts';
 
@@ -12,12 +20,13 @@ export interface EngineOptions {
   /** How many ended turns the memory journal keeps; absent: there is no store. */
   readonly keptTasks?: number;
   readonly toolConcurrency?: number;
+  readonly extensions?: readonly Extension[];
   readonly onEvent: (event: AgentEvent) => void;
 }
 
 /** Runs turns of the engine, each with one subscriber, everything not named at its defaults. */
 export function engine(model: FakeModel, options: EngineOptions): () => Promise<string> {
-  const { keptTasks: maxEndedTasks, toolConcurrency, onEvent } = options;
+  const { keptTasks: maxEndedTasks, toolConcurrency, extensions, onEvent } = options;
   const loop = new AgentLoop({
     agentId: 'bench',
     maxIterations: 1_000_000,
@@ -28,6 +37,7 @@ export function engine(model: FakeModel, options: EngineOptions): () => Promise<
     toolProviders,
     ...(maxEndedTasks === undefined ? {} : { taskStateStore: new InMemoryStateStore({ maxEndedTasks }) }),
     ...(toolConcurrency === undefined ? {} : { toolConcurrency }),
+    ...(extensions === undefined ? {} : { extensions }),
   });
   return async () => {
     const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);

@@ -8,6 +8,8 @@ export interface FakeModelOptions {
   readonly iterations: number;
   /** Calls of one such answer. Default 1. */
   readonly calls?: number;
+  /** How often the tool shall repeat its five letters. Default 2. */
+  readonly times?: number;
   /** Pieces that the text of one answer comes in. Default 1. */
   readonly deltas?: number;
   /** Answers that were given before, where each is asked of a model of its own. Default 0. */
@@ -19,7 +21,8 @@ export interface FakeModelOptions {
 const piece = 'words ';
 
 /** A model for one turn. It hands out pieces of a text that it has, so that it piles up nothing of its own. */
-export function fakeModel({ iterations, calls = 1, deltas = 1, answered = 0, delayMs }: FakeModelOptions): FakeModel {
+export function fakeModel(options: FakeModelOptions): FakeModel {
+  const { iterations, calls = 1, times = 2, deltas = 1, answered = 0, delayMs } = options;
   const content = piece.repeat(deltas);
   let answers = answered;
   return async function* answer() {
@@ -28,7 +31,9 @@ export function fakeModel({ iterations, calls = 1, deltas = 1, answered = 0, del
     for (let at = 0; at < content.length; at += piece.length) {
       yield { type: 'text', text: content.slice(at, at + piece.length) };
     }
-    const toolCalls = last ? [] : Array.from({ length: calls }, (_, index) => echoCall(`call-${answers}-${index}`));
+    const toolCalls = last
+      ? []
+      : Array.from({ length: calls }, (_, index) => echoCall(`call-${answers}-${index}`, times));
     yield {
       type: 'done',
       response: { message: { role: 'assistant', content }, toolCalls, finishReason: last ? 'stop' : 'tool_calls' },
@@ -44,6 +49,6 @@ export function sharedFakeModel(options: FakeModelOptions): FakeModel {
   };
 }
 
-function echoCall(id: string): ToolCall {
-  return { id, type: 'function', function: { name: 'echo', arguments: '{"text":"hello","times":2}' } };
+function echoCall(id: string, times: number): ToolCall {
+  return { id, type: 'function', function: { name: 'echo', arguments: `{"text":"hello","times":${times}}` } };
 }

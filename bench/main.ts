@@ -1,5 +1,7 @@
 import { cpus } from 'node:os';
+import { measureContext } from './figures/context.ts';
 import { measureDeltas } from './figures/deltas.ts';
+import { measureExtensions } from './figures/extensions.ts';
 import { measureImport } from './figures/import.ts';
 import { measureIterations } from './figures/iterations.ts';
 import { measureManyTurns } from './figures/many-turns.ts';
@@ -11,6 +13,8 @@ const figures = {
   deltas: measureDeltas,
   turns: measureManyTurns,
   import: measureImport,
+  extensions: measureExtensions,
+  context: measureContext,
 };
 
 const asked = process.argv.slice(2);

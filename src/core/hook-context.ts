@@ -33,23 +33,39 @@ export interface HookPlace {
   readonly traceContext: Context;
 }
 
-/** One question to one hook: what it is told. Its signal and its span are made when they are read. */
-export class AskedHook implements HookContext {
+/** What a question is about. */
+interface Question {
+  readonly deps: HookDeps;
   readonly state: LoopState;
-  readonly #deps: HookDeps;
-  readonly #extension: Extension;
-  readonly #hook: HookName;
-  readonly #parent: Context;
-  #scope: AbortScope | undefined;
-  #over = false;
-  #traced: { readonly span: Span; readonly traceContext: Context } | undefined;
+  readonly parent: Context;
+  readonly extension: Extension;
+  readonly hook: HookName;
+}
+
+/** What a hook made of a question by reading it. */
+interface Opened {
+  over: boolean;
+  scope?: AbortScope;
+  traced?: { readonly span: Span; readonly traceContext: Context };
+}
+
+/** Of every question that is over without having been read. */
+const neverOpened: Opened = Object.freeze({ over: true });
+
+/**
+ * One question to one hook: what it is told. Its signal and its span are made when they are read. Two fields and no more: one is made
+ * for each hook of each extension at each of its points, and each field would cost more than all else in asking.
+ */
+export class AskedHook implements HookContext {
+  readonly #question: Question;
+  #opened: Opened | undefined;
 
   constructor(deps: HookDeps, { state, traceContext }: HookPlace, extension: Extension, hook: HookName) {
-    this.#deps = deps;
-    this.state = state;
-    this.#parent = traceContext;
-    this.#extension = extension;
-    this.#hook = hook;
+    this.#question = { deps, state, parent: traceContext, extension, hook };
+  }
+
+  get state(): LoopState {
+    return this.#question.state;
   }
 
   get taskId(): string {
@@ -69,7 +85,7 @@ export class AskedHook implements HookContext {
   }
 
   get authContext(): AuthContext | undefined {
-    return this.#deps.authContext;
+    return this.#question.deps.authContext;
   }
 
   get iteration(): number {
@@ -77,60 +93,74 @@ export class AskedHook implements HookContext {
   }
 
   get maxIterations(): number {
-    return maxIterationsOf(this.#deps, this.state);
+    return maxIterationsOf(this.#question.deps, this.state);
   }
 
   get data(): unknown {
-    return this.state.changes.data[this.#extension.name];
+    return this.state.changes.data[this.#question.extension.name];
   }
 
   get provider(): LLMProvider {
-    return this.#deps.provider;
+    return this.#question.deps.provider;
   }
 
   get clock(): Clock {
-    return this.#deps.config.clock;
+    return this.#question.deps.config.clock;
   }
 
   get tools(): readonly ToolDefinition[] {
-    return [...(this.#deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
+    return [...(this.#question.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
   }
 
   get signal(): AbortSignal {
-    this.#scope ??= this.#deps.scope.child();
-    return this.#scope.signal;
+    const opened = this.#open();
+    opened.scope ??= this.#question.deps.scope.child();
+    return opened.scope.signal;
   }
 
   get traceContext(): Context {
-    this.#traced ??= startHookSpan(
-      this.#deps.tracing,
-      { extension: this.#extension.name, hook: this.#hook, iteration: this.iteration },
-      this.#parent,
+    const { deps, extension, hook, parent } = this.#question;
+    const opened = this.#open();
+    opened.traced ??= startHookSpan(
+      deps.tracing,
+      { extension: extension.name, hook, iteration: this.iteration },
+      parent,
     );
-    return this.#traced.traceContext;
+    return opened.traced.traceContext;
   }
 
   /** Its span, where the hook made one or answers later. */
   get span(): Span | undefined {
-    return this.#traced?.span;
+    return this.#opened?.traced?.span;
   }
 
   /** Whether its answer does not count any more. */
   get isOver(): boolean {
-    return this.#over;
+    return this.#opened?.over === true;
   }
 
   /** Nobody waits for this hook any more. */
   leave(reason: unknown): void {
-    this.#scope?.abort(reason);
+    this.#opened?.scope?.abort(reason);
     this.done();
   }
 
   done(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#scope?.release();
-    this.#traced?.span.end();
+    const opened = this.#opened;
+    if (opened?.over) return;
+    if (opened === undefined) {
+      this.#opened = neverOpened;
+      return;
+    }
+    opened.over = true;
+    opened.scope?.release();
+    opened.traced?.span.end();
+  }
+
+  #open(): Opened {
+    if (this.#opened === undefined) this.#opened = { over: false };
+    else if (this.#opened === neverOpened) this.#opened = { over: true };
+    return this.#opened;
   }
 }
 

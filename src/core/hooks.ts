@@ -101,35 +101,50 @@ function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, f
   }
 }
 
-/** Whether the others are asked too. */
+/** Whether the others are asked too. An answer of nothing makes no closure: most hooks look and change nothing. */
 function askOne<C extends AskedHook, A>(
   deps: HookDeps,
-  { hook, place, asked, ask, take }: Asking<C, A>,
+  asking: Asking<C, A>,
   extension: Extension,
 ): boolean | Promise<boolean> {
-  const context = asked(deps, place, extension, hook);
-  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks gives nothing
-  const given = (answer: A | undefined | void): boolean => {
-    const more = answer === undefined || answer === null || taken(answer);
-    context.done();
-    return more;
-  };
-  const taken = (answer: A): boolean => {
-    if (typeof answer !== 'object' && typeof answer !== 'boolean') {
-      throw new TypeError(`it answered ${typeof answer}, not an object`);
-    }
-    const failure = failureOf(answer);
-    if (failure) throw new DeliberateFailure(failure);
-    return take(answer, extension, context) !== false;
-  };
-  const failed = (error: unknown) => fail(deps, { hook, extension, context, error });
+  const { hook } = asking;
+  const context = asking.asked(deps, asking.place, extension, hook);
   try {
-    const answer = ask(extension, context);
-    if (!isPromiseLike(answer)) return given(answer);
-    return limited(deps, { hook, extension, context, answer }).then(given).catch(failed);
+    const answer = asking.ask(extension, context);
+    if (answer === undefined || answer === null) {
+      context.done();
+      return true;
+    }
+    if (!isPromiseLike(answer)) return given(asking, { answer, extension, context });
+    return limited(deps, { hook, extension, context, answer })
+      .then((settled) => given(asking, { answer: settled, extension, context }))
+      .catch((error: unknown) => fail(deps, { hook, extension, context, error }));
   } catch (error) {
-    return failed(error);
+    return fail(deps, { hook, extension, context, error });
   }
+}
+
+interface Given<C, A> {
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks gives nothing
+  readonly answer: A | undefined | void;
+  readonly extension: Extension;
+  readonly context: C;
+}
+
+/** Takes what a hook answered. Whether the others are asked too. */
+function given<C extends AskedHook, A>({ take }: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
+  const more = answer === undefined || answer === null || take(checked(answer), extension, context) !== false;
+  context.done();
+  return more;
+}
+
+function checked<A>(answer: A): A {
+  if (typeof answer !== 'object' && typeof answer !== 'boolean') {
+    throw new TypeError(`it answered ${typeof answer}, not an object`);
+  }
+  const failure = failureOf(answer);
+  if (failure) throw new DeliberateFailure(failure);
+  return answer;
 }
 
 /** The error by which a turn fails that a hook around a tool call failed. */

@@ -37,12 +37,7 @@ export function prepareView(
   return (state) => {
     const draft = new CommitDraft(deps, state);
     let view: PreparedView = firstView(deps, state);
-    const shown = (): IterationView => ({
-      messages: view.messages,
-      systemPrompt: view.systemPrompt,
-      tools: view.offer.offered,
-      settings: view.settings,
-    });
+    let shown = shownView(view);
     const asked = askHooks(deps, {
       hook: 'prepareIteration',
       place: {
@@ -52,9 +47,12 @@ export function prepareView(
         },
       },
       asked: (...given) => new AskedHook(...given),
-      ask: (extension, context) => extension.prepareIteration?.(shown(), context),
+      ask: (extension, context) => extension.prepareIteration?.(shown, context),
       take: (change, { name }) => {
-        if (change.view) view = changedView(deps, view, change.view);
+        if (change.view) {
+          view = changedView(deps, view, change.view);
+          shown = shownView(view);
+        }
         const record = recordOfChange(kept(change), { deps, state: draft.after, name });
         if (record) draft.add(record);
         return !change.finish;
@@ -62,6 +60,10 @@ export function prepareView(
     });
     return asked instanceof Promise ? asked.then(() => ({ view, draft })) : { view, draft };
   };
+}
+
+function shownView({ messages, systemPrompt, offer, settings }: PreparedView): IterationView {
+  return { messages, systemPrompt, tools: offer.offered, settings };
 }
 
 function kept({ finish, usage, data, event }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {

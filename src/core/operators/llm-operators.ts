@@ -164,6 +164,7 @@ function callParams(
 
 function messagesOf(deps: TurnDeps, state: LoopState, view: PreparedView | undefined): readonly Message[] {
   const { summary, history, changes } = state;
+  if (view && view.systemPrompt === undefined && !summary) return view.messages;
   if (view) return messagesWith(view.systemPrompt, [...view.messages], summary);
   return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.systemPrompt, summary });
 }
