@@ -153,6 +153,7 @@ export { estimateTokens, type TokenCounter } from './extensions/context/count-to
 export { type GptTokenizerOptions, gptTokenizer } from './extensions/context/gpt-tokenizer.ts';
 export type { Compaction } from './extensions/context/summary-message.ts';
 export { type ContextManagementOptions, contextManagement } from './extensions/context-management.ts';
+export { type EagerTools, eagerTools } from './extensions/eager-tools/eager-tools.ts';
 export { type DoneToolOptions, doneTool } from './extensions/finish/done-tool.ts';
 export { type FinishedWorkOptions, requireFinishedWork } from './extensions/finish/require-finished-work.ts';
 export {

@@ -1,0 +1,164 @@
+import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { Observable } from 'rxjs';
+import { stableJson } from '../../core/check-answers.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { Extension, HookContext } from '../../core/extension.ts';
+import type { ToolCall } from '../../core/messages.ts';
+import type { LLMCallParams } from '../../providers/interfaces.ts';
+import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../../tools/interfaces.ts';
+import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
+import { type StreamedCall, StreamedCalls } from './streamed-calls.ts';
+
+/** A tool provider whose tools start early, and the extension that starts them. A loop needs both. */
+export interface EagerTools {
+  readonly toolProvider: ToolProvider;
+  readonly extension: Extension;
+}
+
+/**
+ * Starts the `readOnly` tools of a provider as soon as the model has streamed all arguments of a call, while it goes on with its answer. The
+ * call has no record and no event until its intent is durable, as any other; then it is given what the early run gives, if the arguments
+ * are still the same. An attempt that is void, or left, aborts what it started. An early run that fails is void, and the call runs as usual.
+ *
+ * An early run asks nobody: neither approval, for tools with `needsApproval` do not start early, nor the hooks of other extensions. Give it no
+ * tool that some of them deny. Early runs show no progress and cannot `ask`. Each provider needs a call of its own.
+ */
+export function eagerTools(provider: ToolProvider): EagerTools {
+  const early = new EarlyRuns(provider);
+  return {
+    toolProvider: {
+      name: provider.name ?? provider.constructor.name,
+      getTools(context) {
+        const definitions = provider.getTools(context);
+        return definitions instanceof Promise ? definitions.then((all) => early.know(all)) : early.know(definitions);
+      },
+      executeTool: (call, context) => early.take(call, context) ?? provider.executeTool(call, context),
+    },
+    extension: {
+      name: `eager-tools.${(provider.name ?? provider.constructor.name).replace(/[^\w.-]/g, '-')}`,
+      beforeLLMCall: (_, context) => ({ provider: aroundCalls(context.provider, startingEarly(early, context)) }),
+      afterIteration: ({ taskId }) => early.drop(taskId),
+      afterTurn: ({ taskId }) => early.drop(taskId),
+    },
+  };
+}
+
+/** Starts what is complete, and aborts what was started for an attempt that is void or for a call that is left. */
+function startingEarly(early: EarlyRuns, context: HookContext): AroundCall {
+  const { taskId } = context;
+  return (chunks, params) =>
+    new Observable((to) => {
+      let calls = new StreamedCalls();
+      let done = false;
+      to.add(() => {
+        if (!done) early.drop(taskId);
+      });
+      to.add(
+        chunks.subscribe({
+          next(chunk) {
+            if (chunk.type === 'attempt') {
+              early.drop(taskId);
+              calls = new StreamedCalls();
+            }
+            done ||= chunk.type === 'done';
+            const complete = chunk.type === 'tool-call' ? calls.add(chunk) : undefined;
+            if (complete) early.start(complete, context, params);
+            to.next(chunk);
+          },
+          error: (error: unknown) => to.error(error),
+          complete: () => to.complete(),
+        }),
+      );
+    });
+}
+
+interface EarlyRun {
+  readonly name: string;
+  /** What it runs with; undefined until they are checked. */
+  arguments: string | undefined;
+  readonly controller: AbortController;
+  readonly result: Promise<ToolResult | undefined>;
+}
+
+/** What was started before its time, by turn and call. */
+class EarlyRuns {
+  readonly #provider: ToolProvider;
+  readonly #definitions = new Map<string, ToolDefinition>();
+  readonly #runs = new Map<string, Map<string, EarlyRun>>();
+
+  constructor(provider: ToolProvider) {
+    this.#provider = provider;
+  }
+
+  know(definitions: readonly ToolDefinition[]): readonly ToolDefinition[] {
+    for (const definition of definitions) this.#definitions.set(definition.function.name, definition);
+    return definitions;
+  }
+
+  start(streamed: StreamedCall, context: HookContext, params: LLMCallParams): void {
+    const definition = this.#definitions.get(streamed.call.function.name);
+    if (!definition?.readOnly || definition.needsApproval || definition.sequential) return;
+    const { taskId } = context;
+    const callId = `${context.iteration}:${streamed.index}`;
+    const controller = new AbortController();
+    const execute = async (): Promise<ToolResult | undefined> => {
+      const check = (await definition.checkArguments?.(streamed.arguments)) ?? { ok: true, value: streamed.arguments };
+      if (!check.ok || controller.signal.aborted) return undefined;
+      run.arguments = stableJson(check.value);
+      const place = { callId, call: streamed.call, arguments: check.value, signal: controller.signal };
+      return this.#provider.executeTool(streamed.call, earlyContext(context, params, place));
+    };
+    const result = Promise.resolve()
+      .then(execute)
+      .catch(() => undefined);
+    const run: EarlyRun = { name: definition.function.name, arguments: undefined, controller, result };
+    const runs = this.#runs.get(taskId) ?? new Map<string, EarlyRun>();
+    this.#runs.set(taskId, runs.set(callId, run));
+  }
+
+  /** The result of a call that was started early, or of running it where that gave none. Undefined where it was not. */
+  take(call: ToolCall, context: ToolContext): Promise<ToolResult> | undefined {
+    const run = this.#runs.get(context.taskId)?.get(context.callId);
+    if (!run || run.name !== call.function.name || context.attempt > 1) return undefined;
+    this.#runs.get(context.taskId)?.delete(context.callId);
+    return this.#finish(run, call, context);
+  }
+
+  async #finish(run: EarlyRun, call: ToolCall, context: ToolContext): Promise<ToolResult> {
+    const abort = () => run.controller.abort(context.signal.reason);
+    if (context.signal.aborted) abort();
+    context.signal.addEventListener('abort', abort, { once: true });
+    const result = await run.result;
+    context.signal.removeEventListener('abort', abort);
+    if (context.signal.aborted) throw context.signal.reason;
+    const same = run.arguments === stableJson(context.arguments);
+    if (result?.success && same) return { ...result, toolCallId: call.id };
+    return this.#provider.executeTool(call, context);
+  }
+
+  /** Aborts what no call of the turn has taken. */
+  drop(taskId: string): undefined {
+    for (const { controller } of this.#runs.get(taskId)?.values() ?? []) {
+      controller.abort(new AgentLoopError('CANCELED', 'The call that this was started for is not made.'));
+    }
+    this.#runs.delete(taskId);
+  }
+}
+
+/** What an early run is told: as the call, but for what needs its record. */
+function earlyContext(
+  { taskId, agentId, contextId, metadata, authContext, iteration }: HookContext,
+  { traceContext = ROOT_CONTEXT }: LLMCallParams,
+  place: Pick<ToolContext, 'callId' | 'call' | 'arguments' | 'signal'>,
+): ToolContext {
+  return {
+    ...{ taskId, agentId, contextId, metadata, authContext, iteration, traceContext },
+    ...place,
+    idempotencyKey: `${taskId}:${place.callId}`,
+    attempt: 1,
+    ask: () => {
+      throw new AgentLoopError('INVALID_INPUT', 'A tool that was started early cannot ask; it runs again to do so.');
+    },
+    progress: () => {},
+  };
+}

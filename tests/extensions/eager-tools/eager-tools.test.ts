@@ -1,0 +1,132 @@
+import { describe, expect, it } from '@jest/globals';
+import { Subject } from 'rxjs';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { ToolCall } from '../../../src/core/messages.ts';
+import { eagerTools } from '../../../src/extensions/eager-tools/eager-tools.ts';
+import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { ToolContext } from '../../../src/tools/interfaces.ts';
+import { question } from '../../core/dead-turn.ts';
+import { type PlainTool, plainTools } from '../../core/plain-tools.ts';
+import { turnBench } from '../../core/turn-bench.ts';
+import { watch } from '../../core/watch-events.ts';
+
+const bench = turnBench();
+
+/** A model whose first answer comes as the test says; the second is a text. */
+function byHand(answers = [{ text: 'Seen.' }]) {
+  const chunks = new Subject<LLMChunk>();
+  const rest = bench.model(answers);
+  let calls = 0;
+  const provider: LLMProvider = {
+    call: rest.call,
+    stream: (params) => (++calls === 1 ? chunks : (rest.stream?.(params) ?? chunks)),
+  };
+  const fragment = (index: number, text: string, name?: string) =>
+    chunks.next({ type: 'tool-call', index, arguments: text, ...(name && { name, id: `id-${index}` }) });
+  const done = (...names: readonly string[]) => {
+    const toolCalls: ToolCall[] = names.map((name, index) => ({
+      id: `id-${index}`,
+      type: 'function',
+      function: { name, arguments: '{"at":"home"}' },
+    }));
+    chunks.next({ type: 'done', response: { message: { role: 'assistant', content: null }, toolCalls } });
+    chunks.complete();
+  };
+  return { provider, chunks, fragment, done };
+}
+
+/** A tool that says when it runs, and stops when it is told to. */
+function looking(policy: Omit<PlainTool & object, 'execute'> = { readOnly: true }) {
+  const runs: ToolContext[] = [];
+  let started = () => {};
+  const running = new Promise<void>((resolve) => {
+    started = resolve;
+  });
+  const look = async (context: ToolContext) => {
+    started();
+    return `seen ${runs.push(context)}`;
+  };
+  return { runs, running, tools: plainTools({ look: { ...policy, execute: look }, other: () => 'other' }) };
+}
+
+function eagerly(model: LLMProvider, { tools }: ReturnType<typeof looking>) {
+  const { toolProvider, extension } = eagerTools(tools);
+  const config = bench.config(model, { toolProviders: [toolProvider], extensions: [extension] });
+  const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+  return { turn, watcher: watch(turn) };
+}
+
+describe('eagerTools', () => {
+  it('S4-35 runs a read-only tool before the stream ends; its events wait for its durable intent', async () => {
+    const { provider, fragment, done } = byHand();
+    const look = looking();
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":', 'look');
+    fragment(0, '"home"}');
+    await look.running;
+    expect(watcher.of('internal:tool-start')).toEqual([]);
+    expect(bench.store.read('t').map(({ type }) => type)).toEqual(['turn.started', 'llm.start']);
+    done('look');
+    const result = await turn.result();
+    expect(result.messages[1]).toMatchObject({ role: 'tool', content: 'seen 1' });
+    expect(look.runs.map(({ arguments: args, callId }) => [args, callId])).toEqual([[{ at: 'home' }, '1:0']]);
+    expect(watcher.of('internal:tool-start')).toHaveLength(1);
+  });
+
+  it.each([
+    ['has effects', {}],
+    ['has to be approved', { readOnly: true, needsApproval: () => false }],
+    ['runs alone', { readOnly: true, sequential: true }],
+  ])('S4-35 does not start a tool early that %s', async (_, policy) => {
+    const { provider, fragment, done } = byHand();
+    const look = looking(policy);
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"home"}', 'look');
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(look.runs).toEqual([]);
+    done('look');
+    await turn.result();
+    expect(look.runs).toHaveLength(1);
+  });
+
+  it('aborts what it started for an attempt that is void, and takes nothing of it', async () => {
+    const { provider, chunks, fragment, done } = byHand();
+    const look = looking();
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"work"}', 'look');
+    await look.running;
+    chunks.next({ type: 'attempt', state: 'void', reason: 'broke off' });
+    expect(look.runs[0]?.signal.aborted).toBe(true);
+    chunks.next({ type: 'attempt', state: 'begin' });
+    done('look');
+    const result = await turn.result();
+    expect(result.messages[1]).toMatchObject({ content: 'seen 2' });
+    expect(look.runs[1]?.arguments).toEqual({ at: 'home' });
+  });
+
+  it('runs a call again whose arguments are other than those that were streamed', async () => {
+    const { provider, fragment, done } = byHand();
+    const look = looking();
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"work"}', 'look');
+    await look.running;
+    done('look');
+    expect((await turn.result()).messages[1]).toMatchObject({ content: 'seen 2' });
+  });
+
+  it('aborts it where the turn is cancelled in the middle of the stream', async () => {
+    const { provider, fragment } = byHand([]);
+    const look = looking();
+    const { turn, watcher } = eagerly(provider, look);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"home"}', 'look');
+    await look.running;
+    await turn.cancel('enough');
+    await watcher.ended;
+    expect(look.runs[0]?.signal.aborted).toBe(true);
+  });
+});
