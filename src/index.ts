@@ -37,8 +37,9 @@ export {
   supervisor,
 } from './agent/routing.ts';
 export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
-export { Team, type TeamOptions, type TeamTurnOptions, team } from './agent/team.ts';
+export { Team, type TeamTurnOptions, team } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
+export type { TeamOptions } from './agent/team-options.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
 export type { AnswerOptions } from './core/answer-task.ts';

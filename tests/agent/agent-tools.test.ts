@@ -5,6 +5,7 @@ import { isSubAgentUpdate, type SubAgentUpdate } from '../../src/agent/sub-agent
 import type { AgentEvent } from '../../src/core/events.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
+import { budget } from '../../src/extensions/usage/budget.ts';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { textsOf, watch } from '../core/watch-events.ts';
@@ -124,6 +125,19 @@ describe('an agent that is a tool of another', () => {
     });
     await ada.run('Ask Bo.');
     expect(calls).toEqual(['ada', 'bo', 'ada']);
+  });
+
+  it('S1-95 shares a budget with the agent that calls it', async () => {
+    const usage = { promptTokens: 400, completionTokens: 300, totalTokens: 700 };
+    const shared = budget({ maxTokens: 1_500, answerTokens: 10 });
+    const bo = on.agent([{ text: 'It is.', usage }], { id: 'bo', contextId: 'bo' });
+    const ada = on.agent([{ ...askBo, usage }], {
+      extensions: [shared.extension()],
+      toolProviders: [agentTools([bo], { extensions: [shared.extension()] })],
+    });
+    const asked = ada.run(`Ask Bo. ${'word '.repeat(200)}`);
+    await expect(asked).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(shared.used.totalTokens).toBe(1_400);
   });
 
   it('asks through the turn that called it, question by question, and goes on with each answer', async () => {
