@@ -82,6 +82,17 @@ const shows = new Map([
     ],
   ],
   [
+    'long-conversation',
+    [
+      /iteration \d+: \d+ messages summed up/,
+      /largest request below the window: true/,
+      /read again: .*The end of 1\./,
+      /history: 23 messages, whole: true/,
+      /Nothing happened in ten chapters/,
+      /the next turn begins with \d messages in place of 24/,
+    ],
+  ],
+  [
     'limits',
     [
       /^LIMIT \(repeated_call\): .*raise maxRepeatedCalls/m,

@@ -3,7 +3,10 @@ import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
 import { hookNames } from '../../src/core/hooks.ts';
+import { compactHistory } from '../../src/extensions/compact-history.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
+import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
+import { windowHistory } from '../../src/extensions/window-history.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
@@ -68,6 +71,16 @@ describe('the guides', () => {
     const stray = { baseUrl: 'http://localhost/v1', model: 'm', stray: 1 };
     const listed = firstColumn('docs/models.md', /Options/).filter((name) => !name.startsWith('PROVIDER_'));
     expect([...listed].sort()).toEqual(knownOptions(() => new LiteLLMProvider(stray)));
+  });
+
+  it.each<[string, (options: object) => unknown]>([
+    ['Old tool outputs', toolOutputCache],
+    ['Compaction', compactHistory],
+    ['Window', windowHistory],
+  ])('list every option of context management: %s', (heading, make) => {
+    const part = textOf('docs/extensions.md').split(`### ${heading}\n`)[1]?.split(/^##/m)[0] ?? '';
+    const listed = [...part.matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name ?? '');
+    expect(listed.sort()).toEqual(knownOptions(() => make({ stray: 1 })));
   });
 
   it('list every policy of a tool', () => {

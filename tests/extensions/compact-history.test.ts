@@ -123,7 +123,7 @@ describe('compactHistory', () => {
         }
         expect([...open]).toEqual([]);
       }),
-      { numRuns: 60 },
+      { numRuns: 100 },
     );
     expect(compacted).toBeGreaterThan(5);
   });
