@@ -57,7 +57,7 @@ console.log(`read again: ${String(outputs.at(-1)?.content).split('\n').at(-1)}`)
 console.log(`history: ${added.length} messages, whole: ${tokensOf(added) > 7_500}`);
 console.log(text);
 
-// Between turns: an Agent does this by itself.
+// Between two turns, behind the end of one.
 const context = [question, ...added];
 const compacted = await compactConversation(context, compaction, { provider: model });
 const next = carryOver(context, compacted?.compaction);
