@@ -119,15 +119,17 @@ describe('a tool that ends the turn', () => {
     return { outline: outlineOf(watcher.events), result: { text, status, reason, messages, iterations } };
   };
 
+  const returns: readonly [string, () => unknown][] = [
+    ['at once', () => new DoneSignal('Submitted.')],
+    ['later', async () => new DoneSignal('Submitted.')],
+  ];
+
   it('S2-38 by throwing TaskComplete completes it with its message, without another model call', async () => {
     const { result } = await run(throwing, 'thrown');
     expect(result).toMatchObject({ status: 'completed', text: 'Submitted.', iterations: 1 });
   });
 
-  it.each([
-    ['at once', () => new DoneSignal('Submitted.')],
-    ['later', async () => new DoneSignal('Submitted.')],
-  ])('S2-42 by returning a DoneSignal %s gives the same events and result', async (_, returning) => {
+  it.each(returns)('S2-42 by returning a DoneSignal %s gives the same events and result', async (_, returning) => {
     expect(await run(returning, 'returned')).toEqual(await run(throwing, 'thrown'));
   });
 });
