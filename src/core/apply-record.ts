@@ -3,12 +3,14 @@ import { applyEffects } from './apply-effects.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
+  type DecisionPoint,
   type ExtensionRecord,
   isKnownType,
   type JournalRecord,
   journalSchema,
   type LlmDone,
   type LlmStart,
+  type RecordedHook,
   type Stamped,
   type ToolResultRecord,
   type TurnAnswered,
@@ -239,10 +241,16 @@ function stillWaiting(draft: Draft, outcome: TurnOutcome): TurnOutcome | undefin
   return questions.length === 0 ? undefined : { ...outcome, state: waitingState(questions), questions };
 }
 
+const decisionPoints: ReadonlySet<RecordedHook> = new Set<DecisionPoint>([
+  'beforeTurn',
+  'afterIteration',
+  'beforeFinish',
+]);
+
 function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   if (record.effects) applyEffects(draft, record.effects);
   if (record.effects?.usage) draft.usage = addUsage(draft.usage, record.effects.usage);
-  if (record.hook)
+  if (record.hook && decisionPoints.has(record.hook))
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
   if ('data' in record) {
     const name = record.type.slice('x.'.length);

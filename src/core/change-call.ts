@@ -85,7 +85,7 @@ export function changeResponse(
         const { data, event } = change;
         const record = recordOfChange(
           { ...(data === undefined ? {} : { data }), ...(event && { event }) },
-          { deps, state, name },
+          { deps, state, name, hook: 'afterLLMCall' },
         );
         if (record) records.push(record);
         return true;

@@ -100,7 +100,7 @@ export function changeOutcome(
     ask: (extension, outcome) => extension.afterToolCall?.(outcome),
     take(change, { name }) {
       if (change.result) result = answeredCall(checkedAnswer(change.result), result);
-      const record = recordOfChange(besides(change), { deps, state: place.state, name });
+      const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall' });
       if (record) records.push(record);
       return true;
     },

@@ -136,7 +136,7 @@ class Decision {
       place: this.#place,
       asked: (...given) => new AskedEnd(given, endOf(this.#ending)),
       ask: (extension, context) => extension.afterTurn?.(context),
-      take: (change: EndChange) => this.#changeEnding(change),
+      take: (change: EndChange, { name }) => this.#changeEnding(name, change),
     });
     return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
   }
@@ -161,14 +161,16 @@ class Decision {
     return true;
   }
 
-  #changeEnding({ text, value }: EndChange): true {
-    if (!this.#ending) return true;
+  #changeEnding(name: string, { text, value }: EndChange): true {
+    if (!this.#ending || (text === undefined && value === undefined)) return true;
     if (text !== undefined && typeof text !== 'string') throw new TypeError('its text is no text');
     this.#ending = {
       ...this.#ending,
       ...(text === undefined ? {} : { text }),
       ...(value === undefined ? {} : { value: asJson(value) }),
     };
+    const { type: _, ...finish } = this.#ending;
+    this.#draft.add({ type: `x.${name}`, effects: { finish }, hook: 'afterTurn' });
     return true;
   }
 

@@ -7,7 +7,7 @@ import type { PreparedView } from './prepare-view.ts';
 import type { Finish, LlmDone, LlmStart, TurnDone, TurnRecord } from './records.ts';
 import { takeReply } from './replies.ts';
 import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
-import { type LoopState, waitsForAnswers } from './state.ts';
+import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -92,7 +92,9 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   if (state.phase === 'llm' && state.summary) return { do: 'call', start: { ...start, summary: true } };
   return {
     do: 'call',
-    start: functions === state.availableTools ? start : { type: 'llm.start', iteration, attempt, tools: functions },
+    start: sameTools(functions, state.availableTools)
+      ? start
+      : { type: 'llm.start', iteration, attempt, tools: functions },
   };
 }
 
@@ -108,7 +110,8 @@ export function callWith(
 }
 
 function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {
-  return a === b || (a.length === b.length && a.every((tool, index) => tool === b[index]));
+  if (a === b || b === neverOffered) return a === b;
+  return a.length === b.length && a.every((tool, index) => tool === b[index]);
 }
 
 /** What was answered is recorded also where this process does nothing more with it. */

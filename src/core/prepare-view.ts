@@ -53,7 +53,7 @@ export function prepareView(
           view = changedView(deps, view, change.view);
           shown = shownView(view);
         }
-        const record = recordOfChange(kept(change), { deps, state: draft.after, name });
+        const record = recordOfChange(kept(change), { deps, state: draft.after, name, hook: 'prepareIteration' });
         if (record) draft.add(record);
         return !change.finish;
       },

@@ -6,7 +6,7 @@ import { settingsFlaw } from './check-settings.ts';
 import type { StepChange, TurnBeginning } from './extension.ts';
 import type { HookDeps } from './hook-context.ts';
 import type { Content, Message } from './messages.ts';
-import type { DecisionPoint, Effects, ExtensionRecord, Finish, TurnOverrides } from './records.ts';
+import type { Effects, ExtensionRecord, Finish, RecordedHook, TurnOverrides } from './records.ts';
 import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import { collectTools } from './tool-set.ts';
@@ -19,8 +19,7 @@ export interface ChangeOrigin {
   readonly state: LoopState;
   /** Of the extension. */
   readonly name: string;
-  /** Where the change is decided between two steps. */
-  readonly hook?: DecisionPoint;
+  readonly hook: RecordedHook;
 }
 
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
@@ -42,7 +41,7 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
     ...(changes ? { effects } : {}),
     ...(data === undefined ? {} : { data: json('data', data) }),
     ...(event ? { event } : {}),
-    ...(origin.hook ? { hook: origin.hook } : {}),
+    hook: origin.hook,
   };
 }
 

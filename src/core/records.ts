@@ -209,13 +209,16 @@ export interface Effects {
 /** The points at which an extension decides something between two steps; each comes once in an iteration. */
 export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
+/** The hooks whose changes are recorded. */
+export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
+
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
 export interface ExtensionRecord {
   readonly type: `x.${string}`;
   readonly effects?: Effects;
   readonly data?: unknown;
-  /** Where it was decided: on resume that hook is not asked again for the same iteration. */
-  readonly hook?: DecisionPoint;
+  /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
+  readonly hook?: RecordedHook;
   /** What subscribers are shown. */
   readonly event?: ExtensionEvent;
   /** The id of the command that this answers, so that it is not followed twice. */

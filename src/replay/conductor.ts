@@ -147,7 +147,7 @@ export class Conductor {
     if (score.isFree) return;
     let starts = false;
     for (const record of score.rest()) {
-      if (record.type === 'llm.start' || isTerminal(record)) break;
+      if (record.type === 'llm.start' || isTerminal(record) || isOfHook(record)) break;
       starts ||= isStart(record);
       if (record.seq <= this.#asked) continue;
       if (record.type === 'x.steer') this.#steer(record);
@@ -202,6 +202,11 @@ export class Conductor {
   #stop(): void {
     this.#options.clock.elapse(leaseMs / 3);
   }
+}
+
+/** Whether an extension decides something first, which steering or a pause would come before. */
+function isOfHook(record: JournalRecord): boolean {
+  return 'hook' in record && record.hook !== undefined;
 }
 
 /** Whether a record is of something that does not begin in a turn that is asked to pause. */

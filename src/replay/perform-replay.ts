@@ -6,7 +6,9 @@ import type { LoopState } from '../core/state.ts';
 import type { Turn } from '../core/turn.ts';
 import { Conductor, type Controls, leaseMs } from './conductor.ts';
 import { type Deviation, nameOf } from './deviation.ts';
-import { recordedApprovals, recordedCalls } from './recorded-calls.ts';
+import { extensionCodes } from './extension-codes.ts';
+import { recordedCalls } from './recorded-calls.ts';
+import { recordedExtensions } from './recorded-extensions.ts';
 import { type Recording, toolsOffered } from './recording.ts';
 import type { ReplayConfig } from './replay.ts';
 import { type ReplayClock, replayClock } from './replay-clock.ts';
@@ -128,14 +130,26 @@ class Stage {
     return {
       enableTracing: false,
       ...this.#settings,
-      ...(config.toolProviders || config.extensions ? {} : { extensions: [recordedApprovals(recordedCalls(records))] }),
+      ...(config.extensions ? {} : { extensions: this.#extensions() }),
       agentId: started.agentId,
-      llmProvider: replayModel({ conductor, score, records, systemPrompt: config.systemPrompt }),
+      llmProvider: replayModel({
+        conductor,
+        score,
+        records,
+        systemPrompt: config.systemPrompt,
+        hasViews: hasViews(config),
+      }),
       toolProviders: replayTools(tools),
       taskStateStore: this.#store,
       clock: this.#clock,
       leaseMs,
     };
+  }
+
+  #extensions() {
+    const { records } = this.#recording;
+    const approves = this.#options.config.toolProviders === undefined;
+    return recordedExtensions({ score: this.#score, records, calls: recordedCalls(records), approves });
   }
 
   /** Answers and results that no call took. */
@@ -147,6 +161,10 @@ class Stage {
       if (!taken.has(nameOf(record))) this.#score.note({ seq: record.seq, what: 'not used', expected: nameOf(record) });
     }
   }
+}
+
+function hasViews({ extensions = [] }: ReplayConfig): boolean {
+  return extensions.some(({ prepareIteration, beforeLLMCall }) => prepareIteration || beforeLLMCall);
 }
 
 /** The answers with which a turn was resumed. */
@@ -193,5 +211,6 @@ function toolFailure({ records, before }: Recording, run: ReplayRun): AgentLoopE
   const phase = before[index]?.phase;
   if (run.kind !== 'start' || record?.type !== 'turn.failed' || phase !== 'closed') return undefined;
   if (record.code === 'MAX_ITERATIONS' || record.code === 'POISON') return undefined;
+  if (extensionCodes.has(record.code)) return undefined;
   return new AgentLoopError(record.code, record.message);
 }

@@ -30,20 +30,25 @@ interface Gathered {
   overlaps: boolean;
 }
 
-/** All calls of a recording, in order. */
+/** All calls of a recording, in order. One that was still looked at when a later one started, or was refused, did not run alone. */
 export function recordedCalls(records: readonly JournalRecord[]): readonly RecordedCallRun[] {
   const calls = new Map<string, Gathered>();
   const running = new Set<Gathered>();
+  let batch: Gathered[] = [];
   for (const record of records) {
-    if (record.type === 'turn.resumed') running.clear();
     if (record.type === 'llm.done') {
+      batch = [];
       for (const recorded of record.calls) {
-        calls.set(recorded.callId, { recorded, intents: [], asked: [], result: undefined, overlaps: false });
+        const call: Gathered = { recorded, intents: [], asked: [], result: undefined, overlaps: false };
+        calls.set(recorded.callId, call);
+        batch.push(call);
       }
     }
     const callId = callIdOf(record);
     const call = callId === undefined ? undefined : calls.get(callId);
-    if (call) gather(call, record, running);
+    if (!call) continue;
+    gather(call, record, running);
+    for (const each of batch.slice(0, batch.indexOf(call))) if (isSilent(each)) each.overlaps = true;
   }
   return [...calls.values()];
 }
@@ -86,18 +91,15 @@ export function recordedTool(
 }
 
 /** Lets run, asks about and rejects what was run, asked about and rejected then. */
-export function recordedApprovals(calls: readonly RecordedCallRun[]): Extension {
+export function recordedApprovals(calls: readonly RecordedCallRun[]): NonNullable<Extension['approveToolCall']> {
   const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
-  return {
-    name: 'recording',
-    approveToolCall({ callId }) {
-      const { intents = [], asked = [], result } = byId.get(callId) ?? {};
-      const question = asked.find((record) => record.question.kind === 'approval')?.question;
-      if (question) return { decision: 'ask', ...(question.prompt === undefined ? {} : { prompt: question.prompt }) };
-      if (isUndecided(result)) return new Promise(() => {});
-      if (result?.error?.code === 'TOOL_REJECTED') return rejectionOf(result.error.message);
-      return intents.length > 0 || result ? undefined : new Promise(() => {});
-    },
+  return ({ callId }) => {
+    const { intents = [], asked = [], result } = byId.get(callId) ?? {};
+    const question = asked.find((record) => record.question.kind === 'approval')?.question;
+    if (question) return { decision: 'ask', ...(question.prompt === undefined ? {} : { prompt: question.prompt }) };
+    if (isUndecided(result)) return new Promise(() => {});
+    if (result?.error?.code === 'TOOL_REJECTED') return rejectionOf(result.error.message);
+    return intents.length > 0 || result ? undefined : new Promise(() => {});
   };
 }
 
@@ -154,14 +156,24 @@ function timeoutOf(own: readonly RecordedCallRun[]): Pick<ToolDefinition, 'timeo
 
 type Check = () => ArgumentCheck | Promise<ArgumentCheck>;
 
-/** What the check said of arguments, by their JSON; of the same arguments it says the same. */
+/**
+ * What the check said of arguments, by their JSON; of the same arguments it says the same. Where they became something else from call
+ * to call, an extension did that.
+ */
 function recordedChecks(calls: readonly RecordedCallRun[]): ReadonlyMap<string, Check> {
   const checks = new Map<string, Check>();
+  const seen = new Map<string, string>();
+  const changing = new Set<string>();
   for (const run of calls) {
     const key = JSON.stringify(argumentsOf(run.recorded));
     const check = checkOf(run);
+    const became = JSON.stringify(run.intents[0]?.arguments ?? run.result?.arguments);
+    const other = seen.get(key);
+    if (became !== undefined) seen.set(key, became);
+    if (other !== undefined && became !== undefined && other !== became) changing.add(key);
     if (check && !checks.has(key)) checks.set(key, check);
   }
+  for (const key of changing) checks.delete(key);
   return checks;
 }
 

@@ -51,11 +51,27 @@ type Functions = NonNullable<LlmStart['tools']>;
  */
 export function toolsOffered(records: readonly JournalRecord[], from: number, to: number): Functions {
   const starts = records.filter((record) => record.type === 'llm.start' && record.tools !== undefined);
-  const own = starts.find(({ seq }) => seq > from && seq <= to);
-  const start = own ?? starts.findLast(({ seq }) => seq <= from) ?? starts[0];
-  const offered = start?.type === 'llm.start' ? (start.tools ?? []) : [];
-  const missing = new Set(namesThatRan(records).filter((name) => !offered.some((each) => each.name === name)));
+  const own = starts.filter(({ seq }) => seq > from && seq <= to);
+  const other = starts.findLast(({ seq }) => seq <= from) ?? starts[0];
+  const offered = offeredIn(own.length > 0 || !other ? own : [other]);
+  const named = [...namesThatRan(records), ...namesAdded(records)];
+  const missing = new Set(named.filter((name) => !offered.some((each) => each.name === name)));
   return [...offered, ...[...missing].map((name) => ({ name, description: '', parameters: { type: 'object' } }))];
+}
+
+/** What extensions changed of the first offer comes behind it. */
+function offeredIn(starts: readonly JournalRecord[]): Functions {
+  const byName = new Map<string, Functions[number]>();
+  for (const start of starts) {
+    for (const each of start.type === 'llm.start' ? (start.tools ?? []) : []) {
+      if (!byName.has(each.name)) byName.set(each.name, each);
+    }
+  }
+  return [...byName.values()];
+}
+
+function namesAdded(records: readonly JournalRecord[]): readonly string[] {
+  return records.flatMap((record) => ('effects' in record ? (record.effects?.tools?.add ?? []) : []));
 }
 
 function namesThatRan(records: readonly JournalRecord[]): readonly string[] {

@@ -5,6 +5,7 @@ import { viewOf } from '../core/view.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import { difference } from './deviation.ts';
+import { extensionCodes } from './extension-codes.ts';
 import type { Score } from './score.ts';
 
 export interface ReplayModelOptions {
@@ -13,6 +14,8 @@ export interface ReplayModelOptions {
   readonly records: readonly JournalRecord[];
   /** Of the configuration; a prompt that the turn was given itself is in its recording. */
   readonly systemPrompt: string | undefined;
+  /** Whether requests are views that extensions made. */
+  readonly hasViews: boolean;
 }
 
 /** A model that answers what was recorded, when it is due. What it is asked is compared with what the recording implies. */
@@ -35,13 +38,13 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
 type Alike = WeakMap<Message, Message>;
 
 function checkRequest(
-  { score, conductor, systemPrompt }: ReplayModelOptions,
+  { score, conductor, systemPrompt, hasViews }: ReplayModelOptions,
   params: LLMCallParams,
   alike: Alike,
 ): void {
   const { state } = score;
-  if (!state || score.isFree || conductor.isDead) return;
-  const prompt = state.turn.settings.systemPrompt ?? systemPrompt;
+  if (!state || hasViews || score.isFree || conductor.isDead) return;
+  const prompt = state.changes.settings.systemPrompt ?? state.turn.settings.systemPrompt ?? systemPrompt;
   const implied = viewOf(state.history, { systemPrompt: prompt, summary: state.summary });
   const found = firstDifference(implied, params.messages, alike);
   if (!found) return;
@@ -76,7 +79,10 @@ function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LL
 
 /** The error that a call failed with, as far as the end of the turn tells it. */
 function failureOf(record: JournalRecord): AgentLoopError {
-  if (record.type === 'turn.failed') return new AgentLoopError(record.code, record.message);
+  if (record.type === 'turn.failed') {
+    const { code, message, reason } = record;
+    return new AgentLoopError(code, message, extensionCodes.has(code) ? { reason } : {});
+  }
   return new AgentLoopError('PROVIDER_FAILED', 'The recorded call failed.');
 }
 

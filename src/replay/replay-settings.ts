@@ -39,18 +39,26 @@ function limitOf(records: readonly JournalRecord[]): { readonly maxIterations: n
 
 /**
  * The most calls that had a place at one time. One that was refused needed a place to be looked at; a call
- * in doubt has one until that is settled; those of which nothing came keep one in a replay, so that they do not start.
+ * in doubt has one until that is settled, and one that an extension or a check takes its time for while others are looked at; those of
+ * which nothing came keep one in a replay, so that they do not start.
  */
 function concurrencyOf(records: readonly JournalRecord[]): number {
   const silent = recordedCalls(records).filter(isSilent);
   const open = new Set<string>();
+  let waiting: readonly string[] = [];
   let most = 1;
   const place = (callId: string) => {
     const checked = silent.filter(({ recorded }) => isBeside(recorded.callId, callId)).length;
-    most = Math.max(most, open.size + checked);
+    waiting = waiting.filter((each) => each !== callId);
+    const overtaken = waiting.filter((each) => indexOf(each) < indexOf(callId) && !isSilentCall(silent, each)).length;
+    most = Math.max(most, open.size + checked + overtaken);
   };
   for (const record of records) {
-    if (record.type === 'turn.asked') open.delete(record.question.callId);
+    if (record.type === 'llm.done') waiting = record.calls.map(({ callId }) => callId);
+    if (record.type === 'turn.asked') {
+      open.delete(record.question.callId);
+      waiting = waiting.filter((each) => each !== record.question.callId);
+    }
     if (record.type === 'tool.intent' || record.type === 'tool.result') {
       open.add(record.callId);
       place(record.callId);
@@ -58,6 +66,14 @@ function concurrencyOf(records: readonly JournalRecord[]): number {
     if (record.type === 'tool.result') open.delete(record.callId);
   }
   return most;
+}
+
+function isSilentCall(silent: ReturnType<typeof recordedCalls>, callId: string): boolean {
+  return silent.some(({ recorded }) => recorded.callId === callId);
+}
+
+function indexOf(callId: string): number {
+  return Number(callId.slice(callId.lastIndexOf(':') + 1));
 }
 
 /** Whether two calls are of the same response. */

@@ -2,21 +2,23 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { foldRecords } from '../../src/core/apply-record.ts';
-import type { JournalRecord, Stamped, TurnStarted } from '../../src/core/records.ts';
+import type { Extension } from '../../src/core/extension.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/records.ts';
 import { taskState } from '../../src/core/state.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { question } from '../core/dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from '../core/random-turns.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { ofRecords, watch } from '../core/watch-events.ts';
+import { extensionsOf, randomExtensions } from './random-extensions.ts';
 
 const bench = turnBench();
 const quickly = { patienceMs: 1_000 };
 let count = 0;
 
-async function runTurn(script: RandomScript) {
+async function runTurn(script: RandomScript, extensions: readonly Extension[] = []) {
   const taskId = `t${count++}`;
-  const config = configOf(script, bench);
+  const config = { ...configOf(script, bench), extensions };
   const live = watch(new AgentLoop(config).startTurn(question, { taskId, contextId: 'c' }));
   await live.ended;
   const { toolProviders = [], toolConcurrency = 1 } = config;
@@ -24,7 +26,13 @@ async function runTurn(script: RandomScript) {
 }
 
 /** Writes the first records of a journal as those of a process that died behind them, and lets another go on. */
-async function dieAndResume(records: readonly JournalRecord[], length: number, script: RandomScript) {
+interface Death {
+  readonly length: number;
+  readonly script: RandomScript;
+  readonly extensions?: readonly Extension[];
+}
+
+async function dieAndResume(records: readonly JournalRecord[], { length, script, extensions = [] }: Death) {
   const taskId = `t${count++}`;
   const [started, ...rest] = records.slice(0, length) as [Stamped<TurnStarted>, ...JournalRecord[]];
   const first = { ...started, taskId };
@@ -33,7 +41,7 @@ async function dieAndResume(records: readonly JournalRecord[], length: number, s
   const own = rest.map((record) => ({ ...record, epoch: lease.epoch }));
   bench.store.append(lease, own, { status: taskState(foldRecords([first, ...rest])), barrier: true });
   bench.store.release(lease);
-  const live = watch(AgentLoop.resume(taskId, { ...configOf(script, bench), taskStateStore: bench.store }));
+  const live = watch(AgentLoop.resume(taskId, { ...configOf(script, bench), extensions, taskStateStore: bench.store }));
   await live.ended;
   return { taskId, live, records: bench.store.read(taskId) };
 }
@@ -61,7 +69,7 @@ describe('the replay of any turn', () => {
     const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
       const turn = await runTurn(script);
       const cut = 1 + (place % (turn.records.length - 1));
-      const { taskId, live, records } = await dieAndResume(turn.records, cut, script);
+      const { taskId, live, records } = await dieAndResume(turn.records, { length: cut, script });
       for (const config of [{}, turn.given]) {
         const replayed = watch(replay(records, config, quickly));
         await replayed.ended;
@@ -71,6 +79,37 @@ describe('the replay of any turn', () => {
       }
     });
     await fc.assert(property, { numRuns: 30, endOnFailure: true });
+  }, 60_000);
+
+  it('plays the part of the extensions too, without their code', async () => {
+    const property = fc.asyncProperty(randomScript, randomExtensions, async (script, extensions) => {
+      const { taskId, live, records } = await runTurn(script, extensionsOf(extensions));
+      const replayed = watch(replay(records, {}, quickly));
+      await replayed.ended;
+      expect(replayed.end).toEqual('complete');
+      expect(ofRecords(replayed.events)).toEqual(ofRecords(live.events).filter(isRecorded));
+      expect(replayed.events).toEqual(observed(taskId));
+    });
+    await fc.assert(property, { numRuns: 100, endOnFailure: true });
+  }, 60_000);
+
+  it('does so where a process died between two appends of extensions, and another went on', async () => {
+    const random = fc.tuple(randomScript, randomExtensions, fc.nat());
+    const property = fc.asyncProperty(random, async ([script, extensions, place]) => {
+      const turn = await runTurn(script, extensionsOf(extensions));
+      const cuts = turn.records.flatMap((record, index) => (isCut(turn.records, index) ? [record.seq] : []));
+      const length = cuts[place % cuts.length] ?? 1;
+      const { taskId, records } = await dieAndResume(turn.records, {
+        length,
+        script,
+        extensions: extensionsOf(extensions),
+      });
+      const replayed = watch(replay(records, {}, quickly));
+      await replayed.ended;
+      expect(replayed.end).toEqual('complete');
+      expect(replayed.events).toEqual(observed(taskId));
+    });
+    await fc.assert(property, { numRuns: 100, endOnFailure: true });
   }, 60_000);
 
   it('is the same in forgiving mode, without a deviation, also of a journal that stops anywhere', async () => {
@@ -98,6 +137,17 @@ describe('the replay of any turn', () => {
     await fc.assert(property, { numRuns: 60, endOnFailure: true });
   }, 60_000);
 });
+
+/** Failures of hooks are shown live alone. */
+function isRecorded({ kind }: { readonly kind: string }): boolean {
+  return kind !== 'internal:extension-error';
+}
+
+/** Whether a process can have died behind a record: what an extension changes stands in one append with what it is about. */
+function isCut(records: readonly JournalRecord[], index: number): boolean {
+  const next = records[index + 1];
+  return next !== undefined && !('hook' in next && next.hook !== undefined) && !isTerminal(next);
+}
 
 type Path = readonly string[];
 

@@ -164,8 +164,8 @@ describe('the hooks of a turn', () => {
 type Broken = Omit<Extension, 'name'>;
 
 /** An answer that no hook may give; the types forbid it. */
-function nonsense<T>(value: T): never {
-  return value as never;
+function nonsense(value: object | string | number) {
+  return JSON.parse(JSON.stringify(value));
 }
 
 const answers: readonly (readonly [string, Broken, RegExp])[] = [

@@ -1,0 +1,9 @@
+import type { ErrorCode } from '../core/errors.ts';
+
+/** How a turn fails by what an extension says or does. */
+export const extensionCodes: ReadonlySet<ErrorCode> = new Set([
+  'EXTENSION_FAILED',
+  'LIMIT',
+  'GUARDRAIL',
+  'PARSE_ERROR',
+]);

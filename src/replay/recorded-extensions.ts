@@ -1,0 +1,212 @@
+import type { ErrorCode } from '../core/errors.ts';
+import type {
+  Extension,
+  Failure,
+  HookContext,
+  IterationChange,
+  IterationView,
+  StepChange,
+  ToolCallChange,
+  ToolCallRequest,
+} from '../core/extension.ts';
+import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/records.ts';
+import { difference } from './deviation.ts';
+import { extensionCodes } from './extension-codes.ts';
+import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
+import type { Score } from './score.ts';
+
+export interface RecordedExtensionsOptions {
+  readonly score: Score;
+  readonly records: readonly JournalRecord[];
+  readonly calls: readonly RecordedCallRun[];
+  /** Whether the recording says which calls are approved; else the policies of the tools do. */
+  readonly approves: boolean;
+}
+
+/**
+ * The extensions of a recording, without their code: each changes what its records say, at the hook that they come from, and what left
+ * no record of its own (an ending, a failure, a call that did not run, what the model was offered) is the first one's.
+ */
+export function recordedExtensions(options: RecordedExtensionsOptions): readonly Extension[] {
+  const { records, calls, score, approves } = options;
+  const unnamed = unnamedHooks(options);
+  const { prepareIteration, beforeToolCall } = unnamed;
+  const plain = approves ? { approveToolCall: recordedApprovals(calls), prepareIteration, beforeToolCall } : {};
+  const own = records.filter(isOfExtension);
+  const players = orderOf(records).map((name) => player(score, name, own));
+  const name = freeName(players.map((each) => each.name));
+  if (!showsExtensions(records, calls)) return [{ name, ...plain }];
+  return [{ name, ...plain, ...unnamed }, ...players];
+}
+
+type OwnRecord = Stamped<ExtensionRecord> & { readonly hook: RecordedHook };
+
+function isOfExtension(record: JournalRecord): record is OwnRecord {
+  return 'hook' in record && record.hook !== undefined;
+}
+
+function freeName(taken: readonly string[]): string {
+  let name = 'recording';
+  while (taken.includes(name)) name += '-';
+  return name;
+}
+
+/** Whether a turn went as it goes only with extensions. */
+function showsExtensions(records: readonly JournalRecord[], calls: readonly RecordedCallRun[]): boolean {
+  const last = records.at(-1);
+  if (records.some(isOfExtension) || calls.some(isDecided)) return true;
+  return last?.type === 'turn.failed' && extensionCodes.has(last.code);
+}
+
+/** Whether a call got its result in place of a run. */
+function isDecided({ intents, asked, result }: RecordedCallRun): boolean {
+  if (!result || intents.length > 0 || asked.length > 0) return false;
+  return result.success || isDenied(result.error) || result.error?.code === 'TOOL_FAILED';
+}
+
+function isDenied(error: { readonly code: ErrorCode; readonly message: string } | undefined): boolean {
+  return error?.code === 'TOOL_REJECTED' && !error.message.startsWith('the call was rejected');
+}
+
+/** The names of the extensions, in an order in which each hook can have asked them. */
+function orderOf(records: readonly JournalRecord[]): readonly string[] {
+  const before = new Map<string, Set<string>>();
+  let last: JournalRecord | undefined;
+  for (const record of records) {
+    if (isOfExtension(record)) {
+      const name = nameOf(record);
+      const earlier = before.get(name) ?? new Set();
+      before.set(name, earlier);
+      if (last && isOfExtension(last) && last.hook === record.hook && nameOf(last) !== name) earlier.add(nameOf(last));
+    }
+    last = record;
+  }
+  const order: string[] = [];
+  while (order.length < before.size) {
+    const rest = [...before.keys()].filter((name) => !order.includes(name));
+    const isNext = (name: string) => [...(before.get(name) ?? [])].every((each) => order.includes(each));
+    order.push(rest.find(isNext) ?? rest[0] ?? '');
+  }
+  return order;
+}
+
+function nameOf({ type }: OwnRecord): string {
+  return type.slice('x.'.length);
+}
+
+/** An extension with the hooks that its records come from. */
+function player(score: Score, name: string, records: readonly OwnRecord[]): Extension {
+  const hooks = new Set(records.filter((record) => nameOf(record) === name).map(({ hook }) => hook));
+  const change = (hook: RecordedHook, callId?: string) => changeOf(dueOf(score, hook, callId), name);
+  return {
+    name,
+    ...(hooks.has('beforeTurn') && { beforeTurn: () => change('beforeTurn') }),
+    ...(hooks.has('prepareIteration') && { prepareIteration: () => change('prepareIteration') }),
+    ...(hooks.has('afterLLMCall') && { afterLLMCall: () => change('afterLLMCall') }),
+    ...(hooks.has('afterToolCall') && {
+      afterToolCall: ({ callId }) => withoutResults(change('afterToolCall', callId)),
+    }),
+    ...(hooks.has('beforeFinish') && { beforeFinish: () => change('beforeFinish') }),
+    ...(hooks.has('afterTurn') && { afterTurn: () => change('afterTurn')?.finish }),
+    ...(hooks.has('afterIteration') && { afterIteration: () => change('afterIteration') }),
+  };
+}
+
+function changeOf(records: readonly OwnRecord[], name: string): StepChange | undefined {
+  const record = records.find((each) => nameOf(each) === name);
+  if (!record) return undefined;
+  const { effects, data, event } = record;
+  return { ...effects, ...(data === undefined ? {} : { data }), ...(event && { event }) };
+}
+
+function withoutResults(change: StepChange | undefined) {
+  if (!change) return undefined;
+  const { results: _, ...rest } = change;
+  return rest;
+}
+
+/** What extensions record next at a hook: what stands behind the answer, or the result, that it is about; else what is due. */
+function dueOf(score: Score, hook: RecordedHook, callId: string | undefined): readonly OwnRecord[] {
+  if (score.isFree) return [];
+  const due: OwnRecord[] = [];
+  let isBehind = hook !== 'afterLLMCall' && hook !== 'afterToolCall';
+  for (const record of score.rest()) {
+    if (isOfExtension(record)) {
+      if (isBehind && record.hook === hook) due.push(record);
+    } else if (isBehind && !record.type.startsWith('x.')) {
+      break;
+    }
+    isBehind ||= record.type === 'llm.done' ? hook === 'afterLLMCall' : isResultOf(record, callId);
+  }
+  return due;
+}
+
+function isResultOf(record: JournalRecord, callId: string | undefined): boolean {
+  return record.type === 'tool.result' && record.callId === callId;
+}
+
+/** What left no record of its own. */
+function unnamedHooks({ score, records, calls }: RecordedExtensionsOptions) {
+  const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
+  const end = failureOf(records.at(-1));
+  const failing = () => (score.isFree ? undefined : failureOf(score.due));
+  return {
+    beforeTurn: () => failing(),
+    prepareIteration: (_view: IterationView, context: HookContext) => failing() ?? viewNext(score, context),
+    beforeToolCall: (request: ToolCallRequest) => decisionOf(request, byId.get(request.callId), end),
+    afterToolCall: ({ callId }) => (failsBehind(score, callId) ? end : undefined),
+    beforeFinish: () => failing(),
+    afterIteration: () => failing(),
+    afterTurn: () => failing(),
+  } satisfies Partial<Extension>;
+}
+
+function failureOf(record: JournalRecord | undefined): { readonly fail: Failure } | undefined {
+  if (record?.type !== 'turn.failed') return undefined;
+  const { code, message, reason } = record;
+  return { fail: { code, message, reason } };
+}
+
+/** What the next call was offered, as far as there are such tools. A journal that was written by hand may not say it. */
+function viewNext(score: Score, { state, tools }: HookContext): IterationChange | undefined {
+  let offered: LlmStart['tools'] = state.availableTools.length > 0 ? state.availableTools : undefined;
+  for (const record of score.isFree ? [] : score.rest()) {
+    if (record.type === 'llm.start') offered = record.tools ?? offered;
+    if (!record.type.startsWith('x.')) break;
+  }
+  const known = new Set(tools.map((tool) => tool.function.name));
+  return offered && { view: { tools: offered.map(({ name }) => name).filter((name) => known.has(name)) } };
+}
+
+function decisionOf(
+  { arguments: given }: ToolCallRequest,
+  run: RecordedCallRun | undefined,
+  end: { readonly fail: Failure } | undefined,
+): ToolCallChange | undefined {
+  const { intents = [], result } = run ?? {};
+  const [intent] = intents;
+  if (intent) return difference(intent.arguments, given) ? { arguments: intent.arguments } : undefined;
+  if (!run || !result) return undefined;
+  const { content, success, error } = result;
+  if (end && extensionCodes.has(end.fail.code) && error?.code === end.fail.code && error.message === end.fail.message)
+    return end;
+  if (!isDecided(run)) return undefined;
+  if (error && isDenied(error)) return { deny: error.message };
+  return { answer: { content, success, ...(error ? { error: error.message } : {}) } };
+}
+
+/** Whether the turn fails by what an extension says of that call: behind its result there are only those of calls that were stopped. */
+function failsBehind(score: Score, callId: string): boolean {
+  if (score.isFree) return false;
+  let isBehind = false;
+  for (const record of score.rest()) {
+    if (record.type === 'turn.failed') return isBehind && extensionCodes.has(record.code);
+    if (isBehind && !(record.type === 'tool.result' && wasStopped(record.error?.code))) return false;
+    isBehind ||= isResultOf(record, callId);
+  }
+  return false;
+}
+
+function wasStopped(code: ErrorCode | undefined): boolean {
+  return code === 'CANCELED' || code === 'TOOL_ABANDONED';
+}
