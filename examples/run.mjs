@@ -105,6 +105,22 @@ const shows = new Map([
     'done-tool',
     [/user: Still on the list: milk/, /user: Go home when you are done\./, /^done: Home, with everything\./m],
   ],
+    'structured-output',
+    [
+      /tool {4}Tool error: .*arguments\.celsius/,
+      /so far \{"city":"Oslo","celsius":4,"advice":"Take a "\}/,
+      /Oslo, 4\.0 °C: Take a coat\./,
+    ],
+  ],
+  [
+    'step-control',
+    [
+      /step 2: 0 calls, finished: true/,
+      /tool: 3 letters about the flood, one from agent \*{4}/,
+      /A critic says: The date/,
+      /temperature 0 tools 0/,
+    ],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 

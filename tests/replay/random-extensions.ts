@@ -22,7 +22,7 @@ interface Deed {
   readonly kind: 'data' | 'message' | 'settings' | 'add' | 'remove' | 'finish' | 'fail' | 'throw' | 'result' | 'view';
 }
 
-/** What extensions do in one turn, and whether they answer at once. */
+/** What extensions do in one turn, and whether they answer at once; before a tool they do: for how long a call waits is not recorded. */
 export interface RandomExtensions {
   readonly deeds: readonly (readonly Deed[])[];
   readonly later: boolean;
@@ -67,7 +67,7 @@ function extensionOf(
     const kinds = deeds.filter((each) => each.hook === hook && each.iteration === iteration).map(({ kind }) => kind);
     if (kinds.includes('throw')) throw new Error(`${name} broke`);
     const change = changeOf(name, hook, kinds);
-    return later ? Promise.resolve(change) : change;
+    return later && hook !== 'beforeToolCall' ? Promise.resolve(change) : change;
   };
   return {
     name,
