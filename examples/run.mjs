@@ -105,6 +105,7 @@ const shows = new Map([
     'done-tool',
     [/user: Still on the list: milk/, /user: Go home when you are done\./, /^done: Home, with everything\./m],
   ],
+  [
     'structured-output',
     [
       /tool {4}Tool error: .*arguments\.celsius/,
