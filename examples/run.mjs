@@ -34,6 +34,16 @@ const shows = new Map([
     'durable',
     [/^killed when "reserve"/m, /result charge: done/, /result .*OUTCOME_UNKNOWN/, /charge sale:1:1 attempt 2/],
   ],
+  [
+    'watch',
+    [
+      /asked: Window or aisle\?/,
+      /worker packs a raincoat/,
+      /worker: booked: window/,
+      /^Your seat is at the window\.$/m,
+      /turn: completed/,
+    ],
+  ],
   ['shutdown', [/old process: SHUTDOWN/, /new process: The house stands/, /each step once: dig, pour, build/]],
   [
     'time-travel',
