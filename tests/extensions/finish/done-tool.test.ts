@@ -69,7 +69,7 @@ describe('doneTool', () => {
     expect(result).toMatchObject({ status: 'completed', text: 'one' });
   });
 
-  it('S2-07 S2-08 is not needed unless it is required', async () => {
+  it('S2-08 is not needed unless it is required', async () => {
     const result = await ending([{ text: 'Two.' }])
       .startTurn(question)
       .result();
