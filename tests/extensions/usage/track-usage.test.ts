@@ -45,7 +45,7 @@ describe('trackUsage', () => {
     expect(usageByModel(foldRecords(bench.store.read('t')))).toEqual(sum);
   });
 
-  it('S2-07 gives no summary where it is not there', async () => {
+  it('leaves no sums where it is not there', async () => {
     await bench
       .loop([{ text: 'Two.', usage }])
       .startTurn(question, { taskId: 't' })
