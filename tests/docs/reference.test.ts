@@ -5,6 +5,7 @@ import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts'
 import { hookNames } from '../../src/core/hooks.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
+import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
 import { windowHistory } from '../../src/extensions/window-history.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
@@ -81,6 +82,13 @@ describe('the guides', () => {
     const part = textOf('docs/extensions.md').split(`### ${heading}\n`)[1]?.split(/^##/m)[0] ?? '';
     const listed = [...part.matchAll(/^\| `(\w+)` +\|/gm)].map(([, name]) => name ?? '');
     expect(listed.sort()).toEqual(knownOptions(() => make({ stray: 1 })));
+  });
+
+  it('list every option of structured output', () => {
+    const stray = { schema: { type: 'object' }, stray: 1 };
+    expect([...firstColumn('docs/structured-output.md', /Output options/)].sort()).toEqual(
+      knownOptions(() => Reflect.apply(structuredOutput, undefined, [stray])),
+    );
   });
 
   it('list every policy of a tool', () => {
