@@ -118,7 +118,7 @@ const shows = new Map([
   [
     'structured-output',
     [
-      /tool {4}Tool error: .*arguments\.celsius/,
+      /tool {3}Tool error: .*arguments\.celsius/,
       /so far \{"city":"Oslo","celsius":4,"advice":"Take a "\}/,
       /Oslo, 4\.0 °C: Take a coat\./,
     ],
