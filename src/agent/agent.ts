@@ -12,6 +12,7 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
+import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { conversation } from './conversation.ts';
 import { receivedMessage } from './received-message.ts';
 import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
@@ -64,6 +65,8 @@ export class Agent {
   readonly #running: RunningTurns;
   readonly #notices = new Subject<AgentNotice>();
   readonly #usage = new UsageTally();
+  /** Absent where contexts are not compacted. */
+  readonly #between: BetweenTurns | undefined;
   readonly #config: AgentLoopConfig;
   readonly #loop: AgentLoop;
   #state: AgentState = 'created';
@@ -80,6 +83,7 @@ export class Agent {
     this.#derive = derive;
     this.#internals = internals;
     this.#running = internals.running ?? new RunningTurns();
+    this.#between = betweenTurnsOf(resolved, (usage) => this.#usage.addUsage(usage));
     this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
     this.#loop = new AgentLoop(this.#config);
   }
@@ -196,6 +200,7 @@ export class Agent {
     const running = this.#running.all();
     if (this.#state !== 'closed') this.#enter('closed');
     await Promise.allSettled(running.map((turn) => turn.cancel('the agent is closed')));
+    await this.#between?.close();
     this.#notices.complete();
   }
 
@@ -215,7 +220,7 @@ export class Agent {
       running: this.#running,
       deadline: { clock, ms: storeDeadlineMs },
       leaseMs,
-      carriesOver: this.options.contextManagement !== null && this.options.contextManagement?.compaction !== null,
+      between: this.#between,
       endsOnly: this.#internals.endsOnly === true,
       onSent: ({ taskId, contextId }, messages) =>
         this.#notices.next({ kind: 'message:sent', agentId, taskId, contextId, messages }),
@@ -266,6 +271,7 @@ export class Agent {
     let known = false;
     const over = (lost?: { readonly cause: unknown }) => {
       span.end(turn.state, lost);
+      if (this.#running.get(turn.taskId)?.endsHere) this.#between?.start(turn.contextId);
       this.#running.delete(turn);
       if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };

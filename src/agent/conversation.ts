@@ -8,6 +8,7 @@ import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../ex
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { BusyPolicy } from './agent-options.ts';
+import type { BetweenTurns } from './between-turns.ts';
 import { addedMessages, conversationName, historyLength, type OpenTurn, settleTurnsAhead } from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
 
@@ -22,8 +23,8 @@ export interface ConversationOptions {
   readonly leaseMs: number;
   /** The context remembers what was asked and answered, without the calls between. */
   readonly endsOnly: boolean;
-  /** A turn begins with the summary that an earlier one made, in place of what that stands for. */
-  readonly carriesOver: boolean;
+  /** Where contexts are compacted, a turn begins with the summary that was made last, in place of what that stands for. */
+  readonly between: BetweenTurns | undefined;
   readonly onSent: (context: HookContext, messages: readonly Message[]) => void;
   readonly onEnd: (end: TurnEnd) => void;
 }
@@ -80,8 +81,8 @@ class Conversation {
 
   /** A summary that cannot be kept costs the next turn one of its own. */
   async #keepSummary({ contextId, state }: TurnEnd): Promise<void> {
-    const { messageStore, carriesOver } = this.#options;
-    const compaction = carriesOver ? compactionOfTurn(state) : undefined;
+    const { messageStore, between } = this.#options;
+    const compaction = between ? compactionOfTurn(state) : undefined;
     if (!compaction) return;
     const { metadata, version } = await this.#ask(() => messageStore.load(contextId, { limit: 0 }));
     await this.#ask(() => messageStore.setMetadata(contextId, withCompaction(metadata, compaction), { version }));
@@ -96,8 +97,9 @@ class Conversation {
       await this.#waitElsewhere(context, journal);
     }
     await this.#saveKept(contextId);
+    await this.#options.between?.settled(contextId);
     const { messages, metadata } = await this.#ask(() => messageStore.load(contextId));
-    const compaction = this.#options.carriesOver ? compactionOf(metadata) : undefined;
+    const compaction = this.#options.between ? compactionOf(metadata) : undefined;
     const history = repairHistory(carryOver(messages, compaction));
     const added = context.state.messages;
     this.#options.onSent(context, added);

@@ -15,6 +15,11 @@ export interface UsageSummary {
 export class UsageTally {
   summary: UsageSummary = { turns: 0, iterations: 0, toolCalls: 0, usage: noUsage };
 
+  /** What was taken between turns. */
+  addUsage(usage: Usage): void {
+    this.summary = { ...this.summary, usage: addUsage(this.summary.usage, usage) };
+  }
+
   add({ iteration, toolCalls, usage }: Pick<LoopState, 'iteration' | 'toolCalls' | 'usage'>): void {
     const { summary } = this;
     this.summary = {

@@ -40,20 +40,49 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual([...remembered, user(long.repeat(2)), says('Yes.')]);
   });
 
-  it('begins the next turn with the summary of the one before, without another', async () => {
+  it('is compacted behind the end of a turn; the next one waits for that, and begins with the summary', async () => {
     const messageStore = on.messages();
     const steps = ['One.', 'Two.', 'They counted.', 'Three.', 'Four.'].map((text) => ({ text }));
     const provider = on.bench.model(steps);
     const contextManagement = { compaction: { contextWindow: 8_000, keepLast: 2, threshold: 0.1 } };
     const ada = on.agent([], { provider, messageStore, contextManagement });
     const asked = [long.repeat(2), 'And then?', 'And then?', 'And last?'];
+    const callsAtEnds: number[] = [];
+    ada.on('status-update', ({ final }) => final && callsAtEnds.push(provider.calls.length));
     for (const text of asked) await ada.run(text);
-    const [first, ...rest] = provider.calls[4]?.messages ?? [];
+    expect(callsAtEnds).toEqual([1, 2, 4, 5]);
+    const [first, ...rest] = provider.calls[3]?.messages ?? [];
     expect(JSON.stringify(first)).toContain('They counted.');
-    expect(rest).toEqual([says('Two.'), user('And then?'), says('Three.'), user('And last?')]);
+    expect(rest).toEqual([user('And then?'), says('Two.'), user('And then?')]);
     const answered = ['One.', 'Two.', 'Three.', 'Four.'];
     const whole = asked.flatMap((text, index) => [user(text), says(answered[index] ?? '')]);
     expect(messageStore.load('c').messages).toEqual(whole);
+  });
+
+  it('goes on whole where it could not be compacted, which is logged', async () => {
+    const warned: unknown[] = [];
+    const silent = () => {};
+    const logger = {
+      debug: silent,
+      info: silent,
+      error: silent,
+      warn: (...given: unknown[]) => void warned.push(given),
+    };
+    const steps = [
+      { text: 'One.' },
+      { text: 'Two.' },
+      { error: new Error('no line') },
+      { text: 'Notes.' },
+      { text: 'Three.' },
+    ];
+    const provider = on.bench.model(steps);
+    const contextManagement = { compaction: { contextWindow: 8_000, keepLast: 2, threshold: 0.1 } };
+    const ada = on.agent([], { provider, logger, contextManagement });
+    for (const text of [long.repeat(2), 'And then?']) await ada.run(text);
+    const { text } = await ada.run(`And then? ${long.repeat(2)}`);
+    expect(text).toBe('Three.');
+    expect(warned).toEqual([['compaction failed', { contextId: 'c', error: 'no line' }]]);
+    await ada.close();
   });
 
   it('S2-03 is compacted by default over the threshold, never where that is off, and never by AgentLoop alone', async () => {
