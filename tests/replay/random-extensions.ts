@@ -28,7 +28,7 @@ export interface RandomExtensions {
   readonly later: boolean;
 }
 
-/** A turn that an extension fails in the middle of a batch is tried by itself: which calls were looked at by then is not recorded. */
+/** None fails the turn in the middle of a batch: which calls were looked at by then is not recorded, so a replay may differ there. */
 const deed: fc.Arbitrary<Deed> = fc
   .record({
     hook: fc.constantFrom(...hooks),
