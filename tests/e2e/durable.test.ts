@@ -204,6 +204,8 @@ describe('a turn that another process runs', () => {
     const watched = await watcher.ended;
     expect(watched.exitCode).toBe(0);
     expect(watched.stdout).toMatch(/\ncanceled · 1 iteration · .*\ntoo slow\n$/);
+    const report = JSON.parse((await runInProcess(['show', 't', '--json', ...where])).stdout);
+    expect(report).toMatchObject({ status: 'canceled', reason: 'too slow' });
     const again = await runInProcess(['cancel', 't', ...where]);
     expect(again).toMatchObject({ exitCode: 0, stderr: 'millrace: task t had ended before: canceled\n' });
   });

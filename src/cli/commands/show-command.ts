@@ -53,7 +53,8 @@ function textOf(timeline: Timeline, held: boolean, { terminal, place }: WatchedT
 
 function reportOf({ state, rows }: Timeline, held: boolean): object {
   const { messages: _, ...persisted } = toPersisted(state);
-  return { ...persisted, held, toolCalls: state.toolCalls, questions: openQuestions(state), timeline: rows };
+  const standing = { reason: state.outcome?.reason, held, toolCalls: state.toolCalls, questions: openQuestions(state) };
+  return { ...persisted, ...standing, timeline: rows };
 }
 
 /** Until the turn ends or suspends, or Ctrl-C; what happens to the turn does not change the exit code. */
