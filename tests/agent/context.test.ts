@@ -121,10 +121,10 @@ describe('what an agent sends', () => {
   });
 
   it.each([
-    ['S2-04 shortens old tool outputs by default', {}, true],
-    ['S2-04 sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],
+    ['shortens old tool outputs by default', {}, true],
+    ['sends them whole where that is off', { contextManagement: { toolOutputCache: null } }, false],
     ['sends them whole where all of it is off', { contextManagement: null }, false],
-  ])('%s', async (_, options, shortened) => {
+  ])('S2-04 %s', async (_, options, shortened) => {
     const reads = plainTools({ read: () => long.repeat(3) });
     const steps = Array.from({ length: 7 }, () => ({ toolCalls: [{ name: 'read' }] }));
     const provider = on.bench.model([...steps, { text: 'Done.' }]);
