@@ -11,8 +11,8 @@ import { type FakeModel, fakeModel } from '../fake-model.ts';
 import { race } from '../measure.ts';
 import { printRows, type Row } from '../table.ts';
 
-/** Of what the tool repeats: 2,000 characters. */
-const times = 400;
+/** Of what the tool repeats: 2,250 characters. */
+const times = 450;
 const contextWindow = 16_000;
 
 const summarizer: LLMProvider = {
@@ -75,7 +75,7 @@ async function measureGrowth(): Promise<void> {
       target: 'flat',
     });
   }
-  printRows('Shortening, compaction and window with outputs of 2,000 characters, per iteration', rows);
+  printRows('Shortening, compaction and window with outputs of 2,250 characters, per iteration', rows);
 }
 
 async function measureLongTurn(): Promise<void> {
@@ -91,7 +91,7 @@ async function measureLongTurn(): Promise<void> {
         measured: `${kept.largest.toLocaleString('en')} tokens, ${kept.compactions} compactions`,
         target: 'below the window',
       },
-      { figure: 'heap kept of an iteration without', measured: `${heap(plain)}, the log with its 2,000 characters` },
+      { figure: 'heap kept of an iteration without', measured: `${heap(plain)}, the log with its 2,250 characters` },
       { figure: 'heap kept of an iteration with', measured: heap(kept), target: 'the same' },
     ],
   );
