@@ -5,6 +5,7 @@ import {
   contextManagement,
   estimateTokens,
   InMemoryStateStore,
+  type LLMProvider,
   LocalToolProvider,
   type Message,
   tool,
@@ -26,9 +27,9 @@ const chapters = Array.from({ length: 10 }, (_, index) => ({
 const again = { toolCalls: [{ name: 'read_tool_output', arguments: { id: 'chapter-1', offset: 2_990, length: 100 } }] };
 const model = scriptedLLM([...chapters, again, { text: 'Nothing happened in ten chapters.' }]);
 // Any provider, best one that costs little: here it has nothing to say but this.
-const summarizer = {
+const summarizer: LLMProvider = {
   call: async () => ({ message: { role: 'assistant', content: 'Chapters so far: fine weather.' } }),
-} as const;
+};
 const compaction = { contextWindow: 3_000, keepLast: 4, provider: summarizer };
 
 const loop = new AgentLoop({
