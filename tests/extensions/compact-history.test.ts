@@ -7,6 +7,7 @@ import { type Message, textOf } from '../../src/core/messages.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
 import type { CompactionOptions } from '../../src/extensions/context/compaction-options.ts';
 import { estimateTokens } from '../../src/extensions/context/count-tokens.ts';
+import { ModelRegistry } from '../../src/providers/models/model-registry.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { question } from '../core/dead-turn.ts';
@@ -138,6 +139,23 @@ describe('compactHistory', () => {
     const above = await play(steps(900), { config, summaries: [{ text: 'Looked.' }] });
     expect(above.watcher.of('internal:compaction')).toMatchObject([{ iteration: 2 }]);
     expect(above.watcher.of('internal:compaction')[0]?.tokensBefore).toBeGreaterThan(910);
+  });
+
+  it.each([
+    ['mine', undefined, 1],
+    ['vendor/mine-2026-01-01', undefined, 1],
+    ['gpt-4o', undefined, 0],
+    ['gpt-4o', 'mine', 1],
+    ['nobody knows it', undefined, 0],
+  ])('S2-06 looks the context window up by the model: %s, for the turn %s', async (name, ofTurn, compactions) => {
+    const models = new ModelRegistry().with({ name: 'mine', maxInputTokens: 1_000 });
+    const model = bench.model([look, { ...look, usage: usageOf(900) }, done], { info: { model: name } });
+    const summarizer = bench.model(Array(compactions).fill({ text: 'Looked.' }), { info: { model: 'gpt-4o' } });
+    const extensions = [compactHistory({ models, keepLast: 2, provider: summarizer })];
+    const config = bench.config(model, { toolProviders, extensions, ...(ofTurn && { model: ofTurn }) });
+    const watcher = watch(new AgentLoop(config).startTurn(question));
+    await watcher.ended;
+    expect(watcher.of('internal:compaction')).toHaveLength(compactions);
   });
 
   it('takes an earlier summary up into the next one', async () => {
