@@ -132,6 +132,46 @@ const shows = new Map([
       /temperature 0 tools 0/,
     ],
   ],
+  [
+    'journal',
+    [
+      /^event {2}delta {2}artifact-update/m,
+      /^record 6 {6}x\.lucky/m,
+      /^record 11 {5}turn\.done/m,
+      /^state {2}user, assistant, tool, user, assistant/m,
+      /Yes, a six\. \{ lucky: true \}/,
+    ],
+  ],
+  [
+    'errors',
+    [
+      /thrown: INVALID_CONFIG maxIterations/,
+      /TOOL_FAILED Tool error: RangeError: the book has no page 900/,
+      /event: {2}failed length\nthe stream completes/,
+      /failed: LENGTH/,
+      /so far: 4 messages, 100 tokens/,
+      /errors: NOT_FOUND/,
+    ],
+  ],
+  ['provider', [/\[void: PROVIDER_RATE_LIMIT\]/, /piece: of/, /whole: Pieces of eight! Squawk! \(2 requests\)/]],
+  [
+    'a2a',
+    [
+      /^\{"kind":"task","contextId":"c","id":"hello"/m,
+      /again, behind 1-0\.2:\n\{"kind":"artifact-update"/,
+      /"state":"completed".*"reason":"stop"\}\}$/m,
+    ],
+  ],
+  [
+    'command-line',
+    [
+      /1:0 {2}roll_dice needs approval/,
+      /\[exit code 3\]/,
+      /roll_dice says: 6 and 6\.\n\[exit code 0\]/,
+      /completed · 2 iterations · 1 tool call/,
+      /\$ millrace replay[^$]*6 and 6\./,
+    ],
+  ],
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 
