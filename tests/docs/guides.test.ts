@@ -1,0 +1,42 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { linksIn, pages, root } from './markdown.ts';
+
+const guides = pages.filter((page) => /^docs\/[^/]+\.md$/.test(page) && page !== 'docs/README.md');
+const examples = readdirSync(join(root, 'examples'))
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => `examples/${file}`);
+
+/** The links of a page to one kind of files, each as often as it stands there. */
+function linked(page: string, files: readonly string[]): readonly string[] {
+  return linksIn(page)
+    .map(({ path }) => path)
+    .filter((path) => files.includes(path))
+    .sort();
+}
+
+describe('the guides', () => {
+  it('are few enough to find one’s way', () => {
+    expect(guides.length).toBeLessThanOrEqual(16);
+  });
+
+  it('stand in their index, each once', () => {
+    expect(linked('docs/README.md', guides)).toEqual([...guides].sort());
+  });
+
+  it.each(guides)('%s names an example', (guide) => {
+    expect(linked(guide, examples)).not.toEqual([]);
+  });
+});
+
+describe('the examples', () => {
+  it('stand in their index, each once', () => {
+    expect(linked('examples/README.md', examples)).toEqual([...examples].sort());
+  });
+
+  it('are each named by the README or a guide', () => {
+    const named = new Set(['README.md', ...guides].flatMap((page) => linked(page, examples)));
+    expect(examples.filter((file) => !named.has(file))).toEqual([]);
+  });
+});
