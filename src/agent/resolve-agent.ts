@@ -13,6 +13,7 @@ import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies } from './agent-options.ts';
+import { checkAgentOptions, checkTools } from './check-agent-options.ts';
 import { promptFunction } from './prompt-function.ts';
 
 /** The options of an agent, checked, with every default filled in. */
@@ -37,7 +38,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
     throw invalidConfig('the options of an agent must be an object', 'write agent({ name, provider })');
   }
   checkNames(options);
-  checkChoices(options);
+  checkAgentOptions(options);
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
   const id = settings.id ?? settings.name ?? generateId();
@@ -111,12 +112,10 @@ function toolsOf<D extends Dependencies>(
     const { tools, dependencies } = options;
     if (typeof tools !== 'function')
       throw invalidConfig('dependencies need tools that are a function of them', 'or leave them out');
-    return {
-      toolsDepend: true,
-      toolsWith: (overrides) => [...local(tools({ ...dependencies, ...overrides })), ...others],
-    };
+    const dependent = (overrides: Dependencies) => checkTools(tools({ ...dependencies, ...overrides }));
+    return { toolsDepend: true, toolsWith: (overrides) => [...local(dependent(overrides)), ...others] };
   }
-  const fixed = [...local(options.tools ?? []), ...others];
+  const fixed = [...local(checkTools(options.tools ?? [])), ...others];
   return { toolsDepend: false, toolsWith: () => fixed };
 }
 
@@ -162,33 +161,4 @@ function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
   if (found) return found;
   const known = Object.keys(providers).join(', ') || 'none';
   throw invalidConfig(`provider ${shownValue(provider)} is not known`, `the providers are: ${known}`);
-}
-
-function checkChoices({ busy, messageStore, metadata, systemPrompt, id, name, contextId }: AgentSettings): void {
-  if (busy !== undefined && busy !== 'reject' && busy !== 'queue' && busy !== 'steer') {
-    throw invalidConfig(
-      `busy must be one of reject, queue, steer, not ${shownValue(busy)}`,
-      'leave it out for the default of reject',
-    );
-  }
-  if (messageStore !== undefined && !['begin', 'append', 'load'].every((method) => hasMethod(messageStore, method))) {
-    throw invalidConfig('messageStore must be a MessageStore', 'give new InMemoryMessageStore(), or leave it out');
-  }
-  if (metadata !== undefined && (typeof metadata !== 'object' || metadata === null)) {
-    throw invalidConfig(`metadata must be an object, not ${shownValue(metadata)}`, 'or leave it out');
-  }
-  if (systemPrompt !== undefined && typeof systemPrompt !== 'string' && typeof systemPrompt !== 'function') {
-    throw invalidConfig(
-      `systemPrompt must be a text or a function, not ${shownValue(systemPrompt)}`,
-      'leave it out for none',
-    );
-  }
-  for (const [option, value] of Object.entries({ id, name, contextId })) {
-    if (value === undefined || (typeof value === 'string' && value !== '')) continue;
-    throw invalidConfig(`${option} must be a non-empty text, not ${shownValue(value)}`, 'or leave it out');
-  }
-}
-
-function hasMethod(value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
 }

@@ -186,6 +186,18 @@ describe('an agent', () => {
     [{ metadata: 'x' }, /metadata must be an object/],
     [{ maxIterations: 0 }, /maxIterations must be a whole number/],
     [{ messageStor: 1 }, /messageStor is not an option/],
+    [{ providers: null }, /providers must be an object, not null/],
+    [{ model: {} }, /model must be a name or an object with a name/],
+    [{ description: 7 }, /description must be a non-empty text/],
+    [{ artifactStore: {} }, /artifactStore must be an ArtifactStore/],
+    [{ enableUsageTracking: 'no' }, /enableUsageTracking must be true or false/],
+    [{ toolProviders: 7 }, /toolProviders must be an array/],
+    [{ extensions: {} }, /extensions must be an array/],
+    [{ tools: {} }, /tools must be an array of tools/],
+    [{ tools: [{}] }, /tools must be an array of tools/],
+    [{ tools: () => [] }, /tools that are a function need dependencies/],
+    [{ dependencies: {}, tools: () => 7 }, /tools must be an array of tools, not 7/],
+    [{ dependencies: 7, tools: () => [] }, /dependencies must be an object, not 7/],
     [{ provider: {} }, /llmProvider must be an LLMProvider/],
   ])('says what is wrong with %j', (wrong, message) => {
     const options: object = { provider: scriptedLLM([]), ...wrong };

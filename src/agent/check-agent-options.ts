@@ -1,0 +1,96 @@
+import { invalidConfig } from '../core/invalid-config.ts';
+import { shownValue } from '../core/shown-value.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { AgentSettings } from './agent-options.ts';
+
+/** What a value has to be, in words, and what to do about one that is not. */
+interface Kind {
+  readonly fits: (value: unknown) => boolean;
+  readonly words: string;
+  readonly cure: string;
+}
+
+const busyPolicies: readonly unknown[] = ['reject', 'queue', 'steer'];
+const cure = 'or leave it out';
+const text: Kind = { fits: isText, words: 'a non-empty text', cure };
+const record: Kind = { fits: isRecord, words: 'an object', cure };
+
+/** Those that no loop checks, or that are read before it does. */
+const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>>> = {
+  id: text,
+  name: text,
+  contextId: text,
+  description: text,
+  metadata: record,
+  providers: record,
+  dependencies: record,
+  model: {
+    fits: (value) => isText(value) || (isRecord(value) && isText(value['name'])),
+    words: 'a name or an object with a name',
+    cure: 'write model: "small-model", or model: { name: "small-model", temperature: 0 }',
+  },
+  systemPrompt: {
+    fits: (value) => typeof value === 'string' || typeof value === 'function',
+    words: 'a text or a function',
+    cure: 'leave it out for none',
+  },
+  busy: {
+    fits: (value) => busyPolicies.includes(value),
+    words: 'one of reject, queue, steer',
+    cure: 'leave it out for the default of reject',
+  },
+  messageStore: {
+    fits: (value) => ['begin', 'append', 'load', 'setMetadata'].every((name) => hasMethod(value, name)),
+    words: 'a MessageStore',
+    cure: 'give new InMemoryMessageStore(), or leave it out',
+  },
+  artifactStore: {
+    fits: (value) => ['create', 'update', 'get', 'list'].every((name) => hasMethod(value, name)),
+    words: 'an ArtifactStore',
+    cure: 'give new InMemoryArtifactStore(), or leave it out',
+  },
+  toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
+  extensions: { fits: Array.isArray, words: 'an array', cure: 'write extensions: [limits({ … })]' },
+  enableUsageTracking: { fits: (value) => typeof value === 'boolean', words: 'true or false', cure },
+};
+
+/** Errors: `INVALID_CONFIG`, naming the first option that is wrong, and the cure. */
+export function checkAgentOptions(options: AgentSettings): void {
+  for (const [option, kind] of Object.entries(kinds)) {
+    const value: unknown = Reflect.get(options, option);
+    if (value !== undefined && !kind.fits(value)) throw wrong(option, value, kind);
+  }
+}
+
+const toolList: Kind = {
+  fits: (value) => Array.isArray(value) && value.every((each) => isRecord(each) && isRecord(each['definition'])),
+  words: 'an array of tools',
+  cure: 'write tools: [tool({ name, description, parameters, execute })]',
+};
+
+/** The tools as they are. Errors: `INVALID_CONFIG` where they are none. */
+export function checkTools(tools: readonly Tool[]): readonly Tool[] {
+  if (typeof tools === 'function')
+    throw invalidConfig(
+      'tools that are a function need dependencies',
+      'give dependencies: { … }, or an array of tools',
+    );
+  if (!toolList.fits(tools)) throw wrong('tools', tools, toolList);
+  return tools;
+}
+
+function wrong(option: string, value: unknown, { words, cure }: Kind): Error {
+  return invalidConfig(`${option} must be ${words}, not ${shownValue(value)}`, cure);
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function hasMethod(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
+}
