@@ -1,5 +1,6 @@
 import type { Extension } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import { assertKnownOptions } from '../stores/known-options.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
@@ -25,6 +26,9 @@ export function agentTools(agents: readonly Agent[], options: AgentToolsOptions 
   if (!Array.isArray(agents) || !agents.every((each) => each instanceof Agent)) {
     throw invalidConfig('agentTools needs agents', 'write agentTools([agent({ … }), …])');
   }
+  assertKnownOptions('agentTools', options, { timeoutMs: true, extensions: true });
+  if (options.extensions !== undefined && !Array.isArray(options.extensions))
+    throw invalidConfig('agentTools: extensions must be an array', 'write extensions: [shared.extension()]');
   return new LocalToolProvider(
     agents.map((each) => agentTool(withExtensions(each, options.extensions), options)),
     { name: 'agentTools' },

@@ -44,7 +44,8 @@ export function handOff({ others, inContext, durable }: HandOffOptions): Extensi
     toolProviders: [
       {
         name: 'hand-off',
-        getTools: () => new LocalToolProvider([handOffTool()]).getTools(),
+        // An enumeration of nobody is refused by some vendors.
+        getTools: () => new LocalToolProvider(others().length === 0 ? [] : [handOffTool()]).getTools(),
         executeTool: (call, context) => new LocalToolProvider([handOffTool()]).executeTool(call, context),
       },
     ],

@@ -6,7 +6,7 @@ export interface RoutingRequest {
   /** The text of the user's last message. */
   readonly text: string;
   readonly agents: readonly Agent[];
-  /** The agent that would answer without a strategy. */
+  /** The agent that would answer without a strategy; for a plan, that of the team's own context. */
   readonly current: Agent;
 }
 
@@ -47,11 +47,16 @@ export interface Rule {
 
 /** The agent of the first rule that fits. */
 export function byRule(rules: readonly Rule[]): Choice {
+  const isRule = ({ when, agentId }: Rule) =>
+    (when instanceof RegExp || typeof when === 'function') && typeof agentId === 'string';
+  if (!Array.isArray(rules) || !rules.every((rule) => typeof rule === 'object' && rule !== null && isRule(rule)))
+    throw invalidConfig('byRule needs rules', 'write byRule([{ when: /contract/i, agentId: "lawyer" }])');
   return { choose: ({ text }) => rules.find(({ when }) => fits(when, text))?.agentId };
 }
 
 /** The first agent whose `metadata.role` is the role of the message. */
 export function byRole(roleOf: (text: string) => string | undefined): Choice {
+  if (typeof roleOf !== 'function') throw invalidConfig('byRole needs a function', 'write byRole((text) => "sales")');
   return {
     choose({ text, agents }) {
       const role = roleOf(text);
@@ -62,7 +67,7 @@ export function byRole(roleOf: (text: string) => string | undefined): Choice {
 
 /** One after another: the first gets the message, each other one the answer of the one before it; the last answer is the team's. */
 export function inSequence(agentIds: readonly string[]): Plan {
-  if (agentIds.length === 0) throw invalidConfig('inSequence needs agents', 'write inSequence(["a", "b"])');
+  assertIds('inSequence', agentIds);
   return {
     next({ text, rounds }) {
       const message = rounds.at(-1)?.[0] ?? text;
@@ -70,6 +75,11 @@ export function inSequence(agentIds: readonly string[]): Plan {
       return agentId === undefined ? { answer: message } : { ask: [{ agentId, message }] };
     },
   };
+}
+
+function assertIds(strategy: string, agentIds: readonly string[]): void {
+  if (Array.isArray(agentIds) && agentIds.length > 0 && agentIds.every((id) => typeof id === 'string')) return;
+  throw invalidConfig(`${strategy} needs ids of agents`, `write ${strategy}(["a", "b"])`);
 }
 
 /** What one of several agents answered. */
@@ -83,7 +93,7 @@ export function inParallel(
   agentIds: readonly string[],
   join: (answers: readonly Answered[]) => string = (answers) => answers.map(({ text }) => text).join('\n\n'),
 ): Plan {
-  if (agentIds.length === 0) throw invalidConfig('inParallel needs agents', 'write inParallel(["a", "b"])');
+  assertIds('inParallel', agentIds);
   return {
     next({ text, rounds: [answers] }) {
       if (!answers) return { ask: agentIds.map((agentId) => ({ agentId, message: text })) };
@@ -92,7 +102,10 @@ export function inParallel(
   };
 }
 
-/** A router agent names the one that answers: by its id, anywhere in its text. Where it names none, the current one does. */
+/**
+ * A router agent names the one that answers: its text is the id, or has it as a word of its own; of several, the first counts. Where it
+ * names none, the current one answers.
+ */
 export function supervisor(routerId: string): Plan {
   return {
     next({ text, rounds: [routed, answered], agents, current }) {
@@ -113,9 +126,19 @@ function routerPrompt(text: string, agents: readonly Agent[]): string {
   );
 }
 
-/** The longest id counts, since one may be part of another. */
+/** The first that stands as a word of its own; of two at one place the longer, since one id may begin with another. */
 function namedIn(text: string, agents: readonly Agent[]): Agent | undefined {
-  return agents.filter(({ id }) => text.includes(id)).sort((a, b) => b.id.length - a.id.length)[0];
+  const named = agents.flatMap((agent) => placesOf(agent.id, text).map((place) => ({ agent, place })));
+  return named.sort((a, b) => a.place - b.place || b.agent.id.length - a.agent.id.length)[0]?.agent;
+}
+
+function placesOf(word: string, text: string): readonly number[] {
+  const places: number[] = [];
+  for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
+    const around = [text[at - 1] ?? ' ', text[at + word.length] ?? ' '];
+    if (!around.some((letter) => /[\p{L}\p{N}_-]/u.test(letter))) places.push(at);
+  }
+  return places;
 }
 
 /** A global expression would remember where it was. */

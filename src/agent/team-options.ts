@@ -1,4 +1,5 @@
 import { invalidConfig } from '../core/invalid-config.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Agent } from './agent.ts';
@@ -48,7 +49,28 @@ export function checkTeamOptions(options: TeamOptions): void {
   const stray = Object.keys(options).find((name) => !optionNames.includes(name));
   if (stray !== undefined)
     throw invalidConfig(`${stray} is not an option of a team`, `the options are: ${optionNames.join(', ')}`);
-  const { routing } = options;
-  if (routing === undefined || 'next' in routing || 'choose' in routing) return;
+  checkRouting(options.routing);
+  checkInterceptors(options.interceptors);
+  const { id, handOff } = options;
+  if (id !== undefined && (typeof id !== 'string' || id === ''))
+    throw invalidConfig(`id must be a non-empty text, not ${shownValue(id)}`, 'or leave it out');
+  if (handOff !== undefined && typeof handOff !== 'boolean')
+    throw invalidConfig(`handOff must be true or false, not ${shownValue(handOff)}`, 'or leave it out');
+}
+
+function checkRouting(routing: unknown): void {
+  if (routing === undefined || hasFunction(routing, 'next') || hasFunction(routing, 'choose')) return;
   throw invalidConfig('routing must be a strategy', 'give byRule([…]), supervisor("id"), inSequence([…]), …');
+}
+
+function checkInterceptors(interceptors: unknown): void {
+  const known = (name: string) => name === 'outgoing' || name === 'incoming';
+  const areFine = (value: object) => Object.keys(value).every((name) => known(name) && hasFunction(value, name));
+  if (interceptors === undefined) return;
+  if (typeof interceptors === 'object' && interceptors !== null && areFine(interceptors)) return;
+  throw invalidConfig('interceptors must be functions', 'write interceptors: { outgoing, incoming }, or one of them');
+}
+
+function hasFunction(value: unknown, name: string): boolean {
+  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
 }

@@ -41,7 +41,9 @@ export class Team {
   /** As they answer in this conversation. */
   readonly #members = new Map<string, Agent>();
   readonly #coordinator: Agent | undefined;
-  #current: string;
+  /** By context; in those that are not here the default answers. Memory: an id for each context whose agent was changed. */
+  readonly #current = new Map<string, string>();
+  readonly #default: string;
 
   /** @internal */
   constructor(options: TeamOptions) {
@@ -56,7 +58,7 @@ export class Team {
     const first = options.defaultAgentId ?? options.agents[0]?.id ?? '';
     if (!this.#roster.has(first))
       throw invalidConfig(`defaultAgentId ${shownValue(first)} is not known`, this.#roster.known);
-    this.#current = first;
+    this.#default = first;
     const { routing } = options;
     if (routing && 'next' in routing)
       this.#coordinator = this.#joined(this.#roster.coordinatorOf(routing, (text) => this.#request(text)));
@@ -90,20 +92,20 @@ export class Team {
     this.#members.set(added.id, this.#joined(this.#roster.memberOf(added)));
   }
 
-  /** Who answers the next message that names nobody. */
-  getAgent(): Agent {
-    return this.#roster.agentOf(this.#current);
+  /** Who answers the next message of a context that names nobody. */
+  getAgent(contextId: string = this.contextId): Agent {
+    return this.#roster.agentOf(this.#current.get(contextId) ?? this.#default);
   }
 
-  /** Errors: `INVALID_INPUT` for one that is not of the team. */
-  setAgentById(id: string): void {
-    this.#current = this.#roster.agentOf(id).id;
+  /** In one context; the others keep theirs. Errors: `INVALID_INPUT` for one that is not of the team. */
+  setAgentById(id: string, contextId: string = this.contextId): void {
+    this.#current.set(contextId, this.#roster.agentOf(id).id);
   }
 
   /** As `setAgentById`; an agent that is not of the team is added. */
-  setAgent(chosen: Agent): void {
+  setAgent(chosen: Agent, contextId: string = this.contextId): void {
     if (!this.#roster.has(chosen.id)) this.registerAgent(chosen);
-    this.#current = chosen.id;
+    this.setAgentById(chosen.id, contextId);
   }
 
   /**
@@ -112,8 +114,9 @@ export class Team {
    */
   startTurn(input: TurnInput, { agentId, ...options }: TeamTurnOptions = {}): Turn {
     const messages = messagesOf(input);
-    const answering = agentId === undefined ? this.#routed(messages) : this.#member(agentId);
-    return answering.startTurn(messages, { contextId: this.contextId, ...options });
+    const { contextId = this.contextId } = options;
+    const answering = agentId === undefined ? this.#routed(messages, contextId) : this.#member(agentId);
+    return answering.startTurn(messages, { ...options, contextId });
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */
@@ -150,14 +153,16 @@ export class Team {
     }
   }
 
-  #routed(messages: readonly Message[]): Agent {
+  #routed(messages: readonly Message[], contextId: string): Agent {
     const { routing } = this.#options;
-    if (!routing) return this.#member(this.#current);
+    const current = this.getAgent(contextId);
+    if (!routing) return this.#member(current.id);
     if ('next' in routing) return this.#member(this.id);
     const text = textOf(messages.findLast(({ role }) => role === 'user')?.content);
-    return this.#member(routing.choose(this.#request(text)) ?? this.#current);
+    return this.#member(routing.choose({ text, agents: this.agents, current }) ?? current.id);
   }
 
+  /** Of a plan, whose rounds do not say their context. */
   #request(text: string): RoutingRequest {
     return { text, agents: this.agents, current: this.getAgent() };
   }
@@ -174,7 +179,7 @@ export class Team {
       if (notice.kind !== 'internal:tool-complete' || notice.toolName !== handOffName || !notice.success) return;
       const { arguments: args } = notice;
       const id = typeof args === 'object' && args !== null && 'agentId' in args ? args.agentId : undefined;
-      if (typeof id === 'string' && this.#roster.has(id)) this.#current = id;
+      if (typeof id === 'string' && this.#roster.has(id)) this.setAgentById(id, notice.contextId);
     });
     return member;
   }

@@ -198,4 +198,12 @@ describe('an agent that is a tool of another', () => {
       content: expect.stringContaining('give it a taskStateStore'),
     });
   });
+
+  it('says what is wrong with its options', () => {
+    const bo = on.agent([], { id: 'bo' });
+    const made = (...given: unknown[]) => Reflect.apply(agentTools, undefined, given);
+    expect(() => made([{}])).toThrow(/agentTools needs agents/);
+    expect(() => made([bo], { timeout: 5 })).toThrow(/agentTools has no option "timeout"/);
+    expect(() => made([bo], { extensions: 7 })).toThrow(/extensions must be an array/);
+  });
 });

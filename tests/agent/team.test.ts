@@ -56,7 +56,12 @@ describe('a team', () => {
     expect(wrong({ agents: [] })).toThrow(/a team needs agents/);
     expect(wrong({ agents: [a.agent, a.agent] })).toThrow(/two agents have the id "a"/);
     expect(wrong({ rooting: 1 })).toThrow(/rooting is not an option of a team/);
-    expect(wrong({ routing: {} })).toThrow(/routing must be a strategy/);
+    for (const routing of [{}, 'supervisor', null, { choose: 7 }])
+      expect(wrong({ routing })).toThrow(/routing must be a strategy/);
+    for (const interceptors of [7, { outgoing: 7 }, { outgoin: () => [] }])
+      expect(wrong({ interceptors })).toThrow(/interceptors must be functions/);
+    expect(wrong({ handOff: 'yes' })).toThrow(/handOff must be true or false, not "yes"/);
+    expect(wrong({ id: '' })).toThrow(/id must be a non-empty text/);
   });
 
   it('S4-49 changes its current agent for the next message', async () => {
@@ -84,6 +89,23 @@ describe('a team', () => {
     for (const agentId of ['a', 'b', 'c']) await all.ask('Who?', { agentId });
     const prompts = [a, b, c].map((each) => lastOf(each)?.[0]?.content);
     expect(prompts).toEqual(['Be kind.\n\nYou are A.', 'Be kind.\n\nYou are B.', 'Be kind.']);
+  });
+
+  it('S4-49 hands over one context and leaves the current agent of the others', async () => {
+    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Your turn.' } }] };
+    const a = player('a', [handing, ...answer('A in another.')]);
+    const b = player('b', [...answer('B.'), ...answer('B again.')]);
+    const two = made([a, b], { handOff: true });
+    await expect(two.ask('1', { contextId: 'one' })).resolves.toMatchObject({ text: 'B.' });
+    await expect(two.ask('2', { contextId: 'two' })).resolves.toMatchObject({ text: 'A in another.' });
+    await expect(two.ask('3', { contextId: 'one' })).resolves.toMatchObject({ text: 'B again.' });
+    expect([two.getAgent('one').id, two.getAgent('two').id, two.getAgent().id]).toEqual(['b', 'a', 'a']);
+  });
+
+  it('offers no hand-over to an agent that is alone', async () => {
+    const a = player('a', answer('A.'));
+    await made([a], { handOff: true }).ask('1');
+    expect(a.model.calls[0]?.tools ?? []).toEqual([]);
   });
 
   it('has one turn of a context at a time, whoever answers', async () => {
@@ -201,6 +223,32 @@ describe('the routing of a team', () => {
     expect(lastOf(router)?.at(-1)?.content).toMatch(/- coder: no description\n- seller: Sells\.\n\nHow much\?$/);
     expect(lastOf(seller)).toEqual([user('Hello.'), says('Hello.'), user('How much?')]);
     expect(messageStore.load('c').messages.slice(2)).toEqual([user('How much?'), says('Ten euros.')]);
+  });
+
+  it.each([
+    [byRule, 7, /byRule needs rules/],
+    [byRule, [{ when: 'contract', agentId: 'a' }], /byRule needs rules/],
+    [byRole, undefined, /byRole needs a function/],
+    [inSequence, [], /inSequence needs ids of agents/],
+    [inSequence, 'ab', /inSequence needs ids of agents/],
+    [inParallel, undefined, /inParallel needs ids of agents/],
+  ])('is refused where %p is given %j', (strategy, wrong, message) => {
+    expect(() => Reflect.apply(strategy, undefined, [wrong])).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) }),
+    );
+  });
+
+  it.each([
+    ['b, because it is a better fit', 'b'],
+    ['sales-eu', 'sales-eu'],
+    ['sales. Not sales-eu.', 'sales'],
+    ['Cabbage', 'host'],
+  ])('takes an id in the answer of the router, %j, as a word of its own, the first', async (routed, chosen) => {
+    const others = ['host', 'a', 'b', 'sales', 'sales-eu'].map((id) =>
+      player(id, id === chosen ? answer('Here.') : []),
+    );
+    const led = made([...others, player('router', answer(routed))], { routing: supervisor('router') });
+    await expect(led.ask('1')).resolves.toMatchObject({ text: 'Here.' });
   });
 
   it('goes to the current agent where the router names none', async () => {
