@@ -12,6 +12,7 @@ import type {
 import type { Message } from '../../core/messages.ts';
 import type { TurnIdentity } from '../../core/state.ts';
 import { anyCount, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+import { assertVerdict } from './assert-verdict.ts';
 
 /** What a guardrail says of something: nothing where it may pass. */
 export type Verdict<T> = T | undefined | Promise<T | undefined>;
@@ -62,7 +63,7 @@ export interface GuardrailsOptions {
  * Checks what goes into a turn, what comes out of it, and what it does. Guardrails are asked in their order, each with what the ones before
  * it put in place; the first that blocks, denies or asks for another answer is the last. Whatever makes a turn complete, its text is
  * checked; what was streamed before that has been shown, so show no text before the end where that matters. What the caller gave stays in
- * the journal as it was. A guardrail that throws fails the turn. Errors: `INVALID_CONFIG`, naming the option.
+ * the journal as it was. A guardrail that throws, or gives no verdict, fails the turn. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function guardrails(options: GuardrailsOptions): Extension {
   const kinds = { input: someGuardrails, output: someGuardrails, toolCalls: someGuardrails, maxRetries: anyCount };
@@ -97,6 +98,7 @@ async function checkInput(guards: readonly InputGuardrail[], context: HookContex
   let given = before;
   for (const { name, check } of guards) {
     const verdict = await check(given, context);
+    assertVerdict(name, verdict, ['block']);
     if (verdict && 'block' in verdict) return blocked(name, verdict);
     if (verdict) given = verdict.replace;
   }
@@ -111,6 +113,7 @@ async function checkCall(
   for (const { name, check } of guards) {
     const shown = change === undefined ? request : withArguments(request, change.arguments);
     const verdict = await check(shown);
+    assertVerdict(name, verdict, ['block', 'deny']);
     if (verdict && 'block' in verdict) return blocked(name, verdict);
     if (verdict && 'deny' in verdict) return verdict;
     if (verdict) change = { arguments: verdict.replace };
@@ -173,6 +176,7 @@ class OutputGuards {
     let passed = text;
     for (const { name, check } of this.#guards) {
       const verdict = await check(passed, context);
+      assertVerdict(name, verdict, ['block', 'retry']);
       if (verdict && 'replace' in verdict) passed = verdict.replace;
       else if (verdict) return { name, ...verdict };
     }

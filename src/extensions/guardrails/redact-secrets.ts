@@ -1,5 +1,5 @@
 import type { Extension } from '../../core/extension.ts';
-import type { Content, ContentPart, Message } from '../../core/messages.ts';
+import type { AssistantMessage, Content, ContentPart, Message } from '../../core/messages.ts';
 import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 
@@ -38,11 +38,12 @@ export function secretRedactor(options: RedactSecretsOptions = {}): (text: strin
 
 /**
  * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn goes on with
- * what the first one had: from results of tools before they are recorded, from the answers of the model, and from what the model reads of the
- * caller's messages. Put it in front of what else changes results.
+ * what the first one had: from results of tools before they are recorded, from the answers of the model and its reasoning, and from what the
+ * model reads of the caller's messages. Put it in front of what else changes results.
  *
  * Not changed are the arguments of calls, which tools need as they are; the caller's messages in the journal, which are recorded before
- * any extension is asked (see `secretRedactor`); text while it is streamed, and progress of tools. Errors: `INVALID_CONFIG`, naming the option.
+ * any extension is asked (see `secretRedactor`), and what comes in while the turn runs, steering messages and answers to questions; text
+ * and reasoning while they are streamed, and progress of tools. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function redactSecrets(options: RedactSecretsOptions = {}): Extension {
   const redact = secretRedactor(options);
@@ -70,9 +71,16 @@ type Redact = (text: string) => string;
 
 /** The message itself where it has no secret. */
 function cleanMessage(message: Message, redact: Redact): Message {
-  if (message.content === null) return message;
+  if (message.role === 'assistant') return cleanAnswer(message, redact);
   const content = cleanContent(message.content, redact);
   return content === message.content ? message : { ...message, content };
+}
+
+function cleanAnswer(message: AssistantMessage, redact: Redact): AssistantMessage {
+  const content = message.content && cleanContent(message.content, redact);
+  const reasoning = message.reasoning && redact(message.reasoning);
+  if (content === message.content && reasoning === message.reasoning) return message;
+  return { ...message, content, ...(reasoning !== undefined && { reasoning }) };
 }
 
 function cleanContent(content: Content, redact: Redact): Content {

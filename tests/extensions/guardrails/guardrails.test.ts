@@ -117,3 +117,21 @@ describe('guardrails on tool calls', () => {
     expect(ran).toEqual([]);
   });
 });
+
+describe('a guardrail that answers nonsense', () => {
+  // What JavaScript lets pass: a verdict with a misspelt member must not let anything through.
+  const check = (): undefined => Object({ blocked: 'no' });
+
+  it.each<[string, GuardrailsOptions, readonly LLMStep[]]>([
+    ['input', { input: [{ name: 'odd', check }] }, []],
+    ['tool call', { toolCalls: [{ name: 'odd', check }] }, [removes('/')]],
+    ['output', { output: [{ name: 'odd', check }] }, [{ text: 'Done.' }]],
+  ])('fails the turn instead of letting the %s pass', async (_, options, steps) => {
+    const { ran, turn } = guarded(steps, options);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: expect.stringContaining('the guardrail "odd" gave no verdict'),
+    });
+    expect(ran).toEqual([]);
+  });
+});

@@ -13,7 +13,7 @@ const own = 'correct horse battery';
 describe('redactSecrets', () => {
   it('keeps what tools give and models say out of model, journal, events and result', async () => {
     const model = bench.model([
-      { toolCalls: [{ name: 'read' }, { name: 'fail' }] },
+      { reasoning: `They once said ${own}.`, toolCalls: [{ name: 'read' }, { name: 'fail' }] },
       { text: ['The card is ', card, '.'] },
     ]);
     const toolProviders = [
@@ -31,10 +31,12 @@ describe('redactSecrets', () => {
     const result = await turn.result();
     await watcher.ended;
     expect(result.text).toBe('The card is [redacted].');
-    const streamed = watcher.events.filter(({ kind }) => kind !== 'artifact-update');
+    const shownEarly = ['artifact-update', 'internal:reasoning-delta'];
+    const streamed = watcher.events.filter(({ kind }) => !shownEarly.includes(kind));
     for (const place of [model.calls[1]?.messages, bench.store.read('t'), streamed, result]) {
       for (const each of [secret, card, own]) expect(JSON.stringify(place)).not.toContain(each);
     }
+    expect(result.messages[0]).toMatchObject({ reasoning: 'They once said [redacted].' });
     expect(result.messages.slice(1, 3)).toMatchObject([
       { content: '{"password":"[redacted]","note":"paid by [redacted]"}' },
       { content: 'Tool error: Error: no access with sk-[redacted]', status: 'error' },
