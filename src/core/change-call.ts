@@ -8,6 +8,7 @@ import { askHooks } from './hooks.ts';
 import { recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord } from './records.ts';
 import { responseFlaw } from './response.ts';
+import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -45,6 +46,8 @@ function withChange(params: LLMCallParams, { params: change }: ChangedCall): LLM
 
 function behind(before: ChangedCall, { params, provider, response }: CallChange): ChangedCall {
   if (params) {
+    if (typeof params !== 'object') throw new TypeError(`its params must be an object, not ${shownValue(params)}`);
+    if (params.tools && !Array.isArray(params.tools)) throw new TypeError('its params.tools is not a list of tools');
     const flaw = settingsFlaw(params);
     if (flaw) throw new TypeError(flaw.join('; '));
     if (params.messages) checkMessages(params.messages);

@@ -1,4 +1,5 @@
 import type { CallPlace, CheckedCall } from './check-call.ts';
+import { checkContent } from './check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.ts';
 import { AskedCall, AskedOutcome, type HookPlace } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
@@ -65,8 +66,14 @@ function decisionOf(change: ToolCallChange, args: unknown): CheckedCall | Change
 }
 
 function checkedAnswer(answer: ToolAnswer): ToolAnswer {
-  if (typeof answer?.content === 'string' || Array.isArray(answer?.content)) return answer;
-  throw new TypeError('it answers with no content; give { content: "…" }');
+  if (answer?.content === undefined) throw new TypeError('it answers with no content; give { content: "…" }');
+  checkContent(answer.content, 'its content');
+  const { success, error } = answer;
+  if (success !== undefined && typeof success !== 'boolean')
+    throw new TypeError(`its success is ${shownValue(success)}, neither true nor false`);
+  if (error !== undefined && typeof error !== 'string')
+    throw new TypeError(`its error is ${shownValue(error)}, not a text`);
+  return answer;
 }
 
 /** A call that ran, as its record would say it. */

@@ -18,7 +18,7 @@ function checkMessage(message: Message, at: string): void {
   if (typeof message !== 'object' || message === null || !roles.has(message.role)) {
     throw invalid(`${at} needs a role out of: ${[...roles].join(', ')}`);
   }
-  checkContent(message, at);
+  if (message.content !== null || message.role !== 'assistant') checkContent(message.content, `${at}.content`);
   if (message.role === 'assistant' && message.toolCalls !== undefined) checkToolCalls(message.toolCalls, at);
   if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
     throw invalid(`${at} is a tool message and needs the toolCallId of the call it answers`);
@@ -40,12 +40,13 @@ function checkMembers(message: Message, at: string): void {
   }
 }
 
-function checkContent({ role, content }: Message, at: string): void {
-  if (typeof content === 'string' || (content === null && role === 'assistant')) return;
+/** Checks a content. Errors: `INVALID_INPUT`, naming it as `at` does. */
+export function checkContent(content: unknown, at: string): void {
+  if (typeof content === 'string') return;
   if (!Array.isArray(content)) {
-    throw invalid(`${at}.content must be a text or an array of parts, not ${shownValue(content)}`);
+    throw invalid(`${at} must be a text or an array of parts, not ${shownValue(content)}`);
   }
-  for (const [index, part] of content.entries()) checkPart(part, `${at}.content[${index}]`);
+  for (const [index, part] of content.entries()) checkPart(part, `${at}[${index}]`);
 }
 
 function checkPart(part: ContentPart, at: string): void {

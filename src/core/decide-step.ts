@@ -1,11 +1,10 @@
 import type { Context } from '@opentelemetry/api';
 import type { CallSettings } from '../providers/interfaces.ts';
 import { callSettings, copySettings } from './call-settings.ts';
-import { asJson } from './check-answers.ts';
 import type { EndChange, Extension, IterationStep } from './extension.ts';
 import { AskedEnd, AskedFinish, AskedHook, AskedStep, type HookPlace } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
-import { type AnyChange, recordOfChange } from './record-of-change.ts';
+import { type AnyChange, jsonOf, recordOfChange } from './record-of-change.ts';
 import type { DecisionPoint, Finish, TurnDone } from './records.ts';
 import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
@@ -167,7 +166,7 @@ class Decision {
     this.#ending = {
       ...this.#ending,
       ...(text === undefined ? {} : { text }),
-      ...(value === undefined ? {} : { value: asJson(value) }),
+      ...(value === undefined ? {} : { value: jsonOf('value', value) }),
     };
     const { type: _, ...finish } = this.#ending;
     this.#draft.add({ type: `x.${name}`, effects: { finish }, hook: 'afterTurn' });

@@ -132,16 +132,17 @@ interface Given<C, A> {
 }
 
 /** Takes what a hook answered. Whether the others are asked too. */
-function given<C extends AskedHook, A>({ take }: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
-  const more = answer === undefined || answer === null || take(checked(answer), extension, context) !== false;
+function given<C extends AskedHook, A>(asking: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
+  const { hook, take } = asking;
+  const more = answer === undefined || answer === null || take(checked(hook, answer), extension, context) !== false;
   context.done();
   return more;
 }
 
-function checked<A>(answer: A): A {
-  if (typeof answer !== 'object' && typeof answer !== 'boolean') {
-    throw new TypeError(`it answered ${typeof answer}, not an object`);
-  }
+function checked<A>(hook: HookName, answer: A): A {
+  const isList = Array.isArray(answer);
+  const fits = typeof answer === 'boolean' ? hook === 'shouldPause' : typeof answer === 'object' && !isList;
+  if (!fits) throw new TypeError(`it answered ${isList ? 'a list' : typeof answer}, not an object`);
   const failure = failureOf(answer);
   if (failure) throw new DeliberateFailure(failure);
   return answer;

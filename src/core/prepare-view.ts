@@ -86,6 +86,7 @@ function firstView(deps: TurnDeps, state: LoopState): PreparedView {
 }
 
 function changedView(deps: TurnDeps, before: PreparedView, change: NonNullable<IterationChange['view']>): PreparedView {
+  if (typeof change !== 'object') throw new TypeError(`its view must be an object, not ${shownValue(change)}`);
   const { messages, systemPrompt, tools, settings } = change;
   if (messages) checkMessages(messages);
   if (typeof systemPrompt !== 'string' && systemPrompt !== null && systemPrompt !== undefined) {

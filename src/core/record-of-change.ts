@@ -1,7 +1,7 @@
 import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { asJson } from './check-answers.ts';
-import { checkMessages } from './check-messages.ts';
+import { checkContent, checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { StepChange, TurnBeginning } from './extension.ts';
 import type { HookDeps } from './hook-context.ts';
@@ -25,6 +25,11 @@ export interface ChangeOrigin {
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
   const { messages, given, results, settings, tools, finish, usage, data, event } = change;
+  checkObjects({ results, settings, tools, finish, usage, event });
+  if (event && event.kind !== 'internal:compaction') throw new TypeError(wrongEvent(event));
+  for (const [name, value] of Object.entries({ messages, given, results, finish, event })) {
+    if (value) jsonOf(name, value);
+  }
   const effects: Effects = {
     ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
     ...(given ? { given: checkedMessages(given) } : {}),
@@ -39,10 +44,21 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
   return {
     type: `x.${origin.name}`,
     ...(changes ? { effects } : {}),
-    ...(data === undefined ? {} : { data: json('data', data) }),
+    ...(data === undefined ? {} : { data: jsonOf('data', data) }),
     ...(event ? { event } : {}),
     hook: origin.hook,
   };
+}
+
+function checkObjects(members: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(members)) {
+    if (value === undefined || (typeof value === 'object' && !Array.isArray(value))) continue;
+    throw new TypeError(`its ${name} must be an object, not ${Array.isArray(value) ? 'a list' : shownValue(value)}`);
+  }
+}
+
+function wrongEvent({ kind }: { readonly kind: unknown }): string {
+  return `an extension shows events of the kind "internal:compaction" only, not ${shownValue(kind)}`;
 }
 
 function checkedMessages(messages: readonly Message[]): readonly Message[] {
@@ -59,9 +75,7 @@ function checkedResults(
       const known = closedCalls.map((closed) => closed.callId).join(', ') || 'none';
       throw new TypeError(`results names the call "${callId}"; the calls of this iteration are: ${known}`);
     }
-    if (typeof content !== 'string' && !Array.isArray(content)) {
-      throw new TypeError(`the result of "${callId}" must be a text or a list of parts, not ${shownValue(content)}`);
-    }
+    checkContent(content, `the result of "${callId}"`);
   }
   return results;
 }
@@ -77,7 +91,7 @@ function checkedSettings(settings: TurnOverrides): TurnOverrides {
     throw new TypeError(`maxIterations must be a whole number of at least 1, not ${shownValue(maxIterations)}`);
   }
   const { providerOptions, responseFormat } = settings;
-  if (providerOptions || responseFormat) json('settings', { providerOptions, responseFormat });
+  if (providerOptions || responseFormat) jsonOf('settings', { providerOptions, responseFormat });
   return settings;
 }
 
@@ -113,7 +127,7 @@ function checkedFinish(finish: Finish): Finish {
   if (reason !== undefined && typeof reason !== 'string') {
     throw new TypeError(`finish.reason must be a text, not ${shownValue(reason)}`);
   }
-  return value === undefined ? finish : { ...finish, value: json('finish.value', value) };
+  return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
 }
 
 function checkedUsage(usage: Usage): Usage {
@@ -124,7 +138,8 @@ function checkedUsage(usage: Usage): Usage {
   return usage;
 }
 
-function json(name: string, value: unknown): unknown {
+/** A value as it comes back from the journal. Throws where it has no JSON form, naming the member. */
+export function jsonOf(name: string, value: unknown): unknown {
   const normal = asJson(value);
   if (normal !== undefined) return normal;
   throw new TypeError(`${name} is not JSON; give text, numbers, lists or plain objects`);

@@ -164,7 +164,7 @@ describe('the hooks of a turn', () => {
 type Broken = Omit<Extension, 'name'>;
 
 /** An answer that no hook may give; the types forbid it. */
-function nonsense(value: object | string | number) {
+function nonsense(value: object | string | number | boolean) {
   return JSON.parse(JSON.stringify(value));
 }
 
@@ -176,6 +176,19 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
     /temperature/,
   ],
   ['beforeTurn with messages that are none', { beforeTurn: () => nonsense({ messages: [{ role: 'bard' }] }) }, /role/],
+  ['beforeTurn with true', { beforeTurn: () => nonsense(true) }, /it answered boolean/],
+  ['beforeTurn with a list', { beforeTurn: () => nonsense([]) }, /it answered a list/],
+  ['beforeTurn with a finish that is true', { beforeTurn: () => nonsense({ finish: true }) }, /its finish must be/],
+  [
+    'beforeTurn with messages that are no JSON',
+    { beforeTurn: () => ({ messages: [{ role: 'user', content: 'Hi', metadata: { size: 1n } }] }) },
+    /messages is not JSON/,
+  ],
+  [
+    'beforeTurn with an event of the engine',
+    { beforeTurn: () => nonsense({ event: { kind: 'status-update', final: true } }) },
+    /events of the kind "internal:compaction" only/,
+  ],
   ['beforeTurn with data that is no JSON', { beforeTurn: () => ({ data: () => 1 }) }, /data is not JSON/],
   ['beforeTurn with an unknown tool', { beforeTurn: () => ({ tools: { add: ['fly'] } }) }, /no tool "fly"/],
   ['shouldPause with a number', { shouldPause: () => nonsense(1) }, /it answered number/],
@@ -189,6 +202,13 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
     { prepareIteration: () => nonsense({ view: { systemPrompt: 1 } }) },
     /systemPrompt/,
   ],
+  [
+    'prepareIteration with a view that is none',
+    { prepareIteration: () => nonsense({ view: 'x' }) },
+    /its view must be/,
+  ],
+  ['beforeLLMCall with tools that are none', { beforeLLMCall: () => nonsense({ params: { tools: 'x' } }) }, /tools/],
+  ['beforeToolCall with false', { beforeToolCall: () => nonsense(false) }, /it answered boolean/],
   [
     'beforeLLMCall with a provider that is none',
     { beforeLLMCall: () => nonsense({ provider: {} }) },
@@ -210,6 +230,21 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
     { afterToolCall: () => nonsense({ result: {} }) },
     /answers with no content/,
   ],
+  [
+    'afterToolCall with parts that are none',
+    { afterToolCall: () => nonsense({ result: { content: [42] } }) },
+    /its content\[0\] needs a type/,
+  ],
+  [
+    'afterIteration with parts that are none',
+    { afterIteration: () => nonsense({ results: { '1:0': [42] } }) },
+    /the result of "1:0"\[0\] needs a type/,
+  ],
+  [
+    'afterIteration with settings that are a text',
+    { afterIteration: () => nonsense({ settings: 'x' }) },
+    /its settings/,
+  ],
   ['afterIteration with results of no call', { afterIteration: () => ({ results: { '9:9': 'x' } }) }, /"9:9"/],
   [
     'afterIteration with a failure that is none',
@@ -221,6 +256,7 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
     { beforeFinish: () => nonsense({ finish: { text: 1 } }) },
     /finish\.text/,
   ],
+  ['afterTurn with a value that is no JSON', { afterTurn: () => ({ value: 1n }) }, /value is not JSON/],
   ['afterTurn with a text that is none', { afterTurn: () => nonsense({ text: 1 }) }, /its text is no text/],
 ];
 
