@@ -75,10 +75,16 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
     );
   try {
     const answer = changeToolCall(deps, place, checked);
-    return answer instanceof Promise ? answer.then(recheck).catch(refuse) : recheck(answer);
+    return answer instanceof Promise ? noted(deps, place, answer).then(recheck).catch(refuse) : recheck(answer);
   } catch (error) {
     return refuse(error);
   }
+}
+
+/** Notes for as long as a promise is open that extensions are asked about a call. */
+function noted<T>({ hooks }: TurnDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+  hooks.askedAbout.add(pending.call);
+  return answer.finally(() => hooks.askedAbout.delete(pending.call));
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */

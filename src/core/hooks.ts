@@ -4,6 +4,7 @@ import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
+import type { ToolCall } from './messages.ts';
 import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
 
@@ -50,6 +51,8 @@ export class Hooks {
   readonly lists: HookLists;
   /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
   failure: AgentLoopError | undefined;
+  /** Calls of tools that a hook is asked about: it has its own time for that. */
+  readonly askedAbout = new WeakSet<ToolCall>();
   /** What the last model call of this run was asked. */
   lastCall: { readonly iteration: number; readonly params: LLMCallParams } | undefined;
   /** Shows the failure of a hook. */

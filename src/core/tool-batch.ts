@@ -4,6 +4,7 @@ import type { AbortScope } from './abort-scope.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
+import type { ToolCall } from './messages.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ExtensionRecord, Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
@@ -299,18 +300,27 @@ export class ToolBatch {
     return plan.starts;
   }
 
-  /** A check, or an approval, that does not answer within the tool's timeout refuses the call. */
+  /** A check, or an approval, that does not answer within the tool's timeout refuses the call; hooks before it have a limit of their own. */
   #limitCheck({ callId, call }: PendingToolCall): () => void {
     const { clock, toolTimeoutMs } = this.#deps.config;
     const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
     if (ms === 0) return () => {};
-    return clock.schedule(ms, () => {
-      this.#checking.delete(callId);
-      const message = this.#deps.deciding.has(call)
-        ? `nobody decided within ${ms} ms whether the call may run`
-        : `the check of the arguments did not answer within ${ms} ms`;
-      this.#settle(refusedCall(callId, { code: 'TOOL_TIMEOUT', message }));
-    });
+    let callOff = () => {};
+    const limit = () => {
+      callOff = clock.schedule(ms, () =>
+        this.#deps.hooks.askedAbout.has(call) ? limit() : this.#refuse(callId, call, ms),
+      );
+    };
+    limit();
+    return () => callOff();
+  }
+
+  #refuse(callId: string, call: ToolCall, ms: number): void {
+    this.#checking.delete(callId);
+    const message = this.#deps.deciding.has(call)
+      ? `nobody decided within ${ms} ms whether the call may run`
+      : `the check of the arguments did not answer within ${ms} ms`;
+    this.#settle(refusedCall(callId, { code: 'TOOL_TIMEOUT', message }));
   }
 
   /** Takes a call's place away and plans again, from that call on. */

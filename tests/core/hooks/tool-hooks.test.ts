@@ -6,6 +6,7 @@ import type { ToolContext } from '../../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
+import { watch } from '../watch-events.ts';
 
 const bench = turnBench();
 const call = { toolCalls: [{ name: 'count', arguments: { of: 'apples' } }] };
@@ -75,6 +76,24 @@ describe('beforeToolCall', () => {
     expect(error).toMatchObject({ code: 'EXTENSION_FAILED', cause: { message: 'no such day' } });
     expect(runs).toEqual([]);
     expect(error.result.messages.map(({ role }) => role)).toEqual(['assistant', 'tool', 'tool', 'tool']);
+  });
+
+  it('that never settles fails the turn at its own limit, however short that of the tool is', async () => {
+    const runs: unknown[] = [];
+    const extensions: readonly Extension[] = [{ name: 'x', beforeToolCall: () => new Promise(() => {}) }];
+    const toolProviders = [countingTools(runs, { timeoutMs: 1_000 })];
+    const turn = bench.loop([call], { toolProviders, extensions }).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-response');
+    bench.clock.advance(59_999);
+    bench.clock.advance(1);
+    await watcher.ended;
+    expect(watcher.of('internal:extension-error')).toMatchObject([{ hook: 'beforeToolCall', fatal: true }]);
+    await expect(turn.result()).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: expect.stringContaining('did not answer within 60000 ms'),
+    });
+    expect(runs).toEqual([]);
   });
 });
 
