@@ -5,6 +5,7 @@ import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';
+import { withAgents } from './agents-below.ts';
 import { runSubAgent } from './sub-agent.ts';
 
 export interface AgentToolsOptions {
@@ -29,10 +30,12 @@ export function agentTools(agents: readonly Agent[], options: AgentToolsOptions 
   assertKnownOptions('agentTools', options, { timeoutMs: true, extensions: true });
   if (options.extensions !== undefined && !Array.isArray(options.extensions))
     throw invalidConfig('agentTools: extensions must be an array', 'write extensions: [shared.extension()]');
-  return new LocalToolProvider(
-    agents.map((each) => agentTool(withExtensions(each, options.extensions), options)),
+  const below = agents.map((each) => withExtensions(each, options.extensions));
+  const provider = new LocalToolProvider(
+    below.map((each) => agentTool(each, options)),
     { name: 'agentTools' },
   );
+  return withAgents(provider, (toolName) => below.find((each) => agentToolName(each) === toolName));
 }
 
 function withExtensions(agent: Agent, extensions: readonly Extension[] = []): Agent {

@@ -8,6 +8,7 @@ import { Agent, agent } from './agent.ts';
 import { readAlong } from './agent-internals.ts';
 import type { AgentSettings, PromptFunction } from './agent-options.ts';
 import { agentTools } from './agent-tools.ts';
+import { agentBelow, withAgents } from './agents-below.ts';
 import { handOff } from './hand-off.ts';
 import { interceptors } from './interceptors.ts';
 import { planProvider } from './plan-provider.ts';
@@ -128,6 +129,7 @@ export class Roster {
       getTools: (context) => members(context.contextId).getTools(context),
       executeTool: (call, context) => members(context.contextId).executeTool(call, context),
     };
+    withAgents(asTools, (toolName) => agentBelow([members(this.#shared.contextId)], toolName));
     const provider = planProvider({
       plan,
       agentOf: (id) => this.agentOf(id),

@@ -79,7 +79,7 @@ async function suspensions(agent: Agent, taskId: string): Promise<number> {
 }
 
 /** The task of a call: the same in every attempt. */
-function childTaskId(idempotencyKey: string): string {
+export function childTaskId(idempotencyKey: string): string {
   return taskIdPattern.test(idempotencyKey)
     ? idempotencyKey
     : createHash('sha256').update(idempotencyKey).digest('hex');

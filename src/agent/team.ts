@@ -126,9 +126,19 @@ export class Team {
 
   /** Goes on with a turn of the team in any process. Errors: `NOT_FOUND`; `INVALID_INPUT` where its agent is not of the team. */
   async resume(taskId: string, options: AgentResumeOptions = {}): Promise<Turn> {
-    for (const member of [...this.#members.values(), ...(this.#coordinator ? [this.#coordinator] : [])]) {
+    return (await this.#memberOf(taskId)).resume(taskId, options);
+  }
+
+  /** Cancels a turn of the team, as `Agent.cancel` does. Errors: as `resume`, and `UNAVAILABLE`. */
+  async cancel(taskId: string, reason = 'canceled'): Promise<void> {
+    return (await this.#memberOf(taskId)).cancel(taskId, reason);
+  }
+
+  /** Whose turn it is. */
+  async #memberOf(taskId: string): Promise<Agent> {
+    for (const member of this.#all) {
       const task = await member.options.taskStateStore?.load(taskId);
-      if (task) return this.#member(task.agentId).resume(taskId, options);
+      if (task) return this.#member(task.agentId);
     }
     throw new AgentLoopError(
       'NOT_FOUND',
@@ -138,9 +148,7 @@ export class Team {
 
   /** Takes no more turns, cancels those that run here, and resolves once they are over. */
   async close(): Promise<void> {
-    await Promise.all(
-      [...this.#members.values(), ...(this.#coordinator ? [this.#coordinator] : [])].map((each) => each.close()),
-    );
+    await Promise.all(this.#all.map((each) => each.close()));
     this.#notices.complete();
   }
 
@@ -165,6 +173,10 @@ export class Team {
   /** Of a plan, whose rounds do not say their context. */
   #request(text: string): RoutingRequest {
     return { text, agents: this.agents, current: this.getAgent() };
+  }
+
+  get #all(): readonly Agent[] {
+    return [...this.#members.values(), ...(this.#coordinator ? [this.#coordinator] : [])];
   }
 
   #member(id: string): Agent {

@@ -175,6 +175,27 @@ describe('an agent that is a tool of another', () => {
     expect(ran).toEqual([]);
   });
 
+  it.each([
+    ['suspended', 'input-required'],
+    ['left by its process', 'working'],
+  ])('S1-95 is cancelled with a turn that was %s', async (how, status) => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const dead = how !== 'suspended';
+    const paying = dead ? [] : [{ toolCalls: [{ name: 'pay' }] }];
+    const bo = on.agent(paying, { id: 'bo', contextId: 'bo', toolProviders: [pay] });
+    const ada = on.agent(dead ? [] : [askBo], { toolProviders: [agentTools([bo])] });
+    if (!dead) await ada.run('Pay.', { taskId: 't' });
+    else {
+      const child = { taskId: 't:1:0', contextId: 't:1:0', agentId: 'bo', messages: [user('What is it?')] };
+      deadTurn(on.bench, [begun, firstCall], child);
+      deadTurn(on.bench, [begun, firstCall, ...calling('bo', { message: 'What is it?' })], { agentId: 'ada' });
+    }
+    expect(on.bench.store.load('t:1:0')).toMatchObject({ status });
+    await ada.cancel('t', 'enough');
+    expect(on.bench.store.load('t')).toMatchObject({ status: 'canceled' });
+    expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'canceled' });
+  });
+
   it('does not run a turn again that had ended when its caller died', async () => {
     const bo = on.agent([{ text: 'It is.' }], { id: 'bo', contextId: 'bo' });
     await bo.run('What is it?', { taskId: 't:1:0', contextId: 't:1:0' });

@@ -290,6 +290,26 @@ describe('the routing of a team', () => {
     await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not of the team') });
   });
 
+  it('cancels a turn of a plan that another process left, with those below it', async () => {
+    const down = new AbortController();
+    const draining = { shutdown: down.signal };
+    const options = { messageStore: on.messages(), taskStateStore: on.bench.store, routing: inSequence(['a']) };
+    const reader = watch(made([player('a', [{ never: true }], draining)], options).startTurn('1', { taskId: 't' }));
+    const asks = ({ update }: { readonly update: unknown }) =>
+      isSubAgentUpdate(update) && update.event.kind === 'internal:llm-call';
+    await reader.until('internal:tool-progress', asks);
+    down.abort();
+    on.bench.clock.advance(5_000);
+    await reader.ended;
+    const next = made([player('a', answer('Two.'))], options);
+    await expect(next.ask('2')).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await next.cancel('t', 'enough');
+    expect(on.bench.store.load('t')).toMatchObject({ status: 'canceled' });
+    expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'canceled' });
+    await expect(next.ask('2')).resolves.toMatchObject({ text: 'Two.' });
+    await expect(next.cancel('nobody')).rejects.toMatchObject({ code: 'NOT_FOUND' });
+  });
+
   it('goes on with a plan in another process where it was: an agent that answered is not asked again', async () => {
     const messageStore = on.messages();
     const options = { messageStore, taskStateStore: on.bench.store, routing: inSequence(['a', 'b']) };
