@@ -224,9 +224,15 @@ export class Agent {
     this.#notices.complete();
   }
 
-  /** An agent with other options and what else this one has; listeners and running turns stay here. Errors as `agent`. */
+  /**
+   * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
+   * here. Errors as `agent`.
+   */
   with(changes: Partial<AgentSettings>, /** @internal */ internals: AgentInternals = {}): Agent {
-    return this.#derive(changes, internals);
+    const { name, contextId } = this;
+    const { messageStore } = this.#resolved;
+    const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};
+    return this.#derive({ ...id, name, contextId, messageStore, ...changes }, internals);
   }
 
   #extensions(): NonNullable<AgentLoopConfig['extensions']> {

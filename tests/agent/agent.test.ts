@@ -168,6 +168,18 @@ describe('an agent', () => {
     expect([one.calls.length, two.calls.length]).toEqual([2, 1]);
   });
 
+  it('gives an agent with other options its own id, context and memory', async () => {
+    const provider = on.bench.model([{ text: 'one' }, { text: 'two' }]);
+    const first = agent({ provider, clock: on.bench.clock });
+    await first.run('1');
+    const second = first.with({ systemPrompt: 'Be brief.' });
+    await second.run('2');
+    expect(provider.calls[1]?.messages.slice(1)).toEqual([user('1'), says('one'), user('2')]);
+    expect([second.id, second.name, second.contextId]).toEqual([first.id, first.name, first.contextId]);
+    expect(first.with({ name: 'Bo' })).toMatchObject({ id: 'Bo', name: 'Bo', contextId: first.contextId });
+    expect(on.agent([]).with({ name: 'Bo' })).toMatchObject({ id: 'ada', name: 'Bo' });
+  });
+
   it('S0-01 S4-57 takes a provider as it is or by its name, and lists the names it knows', async () => {
     const providers = { main: on.bench.model([{ text: 'main' }]), spare: on.bench.model([]) };
     await expect(on.agent([], { providers, provider: 'main' }).run('Who?')).resolves.toMatchObject({ text: 'main' });
