@@ -1,14 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
+import { EMPTY } from 'rxjs';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentNotice } from '../../src/agent/agent-events.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import type { Extension } from '../../src/core/extension.ts';
+import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';
-import { ofKind, watch } from '../core/watch-events.ts';
+import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
 const on = agentBench();
@@ -72,7 +74,7 @@ describe('an agent', () => {
     expect(ada.state).toBe('ready');
   });
 
-  it('saves a turn that was cancelled, its open call with a result', async () => {
+  it('S0-26 saves a turn that was cancelled, its open call with a result, and runs the next one', async () => {
     const messageStore = on.messages();
     const started = { hold: () => {} };
     const running = new Promise<void>((resolve) => {
@@ -86,7 +88,8 @@ describe('an agent', () => {
         },
       }),
     ];
-    const ada = on.agent([{ toolCalls: [{ name: 'wait', id: 'w' }] }], { messageStore, toolProviders });
+    const steps = [{ toolCalls: [{ name: 'wait', id: 'w' }] }, { text: 'Here.' }];
+    const ada = on.agent(steps, { messageStore, toolProviders });
     const turn = ada.startTurn('Wait.', { taskId: 't' });
     const reader = watch(turn);
     await running;
@@ -97,6 +100,16 @@ describe('an agent', () => {
       { role: 'assistant', toolCalls: [{ id: 'w' }] },
       { role: 'tool', toolCallId: 'w', status: 'error' },
     ]);
+    await expect(ada.run('And now?')).resolves.toMatchObject({ status: 'completed', text: 'Here.' });
+  });
+
+  it('begins with a history that a model can read, also where somebody saved a call without its result', async () => {
+    const messageStore = on.messages();
+    const call = { id: 'k', type: 'function' as const, function: { name: 'count', arguments: '{}' } };
+    messageStore.append('c', 'before', [user('How many?'), { role: 'assistant', content: null, toolCalls: [call] }]);
+    const provider = on.bench.model([{ text: 'Two.' }]);
+    await on.agent([], { provider, messageStore }).run('Well?');
+    expect(provider.calls[0]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user']);
   });
 
   it('S1-06 goes from created to ready, busy and ready, tells so, and is closed in the end', async () => {
@@ -254,7 +267,7 @@ describe('an agent', () => {
     expect(messageStore.load('c').total).toBe(4);
   });
 
-  it('S0-04 S4-29 tells its listeners the events of its turns, as subscribers have them', async () => {
+  it('S0-04 tells its listeners the events of its turns, as subscribers have them', async () => {
     const ada = on.agent([...countThenSay], { toolProviders: [count] });
     const heard: AgentNotice[] = [];
     const own = ['message:sent', 'message:received', 'agent:state'];
@@ -266,9 +279,20 @@ describe('an agent', () => {
     await turn.result();
     expect(heard.filter(({ kind }) => !own.includes(kind))).toEqual(reader.events);
     expect(starts).toEqual(['count']);
-    const kinds = reader.events.map(({ kind }) => kind);
-    expect(kinds.indexOf('artifact-update')).toBeGreaterThan(0);
-    expect(kinds.indexOf('artifact-update')).toBeLessThan(kinds.lastIndexOf('internal:llm-response'));
+  });
+
+  it('S4-29 shows text while the model still writes', async () => {
+    let open = () => {};
+    const rest = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const turn = on.agent([{ text: ['Tw', rest, 'o.'] }]).startTurn('How many?');
+    const reader = watch(turn);
+    await reader.until('artifact-update');
+    expect(textsOf(reader.events)).toEqual({ 'answer-1': 'Tw' });
+    expect(reader.of('internal:llm-response')).toEqual([]);
+    open();
+    await expect(turn.result()).resolves.toMatchObject({ text: 'Two.' });
   });
 
   it('S4-24 S4-28 tells one message sent before the first request, and one received behind the last answer', async () => {
@@ -370,8 +394,18 @@ describe('an agent', () => {
     messageStore.load = (...given) => noted('messageStore', load(...given));
     const create = on.bench.store.create.bind(on.bench.store);
     on.bench.store.create = (...given) => noted('taskStateStore', create(...given));
-    const ada = on.agent([{ text: 'Hi.' }], {
+    const artifactStore = new InMemoryArtifactStore();
+    const list = artifactStore.list.bind(artifactStore);
+    artifactStore.list = (...given) => noted('artifactStore', list(...given));
+    const log = () => noted('logger', undefined);
+    const logger = { debug: log, info: log, warn: log, error: log };
+    const provider = on.bench.model([{ toolCalls: [{ name: 'list_artifacts' }] }, { text: 'Hi.' }]);
+    const { stream } = provider;
+    const ada = on.agent([], {
+      provider: { call: provider.call, stream: (params) => noted('provider', stream?.(params) ?? EMPTY) },
       messageStore,
+      artifactStore,
+      logger,
       generateId: () => noted('generateId', 'id-1'),
       clock: { ...on.bench.clock, now: () => noted('clock', 0) },
     });
@@ -379,7 +413,7 @@ describe('an agent', () => {
     expect([taskId, message, [...used].sort()]).toEqual([
       'id-1',
       says('Hi.'),
-      ['clock', 'generateId', 'messageStore', 'taskStateStore'],
+      ['artifactStore', 'clock', 'generateId', 'logger', 'messageStore', 'provider', 'taskStateStore'],
     ]);
   });
 });
