@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Turn } from '../../src/core/turn.ts';
 import { watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
@@ -79,6 +80,19 @@ describe('a busy agent', () => {
     expect(second).toBe(first);
     held.open();
     await expect(second.result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+  });
+
+  it('S1-06 starts a turn of its own with steer where the one that runs takes no messages any more', async () => {
+    const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
+    const ada = on.agent([], { provider, busy: 'steer' });
+    const second = new Promise<Turn>((resolve) => {
+      ada.on('status-update', ({ final, taskId }) => {
+        if (final && taskId === 'first') resolve(ada.startTurn('2'));
+      });
+    });
+    await expect(ada.run('1', { taskId: 'first' })).resolves.toMatchObject({ text: 'One.' });
+    await expect((await second).result()).resolves.toMatchObject({ text: 'Two.' });
     expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
   });
 });

@@ -290,6 +290,27 @@ describe('the routing of a team', () => {
     await expect(astray.ask('1')).rejects.toMatchObject({ message: expect.stringContaining('"z" is not of the team') });
   });
 
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no idea');
+      },
+      /The plan of the team failed: no idea/,
+    ],
+    ['gives nothing', () => undefined, /next must return/],
+    ['gives a promise', async () => ({ answer: 'Yes.' }), /next must return/],
+    ['asks nobody', () => ({ ask: [] }), /next must return/],
+    ['asks without a message', () => ({ ask: [{ agentId: 'a' }] }), /next must return/],
+    ['answers with a number', () => ({ answer: 7 }), /next must return/],
+  ])('fails, and not as a model would, where a plan %s', async (_, next, message) => {
+    const led = Reflect.apply(team, undefined, [{ agents: [player('a', []).agent], routing: { next } }]);
+    await expect(led.ask('1')).rejects.toMatchObject({
+      code: 'EXTENSION_FAILED',
+      message: expect.stringMatching(message),
+    });
+  });
+
   it('cancels a turn of a plan that another process left, with those below it', async () => {
     const down = new AbortController();
     const draining = { shutdown: down.signal };

@@ -4,7 +4,7 @@ import type { LLMProvider } from '../interfaces.ts';
 import type { StreamCall } from './attempt-stream.ts';
 import { nextAttempt } from './next-attempt.ts';
 import { otherProvider } from './other-provider.ts';
-import { anything, assertGiven, assertOptions, type OptionKind } from './policy-options.ts';
+import { anything, assertGiven, assertOptions, type OptionKind, wrongOption } from './policy-options.ts';
 import { assertOrder } from './policy-order.ts';
 import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from './provider-policy.ts';
 
@@ -30,6 +30,7 @@ export function fallback(options: FallbackOptions): ProviderPolicy {
   assertOptions('fallback', options, { to: anything, on: codesKind });
   assertGiven('fallback', 'to', options.to, 'give the provider that is asked instead, or several');
   const others = [options.to].flat();
+  if (others.length === 0) throw wrongOption('fallback', 'to is an empty list; give at least one provider');
   for (const other of others) {
     assertProvider('fallback', other);
     assertOrder(['fallback', ...policyNames(other)]);

@@ -142,6 +142,7 @@ describe('the options of policies', () => {
     [retry, { clock: {} }, /clock is an object; it must be a clock/],
     [retry, { retries: 3 }, /retry has no option "retries"; the options are: maxRetries,/],
     [fallback, {}, /fallback: to is missing: give the provider/],
+    [fallback, { to: [] }, /fallback: to is an empty list/],
     [fallback, { to: [plain, 1] }, /fallback goes around an LLMProvider, .* not 1/],
     [fallback, { to: plain, on: ['503'] }, /on is an array; it must be a list of error codes/],
     [hedge, {}, /hedge: delayMs is missing/],
