@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
@@ -72,6 +73,36 @@ describe('limits', () => {
       .startTurn(question)
       .result();
     expect(result.text).toBe('Two.');
+  });
+
+  it('take equal arguments in another order for the same', async () => {
+    const steps = ['{"a":1,"b":2}', '{"b": 2, "a": 1}'].map((text) => ({
+      toolCalls: [{ name: 'count', arguments: text }],
+    }));
+    const turn = limited(steps, { maxRepeatedCalls: 1 }).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({ reason: 'repeated_call' });
+  });
+
+  it('count each call once where the calls of a batch run one after another', async () => {
+    const steps = [asks('count', 'look', 'count'), answers];
+    const extensions = [limits({ maxToolCalls: 3 })];
+    const loop = bench.loop(steps, { toolProviders: [tools()], extensions, toolConcurrency: 1 });
+    const { messages } = await loop.startTurn(question).result();
+    expect(messages.slice(1, 4).map(({ content }) => content)).toEqual(['2', 'there', '2']);
+  });
+
+  it('do not look at what calls of earlier turns came to', async () => {
+    const earlier = ['a', 'b'].flatMap((id): readonly Message[] => [
+      {
+        role: 'assistant',
+        content: null,
+        toolCalls: [{ id, type: 'function', function: { name: 'count', arguments: '{}' } }],
+      },
+      { role: 'tool', toolCallId: id, content: 'Tool error: no', status: 'error' },
+    ]);
+    const loop = limited([asks('fail'), answers], { maxConsecutiveFailures: 2, maxRepeatedCalls: 1 });
+    const result = await loop.startTurn([...earlier, ...question]).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'Two.' });
   });
 
   it('refuse an option that nobody reads, and none at all', () => {

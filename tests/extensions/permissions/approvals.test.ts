@@ -109,6 +109,13 @@ describe('approvals that have to be signed', () => {
     });
   });
 
+  it('do not take a forged yes for a yes later', async () => {
+    const { asked, paid } = await run([pays(5), pays(5), done], options, (each) =>
+      each.id === '1:0' ? { approved: true } : signed(each),
+    );
+    expect({ asked, paid }).toEqual({ asked: ['1:0', '2:0'], paid: [{ amount: 5 }] });
+  });
+
   it('are checked as well where the turn still runs when the answer comes', async () => {
     const paid: unknown[] = [];
     let free = () => {};
