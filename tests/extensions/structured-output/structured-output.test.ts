@@ -187,6 +187,16 @@ describe('structuredOutput', () => {
     });
   });
 
+  it('S3-26 checks what another extension makes of an output that was accepted', async () => {
+    const changing = (value: unknown): Extension => ({ name: 'other', afterTurn: () => ({ value }) });
+    const rome = { city: 'Rome', celsius: 20 };
+    expect((await turnOf([good], { others: [changing(rome)] }).result).value).toEqual(rome);
+    await expect(turnOf([good], { others: [changing({ city: 3 })] }).result).rejects.toMatchObject({
+      code: 'PARSE_ERROR',
+      result: { value: undefined },
+    });
+  });
+
   it('keeps what the schema made of the arguments, once', async () => {
     const doubling = z.object({ n: z.number().transform((n) => String(n)) });
     const { result } = turnOf([calling({ name: '__finish__', arguments: { n: 4 } })], { output: { schema: doubling } });
