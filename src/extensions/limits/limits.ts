@@ -123,8 +123,10 @@ function countedCost({ prices }: LimitsOptions, response: LLMResponse, context: 
   const { model = context.state.changes.settings.model ?? provider.info?.model, usage } = response;
   const cost = usage && callCost(usage, { model, prices });
   if (cost !== undefined) return { data: { cost: dollars(costIn(data) + cost) } };
-  const what = usage ? `the price of ${model === undefined ? 'its model' : `"${model}"`}` : 'what a model call took';
-  const message = `The turn has a maxCost, and ${what} is not known; give limits the prices, or leave maxCost out.`;
+  const [what, cure] = usage
+    ? [`the price of ${model === undefined ? 'its model' : `"${model}"`}`, 'give limits the prices']
+    : ['what a model call took', 'take a provider that reports usage'];
+  const message = `The turn has a maxCost, and ${what} is not known; ${cure}, or leave maxCost out.`;
   return { fail: { code: 'INVALID_CONFIG', message } };
 }
 

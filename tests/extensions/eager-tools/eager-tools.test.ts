@@ -4,7 +4,7 @@ import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import type { ToolCall } from '../../../src/core/messages.ts';
 import { eagerTools } from '../../../src/extensions/eager-tools/eager-tools.ts';
 import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
-import type { ToolContext } from '../../../src/tools/interfaces.ts';
+import type { ToolContext, ToolProvider } from '../../../src/tools/interfaces.ts';
 import { question } from '../../core/dead-turn.ts';
 import { type PlainTool, plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';
@@ -116,6 +116,35 @@ describe('eagerTools', () => {
     await look.running;
     done('look');
     expect((await turn.result()).messages[1]).toMatchObject({ content: 'seen 2' });
+  });
+
+  it('runs a call again whose early run gave an error result', async () => {
+    const { provider, fragment, done } = byHand();
+    let runs = 0;
+    let begun = () => {};
+    const running = new Promise<void>((resolve) => {
+      begun = resolve;
+    });
+    const flaky: ToolProvider = {
+      getTools: () => [
+        { type: 'function', function: { name: 'look', description: '', parameters: {} }, readOnly: true },
+      ],
+      async executeTool({ id }) {
+        begun();
+        const success = ++runs > 1;
+        return { toolCallId: id, content: success ? 'seen' : 'busy', success };
+      },
+    };
+    const { toolProvider, extension } = eagerTools(flaky);
+    const config = bench.config(provider, { toolProviders: [toolProvider], extensions: [extension] });
+    const turn = new AgentLoop(config).startTurn(question);
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"home"}', 'look');
+    await running;
+    done('look');
+    expect((await turn.result()).messages[1]).toMatchObject({ content: 'seen' });
+    expect(runs).toBe(2);
   });
 
   it('aborts it where the turn is cancelled in the middle of the stream', async () => {

@@ -150,7 +150,12 @@ describe('the limit on costs', () => {
     const loop = costing({ maxCost: 1, prices: new ModelRegistry([]) }, [answers]);
     await expect(loop.startTurn(question).result()).rejects.toMatchObject({
       code: 'INVALID_CONFIG',
-      message: expect.stringContaining('the price of "m" is not known'),
+      message: expect.stringContaining('the price of "m" is not known; give limits the prices'),
+    });
+    const silent = costing({ maxCost: 1, prices }, [{ text: 'Two.' }]).startTurn(question);
+    await expect(silent.result()).rejects.toMatchObject({
+      code: 'INVALID_CONFIG',
+      message: expect.stringContaining('what a model call took is not known; take a provider that reports usage'),
     });
   });
 });

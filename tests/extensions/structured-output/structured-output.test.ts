@@ -277,6 +277,11 @@ describe('structuredOutput without a choice of tools', () => {
     await expect(failing.result).rejects.toMatchObject({ code: 'PARSE_ERROR' });
   });
 
+  it('takes no form from an answer that was cut short', async () => {
+    const cut = { text: answer, finishReason: 'length' as const };
+    await expect(turnOf([counting, cut], options).result).rejects.toMatchObject({ code: 'LENGTH' });
+  });
+
   it('S3-12 asks a model without tools in each request, and shows it no calls', async () => {
     const wrong = { text: '<output><city>Oslo</city></output>' };
     const { model, result } = turnOf([wrong, { text: answer }], { ...options, capabilities: { tools: false } });
