@@ -137,6 +137,33 @@ describe('the hooks of a turn', () => {
     expect(lastText(model.calls[0]?.messages)).toBe(told.content);
   });
 
+  it('are not asked about a view or an end that an extension before them has done away with', async () => {
+    const asked: string[] = [];
+    const { turn } = turnOf(
+      [done],
+      {
+        prepareIteration: (_, { iteration }) => (iteration === 1 ? { finish: { text: 'Enough.' } } : undefined),
+        beforeFinish: ({ iteration, state }) =>
+          iteration === 1 && !state.changes.finish ? { messages: [{ role: 'user', content: 'Go on.' }] } : undefined,
+      },
+      {
+        prepareIteration: (_, { iteration }) => void asked.push(`prepareIteration ${iteration}`),
+        beforeFinish: ({ text }) => void asked.push(`beforeFinish ${text}`),
+      },
+    );
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Enough.' });
+    expect(asked).toEqual(['prepareIteration 0']);
+  });
+
+  it('make a turn go on that another hook has finished: it ends with what comes then', async () => {
+    const { turn } = turnOf([counting, done], {
+      afterToolCall: () => ({ finish: { text: 'Enough.', value: 1 } }),
+      beforeFinish: ({ iteration }) =>
+        iteration === 1 ? { messages: [{ role: 'user', content: 'Go on.' }] } : undefined,
+    });
+    expect(await turn.result()).toMatchObject({ text: 'Two.', value: undefined, iterations: 2 });
+  });
+
   it('see what the extensions before them changed', async () => {
     const seen: unknown[] = [];
     const { turn } = turnOf(
