@@ -247,7 +247,8 @@ export interface Extension {
   readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**
    * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at
-   * last to the tool's `needsApproval`. One that throws refuses the call, whatever `onError` says.
+   * last to the tool's `needsApproval`. One that throws, or does not answer within the tool's time limit, refuses the call: neither
+   * `onError` nor `timeoutMs` counts, and nothing is shown.
    */
   readonly approveToolCall?: (
     request: ApprovalRequest,
