@@ -115,6 +115,20 @@ describe('an agent that is a tool of another', () => {
     });
   });
 
+  it('has the credentials of the turn that called it, also when that is resumed, and they are in no journal', async () => {
+    const seen: unknown[] = [];
+    const pay = plainTools({
+      pay: { needsApproval: true, execute: ({ authContext }) => seen.push(['pay', authContext]) },
+    });
+    const { ada } = pair([{ toolCalls: [{ name: 'pay' }] }, { text: 'Paid.' }], { toolProviders: [pay] });
+    await ada.run('Pay.', { taskId: 't', authContext: { user: 'u-1' } });
+    const authContext = { user: 'u-2' };
+    await ada.resume('t', { answers: { '1:0': { approved: true } }, authContext }).result();
+    expect(seen).toEqual([['pay', authContext]]);
+    const journals = ['t', 't:1:0'].map((taskId) => on.bench.store.read(taskId));
+    expect(JSON.stringify(journals)).not.toMatch(/u-1|u-2/);
+  });
+
   it('shares the extensions that the caller gives', async () => {
     const calls: string[] = [];
     const shared: Extension = { name: 'shared', beforeLLMCall: (_, { agentId }) => void calls.push(agentId) };

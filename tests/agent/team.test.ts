@@ -146,6 +146,16 @@ describe('a team', () => {
     expect(messageStore.load('c').messages).toEqual([user('My pin is ****.'), says('The pin is ****.')]);
   });
 
+  it('changes the answers of agents that a plan asks before others have them', async () => {
+    const [a, b] = [player('a', answer('The pin is 1234.')), player('b', answer('Noted.'))];
+    const incoming: NonNullable<TeamOptions['interceptors']>['incoming'] = (message) => ({
+      ...message,
+      content: String(message.content).replaceAll('1234', '****'),
+    });
+    await made([a, b], { interceptors: { incoming }, routing: inSequence(['a', 'b']) }).ask('1');
+    expect(lastOf(b)).toEqual([user('The pin is ****.')]);
+  });
+
   it('tells what happens in the words of chat applications', async () => {
     const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'seen' });
     const a = player('a', [{ toolCalls: [{ name: 'look' }] }, { text: ['I ', 'saw.'] }], { tools: [look] });
