@@ -55,14 +55,15 @@ function earliest(one: number | undefined, other: number | undefined): number | 
   return one === undefined ? other : Math.min(one, other);
 }
 
-function decisionOf(change: ToolCallChange, args: unknown): CheckedCall | ChangedArguments | undefined {
+function decisionOf(change: ToolCallChange, before: unknown): CheckedCall | ChangedArguments | undefined {
   const { deny, answer } = change;
+  const args = 'arguments' in change ? change.arguments : before;
   if (deny !== undefined) {
     if (typeof deny !== 'string') throw new TypeError(`its deny is ${shownValue(deny)}, not a reason`);
     return { ok: false, code: 'TOOL_REJECTED', message: deny, arguments: args };
   }
   if (answer !== undefined) return { ok: 'answered', answer: checkedAnswer(answer), arguments: args };
-  return 'arguments' in change ? { changed: change.arguments } : undefined;
+  return 'arguments' in change ? { changed: args } : undefined;
 }
 
 function checkedAnswer(answer: ToolAnswer): ToolAnswer {

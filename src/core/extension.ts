@@ -126,7 +126,7 @@ export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
   readonly deny?: string;
   /** Taken as its result: the tool does not run. */
   readonly answer?: ToolAnswer;
-  /** Checked again by the tool. */
+  /** Checked again by the tool; beside `deny` or `answer` they are only what the record says that it was called with. */
   readonly arguments?: unknown;
   /**
    * When the call counts as failed with `TOOL_TIMEOUT` and its signal is aborted, where its own limit does not come first. Milliseconds

@@ -105,7 +105,8 @@ function reconciled(pending: PendingToolCall, answer: unknown): Settled {
   return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
 }
 
-function unknownOutcome(pending: PendingToolCall, detail = ''): ToolResultRecord {
+/** Tells the model that nobody knows whether a call took effect. */
+export function unknownOutcome(pending: PendingToolCall, detail = ''): ToolResultRecord {
   const message = `OUTCOME_UNKNOWN: the process stopped while this call ran, so it may or may not have taken effect${detail}; check before you repeat it`;
   return refusedCall(pending.callId, { code: 'OUTCOME_UNKNOWN', message });
 }

@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import { type CallPlace, type CheckedCall, checkCall, rejected } from './check-call.ts';
+import { unknownOutcome } from './in-doubt.ts';
 import type { ToolCall } from './messages.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
@@ -105,11 +106,14 @@ export function planStarts(
 
 const nothing: Plan = { records: [], starts: [], alone: false, checks: [], next: 0 };
 
-/** Calls that have not started when an extension finishes the turn. */
+/** Calls that have not started when an extension finishes the turn; one that a dead process had started may have taken effect. */
 function skipped({ pendingToolCalls }: LoopState, busy: ReadonlySet<string>): readonly ToolResultRecord[] {
   return pendingToolCalls
     .filter(({ callId, result }) => !result && !busy.has(callId))
-    .map(({ callId }) => refusedCall(callId, { code: 'TOOL_SKIPPED', message: 'skipped: the turn finished' }));
+    .map((pending) => {
+      if (pending.intent) return unknownOutcome(pending);
+      return refusedCall(pending.callId, { code: 'TOOL_SKIPPED', message: 'skipped: the turn finished' });
+    });
 }
 
 /** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */

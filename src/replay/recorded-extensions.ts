@@ -191,8 +191,9 @@ function decisionOf(
   if (end && extensionCodes.has(end.fail.code) && error?.code === end.fail.code && error.message === end.fail.message)
     return end;
   if (!isDecided(run)) return undefined;
-  if (error && isDenied(error)) return { deny: error.message };
-  return { answer: { content, success, ...(error ? { error: error.message } : {}) } };
+  const shown = difference(result.arguments, given) ? { arguments: result.arguments } : {};
+  if (error && isDenied(error)) return { ...shown, deny: error.message };
+  return { ...shown, answer: { content, success, ...(error ? { error: error.message } : {}) } };
 }
 
 /** Whether the turn fails by what an extension says of that call: behind its result there are only those of calls that were stopped. */

@@ -46,14 +46,17 @@ function checkEpoch(record: JournalRecord, last: JournalRecord | undefined): voi
 type Functions = NonNullable<LlmStart['tools']>;
 
 /**
- * What the model was offered in a run: by its first call, else by the last call before it, else by the next one. A tool that ran is
- * among them, whatever was offered.
+ * What the model was offered in a run: by its first call, else by the last call before it, else by the next one. A tool that ran,
+ * that an extension took away, or whose call was open, is among them, whatever was offered.
  */
 export function toolsOffered(records: readonly JournalRecord[], from: number, to: number): Functions {
   const starts = records.filter((record) => record.type === 'llm.start' && record.tools !== undefined);
   const own = starts.filter(({ seq }) => seq > from && seq <= to);
   const other = starts.findLast(({ seq }) => seq <= from) ?? starts[0];
-  const offered = offeredIn(own.length > 0 || !other ? own : [other]);
+  const chosen = offeredIn(own.length > 0 || !other ? own : [other]);
+  const there = new Set([...namesRemoved(records), ...namesOpen(records, from)]);
+  const rest = offeredIn(starts).filter(({ name }) => there.has(name) && !chosen.some((each) => each.name === name));
+  const offered = [...chosen, ...rest];
   const named = [...namesThatRan(records), ...namesAdded(records)];
   const missing = new Set(named.filter((name) => !offered.some((each) => each.name === name)));
   return [...offered, ...[...missing].map((name) => ({ name, description: '', parameters: { type: 'object' } }))];
@@ -68,6 +71,19 @@ function offeredIn(starts: readonly JournalRecord[]): Functions {
     }
   }
   return [...byName.values()];
+}
+
+function namesRemoved(records: readonly JournalRecord[]): readonly string[] {
+  return records.flatMap((record) => ('effects' in record ? (record.effects?.tools?.remove ?? []) : []));
+}
+
+/** Of the calls that were open when a run began: it had their tools, whatever it offered. */
+function namesOpen(records: readonly JournalRecord[], from: number): readonly string[] {
+  const before = records.filter(({ seq }) => seq <= from);
+  const answer = before.findLast((record) => record.type === 'llm.done');
+  const done = new Set(before.flatMap((record) => (record.type === 'tool.result' ? [record.callId] : [])));
+  const calls = answer?.type === 'llm.done' ? answer.calls : [];
+  return calls.flatMap(({ callId, call }) => (done.has(callId) ? [] : [call.function.name]));
 }
 
 function namesAdded(records: readonly JournalRecord[]): readonly string[] {

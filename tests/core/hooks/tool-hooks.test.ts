@@ -135,4 +135,16 @@ describe('afterToolCall', () => {
       success: true,
     });
   });
+
+  it('does not tell of a call that a dead process had started that it was skipped', async () => {
+    const intent = { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: {} } as const;
+    const start = { type: 'llm.start', iteration: 1, attempt: 1 } as const;
+    deadTurn(bench, [start, answerOf(['count']), intent, { type: 'x.done', effects: { finish: { text: 'enough' } } }]);
+    const runs: unknown[] = [];
+    const toolProviders = [countingTools(runs, { readOnly: true, onInDoubt: 'retry' })];
+    const result = await AgentLoop.resume('t', bench.config(bench.model([]), { toolProviders })).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'enough' });
+    expect(result.messages.at(-1)).toMatchObject({ content: expect.stringContaining('OUTCOME_UNKNOWN') });
+    expect(runs).toEqual([]);
+  });
 });
