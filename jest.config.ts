@@ -8,6 +8,8 @@ const config: Config = {
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   maxWorkers: 2,
+  // Modules of finished test files stay in a worker's heap, and collecting a large one slows down all that follow.
+  workerIdleMemoryLimit: '700MB',
   testTimeout: 30_000,
 };
 

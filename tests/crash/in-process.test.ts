@@ -9,11 +9,11 @@ import { seedOf } from './random.ts';
 import type { Deed } from './workload/world.ts';
 
 const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-const turns = 250;
+const turns = 150;
 const atATime = 40;
 
 describe('turns whose process dies, within this one', () => {
-  it(`S1-70 S1-76 S1-79 keep every promise over thousands of deaths (MILLRACE_SEED=${seed})`, async () => {
+  it(`S1-70 S1-76 S1-79 keep every promise over hundreds of deaths (MILLRACE_SEED=${seed})`, async () => {
     let next = 0;
     let died = 0;
     const violations: string[] = [];
@@ -26,7 +26,7 @@ describe('turns whose process dies, within this one', () => {
     };
     await Promise.all(Array.from({ length: atATime }, lane));
     expect(violations).toEqual([]);
-    expect(died).toBeGreaterThan(600);
+    expect(died).toBeGreaterThan(350);
   }, 60_000);
 });
 
