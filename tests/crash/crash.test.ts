@@ -34,17 +34,17 @@ describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed
     ['boundary', 'S1-70 S1-76 S1-79', 45],
     ['random', 'S1-70 S1-76 S1-79', 45],
     ['race', 'S1-80', 15],
-    ['pause', 'S1-80', 4],
+    ['pause', 'S1-80', 6],
   ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
 });
 
 describeRedis(`turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`, () => {
   it.each([
-    ['boundary', 8],
-    ['random', 8],
-    ['race', 4],
-    ['pause', 2],
-    ['outage', 4],
+    ['boundary', 15],
+    ['random', 15],
+    ['race', 6],
+    ['pause', 3],
+    ['outage', 6],
   ] as const)(
     'S1-70 S1-79 keep every promise: %s, %d times',
     async (mode, count) => {

@@ -105,17 +105,20 @@ describe('compactHistory', () => {
     expect(watcher.events.at(-1)).toMatchObject({ kind: 'status-update', final: true, status: { state: 'completed' } });
   });
 
+  /** Long enough that most of it is older than what is kept. */
+  const longHistory = cleanHistory.filter(({ length }) => length > 12);
+
   it('S2-44 never tears a call from its results', async () => {
     let compacted = 0;
     await fc.assert(
-      fc.asyncProperty(cleanHistory, fc.integer({ min: 1, max: 6 }), async (history, keepLast) => {
+      fc.asyncProperty(longHistory, fc.integer({ min: 1, max: 6 }), async (history, keepLast) => {
         const model = bench.model([done]);
         const answering = { call: () => Promise.resolve({ message: { role: 'assistant' as const, content: 'Sum.' } }) };
         const compaction = compactHistory({ contextWindow: 10, threshold: 0.5, keepLast, provider: answering });
         await new AgentLoop(bench.config(model, { extensions: [compaction] }))
           .startTurn([...history, ...question])
           .result();
-        if (model.calls[0]?.messages[0]?.metadata?.['compactedUpTo']) compacted += 1;
+        if (model.calls[0]?.messages.some(({ metadata }) => metadata?.['compactedUpTo'])) compacted += 1;
         const open = new Set<string>();
         for (const message of model.calls[0]?.messages ?? []) {
           if (message.role === 'tool') expect(open.delete(message.toolCallId)).toBe(true);
@@ -126,7 +129,7 @@ describe('compactHistory', () => {
       }),
       { numRuns: 100 },
     );
-    expect(compacted).toBeGreaterThan(5);
+    expect(compacted).toBe(100);
   });
 
   it('goes by the usage that the provider reports rather than by its own count', async () => {
