@@ -5,6 +5,7 @@ import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
 import type { ToolCall } from './messages.ts';
+import { isPromiseLike } from './promise-like.ts';
 import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
 
@@ -250,7 +251,3 @@ function limited<A>(
 }
 
 const defaultTimeoutMs = 60_000;
-
-function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
-}

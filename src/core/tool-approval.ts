@@ -3,6 +3,7 @@ import { stableJson } from './check-answers.ts';
 import { messageOf } from './errors.ts';
 import type { ApprovalDecision, ApprovalRequest, Extension } from './extension.ts';
 import type { Hooks } from './hooks.ts';
+import { isPromiseLike } from './promise-like.ts';
 import type { Approval, TurnAsked } from './records.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall, type TurnIdentity } from './state.ts';
 import type { OfferedTool } from './tool-set.ts';
@@ -97,10 +98,6 @@ function decisionOf({ name }: Extension, given: ApprovalDecision): Decision {
 
 function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
-}
-
-function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 function requestOf({ turn, authContext }: DecisionDeps, { pending, arguments: args }: Candidate): ApprovalRequest {

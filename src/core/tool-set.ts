@@ -1,5 +1,6 @@
 import type { ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
+import { isPromiseLike } from './promise-like.ts';
 import type { Changes } from './state.ts';
 
 export interface OfferedTool {
@@ -112,10 +113,6 @@ function offeredBy(provider: ToolProvider, definitions: readonly ToolDefinition[
   const usable = Array.isArray(definitions) && definitions.every((each) => typeof each?.function?.name === 'string');
   if (usable) return definitions.map((definition) => ({ definition, provider }));
   throw new TypeError('getTools gave no list of ToolDefinitions; return [{ type: "function", function: { name, … } }]');
-}
-
-function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
 
 function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {

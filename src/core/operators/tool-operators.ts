@@ -9,6 +9,7 @@ import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
 import { extensionFailure } from '../hooks.ts';
 import type { Content } from '../messages.ts';
+import { isPromiseLike } from '../promise-like.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import { type LoopState, openQuestions } from '../state.ts';
@@ -266,8 +267,4 @@ function isCanceled(result: ToolResultRecord): boolean {
 function isToolResult(answer: ToolResult): boolean {
   const content: unknown = answer?.content;
   return typeof content === 'string' || Array.isArray(content);
-}
-
-function isPromiseLike<T>(value: T | PromiseLike<T>): value is PromiseLike<T> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
