@@ -1,5 +1,6 @@
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { ToolCall } from '../core/messages.ts';
+import { isPromiseLike } from '../core/promise-like.ts';
 import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
 import { DoneSignal, TaskComplete } from './task-complete.ts';
 import { policyOf, type Tool, tool } from './tool.ts';
@@ -103,7 +104,7 @@ function missing(definition: ToolDefinition): never {
 
 function run(one: Tool, call: ToolCall, args: unknown, context: ToolContext): ToolResult | Promise<ToolResult> {
   const returned = one.execute(args, context);
-  return isThenable(returned)
+  return isPromiseLike(returned)
     ? Promise.resolve(returned).then((value) => resultOf(call, value))
     : resultOf(call, returned);
 }
@@ -132,8 +133,4 @@ function parse(definition: ToolDefinition, text: string): Parsed {
 function resultOf(call: ToolCall, value: unknown): ToolResult {
   if (value instanceof DoneSignal) throw new TaskComplete(value.finalMessage);
   return { toolCallId: call.id, content: toContent(value, call.function.name), success: true };
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
 }
