@@ -1,4 +1,4 @@
-import { addUsage } from '../core/apply-record.ts';
+import { addUsage } from '../core/add-usage.ts';
 import { type LoopState, noUsage } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 

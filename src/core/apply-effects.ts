@@ -1,3 +1,4 @@
+import { addUsage } from './add-usage.ts';
 import { History } from './history.ts';
 import type { Message } from './messages.ts';
 import type { Effects } from './records.ts';
@@ -5,13 +6,14 @@ import { type Changes, type Draft, toolMessage } from './state.ts';
 
 /** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
 export function applyEffects(draft: Draft, effects: Effects): void {
-  const { messages = [], given, results, settings, tools, finish } = effects;
+  const { messages = [], given, results, settings, tools, finish, usage } = effects;
   if (given) replaceGiven(draft, given);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
   if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };
   if (messages.length > 0) addMessages(draft, messages);
   if (finish) draft.changes = { ...draft.changes, finish };
+  if (usage) draft.usage = addUsage(draft.usage, usage);
 }
 
 /** Messages that come while calls are open enter the history behind their results; behind the last response the turn goes on. */

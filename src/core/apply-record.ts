@@ -1,4 +1,4 @@
-import type { Usage } from '../providers/interfaces.ts';
+import { addUsage } from './add-usage.ts';
 import { applyEffects } from './apply-effects.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
@@ -249,7 +249,6 @@ const decisionPoints: ReadonlySet<RecordedHook> = new Set<DecisionPoint>([
 
 function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   if (record.effects) applyEffects(draft, record.effects);
-  if (record.effects?.usage) draft.usage = addUsage(draft.usage, record.effects.usage);
   if (record.hook && decisionPoints.has(record.hook))
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
   if ('data' in record) {
@@ -281,31 +280,6 @@ function replaced(draft: Draft, index: number, by: PendingToolCall): readonly Pe
   const calls = draft.pendingToolCalls.slice();
   calls[index] = by;
   return calls;
-}
-
-/** The sum of two usages, with what they discarded; optional members are kept where either has them. */
-export function addUsage(a: Usage, b: Usage): Usage {
-  if (a.discarded || b.discarded) return addUsage(wholeUsage(a), wholeUsage(b));
-  const sum = {
-    promptTokens: a.promptTokens + b.promptTokens,
-    completionTokens: a.completionTokens + b.completionTokens,
-    totalTokens: a.totalTokens + b.totalTokens,
-  };
-  return {
-    ...sum,
-    ...optionalSum('cachedTokens', a, b),
-    ...optionalSum('reasoningTokens', a, b),
-    ...optionalSum('cost', a, b),
-    ...(a.estimated || b.estimated ? { estimated: true } : {}),
-  };
-}
-
-function wholeUsage({ discarded, ...answered }: Usage): Usage {
-  return discarded ? addUsage(answered, discarded) : answered;
-}
-
-function optionalSum(name: 'cachedTokens' | 'reasoningTokens' | 'cost', a: Usage, b: Usage): Partial<Usage> {
-  return a[name] === undefined && b[name] === undefined ? {} : { [name]: (a[name] ?? 0) + (b[name] ?? 0) };
 }
 
 function poison(record: TurnRecord & { readonly seq: number }, why: string): AgentLoopError {

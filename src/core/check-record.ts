@@ -63,7 +63,12 @@ const ofEffects: Shape = {
   settings: 'object?',
   tools: 'object?',
   finish: 'object?',
+  usage: 'object?',
 };
+
+const ofUsage: Shape = { promptTokens: 'number', completionTokens: 'number', totalTokens: 'number' };
+
+const ofToolNames: Shape = { add: 'list?', remove: 'list?' };
 
 const kinds: { readonly [Name in Kind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
   text: [(value) => typeof value === 'string', 'a text'],
@@ -122,6 +127,10 @@ function checkInner(value: object, type: string): void {
 
 function checkEffects(effects: object, type: string): void {
   checkMembers(effects, ofEffects, type);
+  for (const [name, shape] of [['usage', ofUsage] as const, ['tools', ofToolNames] as const]) {
+    const inner: unknown = Reflect.get(effects, name);
+    if (isObject(inner)) checkMembers(inner, shape, `${type}: ${name}`);
+  }
   for (const name of ['messages', 'given'] as const) {
     const messages: unknown = Reflect.get(effects, name);
     if (messages !== undefined) checkMessageList(messages, type);

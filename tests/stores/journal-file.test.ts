@@ -97,6 +97,18 @@ describe('a journal file', () => {
       (text) => text.replace(/"epoch":\d+/, '"epoch":0'),
       { code: 'POISON', message: /^Line 6 .*epoch/ },
     ],
+    [
+      'usage of an extension that is no usage',
+      6,
+      (text) => text.replace(/^.*"seq"/, '{"type":"x.a","effects":{"usage":{"promptTokens":"1"}},"seq"'),
+      { code: 'POISON', message: /^Line 6 .*x\.a: usage needs promptTokens, a number/ },
+    ],
+    [
+      'tools of an extension that are no list',
+      6,
+      (text) => text.replace(/^.*"seq"/, '{"type":"x.a","effects":{"tools":{"add":"count"}},"seq"'),
+      { code: 'POISON', message: /^Line 6 .*x\.a: tools needs add, a list/ },
+    ],
     ['a record that is no object', 3, () => '7', { code: 'POISON', message: /^Line 3 .*not 7/ }],
   ])('refuses %s, and names the line', (_, line, change, expected) => {
     const { code, message } = expected;

@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { addUsage } from '../../core/apply-record.ts';
+import { addUsage } from '../../core/add-usage.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type Message, textOf } from '../../core/messages.ts';
 import { noUsage } from '../../core/state.ts';

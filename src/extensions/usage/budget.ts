@@ -1,4 +1,4 @@
-import { addUsage } from '../../core/apply-record.ts';
+import { addUsage } from '../../core/add-usage.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { Extension } from '../../core/extension.ts';
 import type { LLMCallParams, LLMProvider, Usage } from '../../providers/interfaces.ts';

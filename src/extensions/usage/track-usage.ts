@@ -1,4 +1,4 @@
-import { addUsage } from '../../core/apply-record.ts';
+import { addUsage } from '../../core/add-usage.ts';
 import type { Extension, HookContext } from '../../core/extension.ts';
 import type { TurnIdentity } from '../../core/state.ts';
 import type { LLMCallParams, LLMProvider, Usage } from '../../providers/interfaces.ts';
