@@ -3,7 +3,8 @@ import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/inter
 import { checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { CallChange } from './extension.ts';
-import { AskedHook, AskedModelCall } from './hook-context.ts';
+import { AskedHook } from './hook-context.ts';
+import { AskedModelCall } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord } from './records.ts';
@@ -29,7 +30,7 @@ export function changeCall(
     const asked = askHooks(deps, {
       hook: 'beforeLLMCall',
       place: { state, traceContext },
-      asked: (...given) => new AskedModelCall(given, changed.provider),
+      asked: (question) => new AskedModelCall(question, changed.provider),
       ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
       take(change) {
         changed = behind(changed, change);
@@ -79,7 +80,7 @@ export function changeResponse(
     const asked = askHooks(deps, {
       hook: 'afterLLMCall',
       place: { state, traceContext },
-      asked: (...each) => new AskedHook(...each),
+      asked: (question) => new AskedHook(question),
       ask: (extension, context) => extension.afterLLMCall?.(response, context),
       take(change, { name }) {
         const flaw = change.response && responseFlaw(change.response);

@@ -1,7 +1,8 @@
 import type { CallPlace, CheckedCall } from './check-call.ts';
 import { checkContent } from './check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.ts';
-import { AskedCall, AskedOutcome, type HookPlace } from './hook-context.ts';
+import type { HookPlace } from './hook-context.ts';
+import { AskedCall, AskedOutcome } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { type AnyChange, recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from './records.ts';
@@ -23,7 +24,7 @@ export interface ChangedToolCall {
   readonly deadline: number | undefined;
 }
 
-type Allowed = Extract<CheckedCall, { ok: true }>;
+type Allowed = Extract<CheckedCall, { verdict: 'run' }>;
 
 /** Asks the extensions about a call that is about to run; the first that denies or answers it is the last. Throws or rejects as `askHooks`. */
 export function changeToolCall(
@@ -37,12 +38,12 @@ export function changeToolCall(
   const asked = askHooks(deps, {
     hook: 'beforeToolCall',
     place: { state, traceContext },
-    asked: (...given) => new AskedCall(given, pending, { tool: checked.tool, arguments: argumentsNow() }),
+    asked: (question) => new AskedCall(question, pending, { tool: checked.tool, arguments: argumentsNow() }),
     ask: (extension, request) => extension.beforeToolCall?.(request),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
-      return !('ok' in decided) || decided.ok === true;
+      return 'changed' in decided || decided.verdict === 'run';
     },
   });
   const changed = () => ({ answer: decided, deadline });
@@ -60,9 +61,9 @@ function decisionOf(change: ToolCallChange, before: unknown): CheckedCall | Chan
   const args = 'arguments' in change ? change.arguments : before;
   if (deny !== undefined) {
     if (typeof deny !== 'string') throw new TypeError(`its deny is ${shownValue(deny)}, not a reason`);
-    return { ok: false, code: 'TOOL_REJECTED', message: deny, arguments: args };
+    return { verdict: 'refused', code: 'TOOL_REJECTED', message: deny, arguments: args };
   }
-  if (answer !== undefined) return { ok: 'answered', answer: checkedAnswer(answer), arguments: args };
+  if (answer !== undefined) return { verdict: 'answered', answer: checkedAnswer(answer), arguments: args };
   return 'arguments' in change ? { changed: args } : undefined;
 }
 
@@ -104,7 +105,7 @@ export function changeOutcome(
   const asked = askHooks(deps, {
     hook: 'afterToolCall',
     place,
-    asked: (...given) => new AskedOutcome(given, { ...ran, result }),
+    asked: (question) => new AskedOutcome(question, { ...ran, result }),
     ask: (extension, outcome) => extension.afterToolCall?.(outcome),
     take(change, { name }) {
       if (change.result) result = answeredCall(checkedAnswer(change.result), result);

@@ -13,7 +13,7 @@ import type { TurnDeps } from './turn-deps.ts';
 /** A call that may run, or why it may not, in words for the model. */
 export type CheckedCall =
   | {
-      readonly ok: true;
+      readonly verdict: 'run';
       readonly tool: OfferedTool;
       readonly arguments: unknown;
       /** Somebody has to approve it first. */
@@ -22,13 +22,13 @@ export type CheckedCall =
       readonly deadline?: number | undefined;
     }
   | {
-      readonly ok: 'answered';
+      readonly verdict: 'answered';
       /** What an extension gave in place of the tool. */
       readonly answer: ToolAnswer;
       readonly arguments: unknown;
     }
   | {
-      readonly ok: false;
+      readonly verdict: 'refused';
       readonly code: ErrorCode;
       readonly message: string;
       readonly arguments: unknown;
@@ -59,11 +59,11 @@ function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): 
 
 /** By a failure of an extension the turn fails, once the batch has stopped. */
 function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
-  if (checked.ok !== true) return checked;
+  if (checked.verdict !== 'run') return checked;
   const refuse = (error: unknown): CheckedCall => {
     deps.hooks.failure ??= extensionFailure(error);
     return {
-      ok: false,
+      verdict: 'refused',
       code: deps.hooks.failure.code,
       message: deps.hooks.failure.message,
       arguments: checked.arguments,
@@ -71,7 +71,7 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
   };
   const recheck = ({ answer, deadline }: ChangedToolCall) =>
     then('changed' in answer ? checkedValue(checked.tool, answer.changed) : answer, (each) =>
-      each.ok === true ? { ...each, deadline } : each,
+      each.verdict === 'run' ? { ...each, deadline } : each,
     );
   try {
     const answer = changeToolCall(deps, place, checked);
@@ -93,12 +93,17 @@ function withDecision(
   pending: PendingToolCall,
   checked: CheckedCall,
 ): CheckedCall | Promise<CheckedCall> {
-  if (checked.ok !== true || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
+  if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
   const decision = decide(deps, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;
     if (decided.decision === 'ask') return { ...checked, ask: { prompt: decided.prompt } };
-    return { ok: false, code: 'TOOL_REJECTED', message: rejected(decided.reason), arguments: checked.arguments };
+    return {
+      verdict: 'refused',
+      code: 'TOOL_REJECTED',
+      message: rejected(decided.reason),
+      arguments: checked.arguments,
+    };
   };
   if (!(decision instanceof Promise)) return answer(decision);
   deps.deciding.add(pending.call);
@@ -119,18 +124,18 @@ function checkedArguments(
   const tool = isOffered(tools, name, state) ? tools.byName.get(name) : undefined;
   if (!tool) {
     const message = unknownTool(tools, state, name);
-    return { ok: false, code: 'TOOL_NOT_FOUND', message, arguments: parsed.value };
+    return { verdict: 'refused', code: 'TOOL_NOT_FOUND', message, arguments: parsed.value };
   }
   if (!parsed.ok && !tool.definition.acceptsRaw) {
     const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
-    return { ok: false, code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
+    return { verdict: 'refused', code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
   }
-  return parsed.ok ? checkedValue(tool, parsed.value) : { ok: true, tool, arguments: parsed.value };
+  return parsed.ok ? checkedValue(tool, parsed.value) : { verdict: 'run', tool, arguments: parsed.value };
 }
 
 function checkedValue(tool: OfferedTool, value: unknown): CheckedCall | Promise<CheckedCall> {
   const { checkArguments } = tool.definition;
-  return checkArguments ? checked(tool, value, checkArguments) : { ok: true, tool, arguments: value };
+  return checkArguments ? checked(tool, value, checkArguments) : { verdict: 'run', tool, arguments: value };
 }
 
 /** A tool that was not offered with the last call of the model is not known to it. */
@@ -144,9 +149,14 @@ function checked(
   value: unknown,
   checkArguments: NonNullable<ToolDefinition['checkArguments']>,
 ): CheckedCall | Promise<CheckedCall> {
-  const refuse = (message: string): CheckedCall => ({ ok: false, code: 'TOOL_ARGUMENTS', message, arguments: value });
+  const refuse = (message: string): CheckedCall => ({
+    verdict: 'refused',
+    code: 'TOOL_ARGUMENTS',
+    message,
+    arguments: value,
+  });
   const answer = (check: ArgumentCheck): CheckedCall =>
-    check.ok ? { ok: true, tool, arguments: check.value } : refuse(check.message);
+    check.ok ? { verdict: 'run', tool, arguments: check.value } : refuse(check.message);
   try {
     const check = checkArguments(value);
     if (!(check instanceof Promise)) return answer(check);

@@ -2,7 +2,8 @@ import type { Context } from '@opentelemetry/api';
 import type { CallSettings } from '../providers/interfaces.ts';
 import { callSettings, copySettings } from './call-settings.ts';
 import type { EndChange, Extension, IterationStep } from './extension.ts';
-import { AskedEnd, AskedFinish, AskedHook, AskedStep, type HookPlace } from './hook-context.ts';
+import { AskedHook, type HookPlace } from './hook-context.ts';
+import { AskedEnd, AskedFinish, AskedStep } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { type AnyChange, jsonOf, recordOfChange } from './record-of-change.ts';
 import type { DecisionPoint, Finish, TurnDone } from './records.ts';
@@ -81,7 +82,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeTurn',
       place: this.#place,
-      asked: (...given) => new AskedHook(...given),
+      asked: (question) => new AskedHook(question),
       ask: (extension, context) => extension.beforeTurn?.(context),
       take: (change, extension) => this.#change('beforeTurn', extension, change),
     });
@@ -92,7 +93,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'afterIteration',
       place: this.#place,
-      asked: (...given) => new AskedStep(given, { finish: this.#finish, ...asked }),
+      asked: (question) => new AskedStep(question, { finish: this.#finish, ...asked }),
       ask: (extension, context) => extension.afterIteration?.(context),
       take: (change, extension) => this.#change('afterIteration', extension, change),
     });
@@ -103,7 +104,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeFinish',
       place: this.#place,
-      asked: (...given) => new AskedFinish(given, finishOf(this.#ending, this.#draft.after)),
+      asked: (question) => new AskedFinish(question, finishOf(this.#ending, this.#draft.after)),
       ask: (extension, context) => extension.beforeFinish?.(context),
       take: (change, extension) => {
         this.#change('beforeFinish', extension, change);
@@ -116,7 +117,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'shouldPause',
       place: this.#place,
-      asked: (...given) => new AskedHook(...given),
+      asked: (question) => new AskedHook(question),
       ask: (extension, context) => extension.shouldPause?.(context),
       take: (pause, { name }) => {
         if (pause === false) return true;
@@ -133,7 +134,7 @@ class Decision {
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,
-      asked: (...given) => new AskedEnd(given, endOf(this.#ending)),
+      asked: (question) => new AskedEnd(question, endOf(this.#ending)),
       ask: (extension, context) => extension.afterTurn?.(context),
       take: (change: EndChange, { name }) => this.#changeEnding(name, change),
     });

@@ -3,7 +3,7 @@ import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
-import type { AskedHook, HookDeps, HookPlace } from './hook-context.ts';
+import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import type { ToolCall } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
 import type { ExtensionError } from './signals.ts';
@@ -81,8 +81,7 @@ export class Hooks {
 export interface Asking<C extends AskedHook, A> {
   readonly hook: HookName;
   readonly place: HookPlace;
-  /** What the hook is told. Default: the context alone. */
-  readonly asked: (...given: ConstructorParameters<typeof AskedHook>) => C;
+  readonly asked: (question: HookQuestion) => C;
   readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
   /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
   readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
@@ -111,8 +110,8 @@ function askOne<C extends AskedHook, A>(
   asking: Asking<C, A>,
   extension: Extension,
 ): boolean | Promise<boolean> {
-  const { hook } = asking;
-  const context = asking.asked(deps, asking.place, extension, hook);
+  const { hook, place } = asking;
+  const context = asking.asked({ deps, state: place.state, parent: place.traceContext, extension, hook });
   try {
     const answer = asking.ask(extension, context);
     if (answer === undefined || answer === null) {

@@ -46,7 +46,7 @@ export function prepareView(
           return draft.after;
         },
       },
-      asked: (...given) => new AskedHook(...given),
+      asked: (question) => new AskedHook(question),
       ask: (extension, context) => extension.prepareIteration?.(shown, context),
       take: (change, { name }) => {
         if (change.view) {

@@ -64,7 +64,7 @@ export function planStarts(
   for (const pending of held || finished ? [] : callsToApprove(deps, state, places.busy)) {
     const checked = checkOnce(deps, { pending, state, traceContext });
     if (checked instanceof Promise) checks.push({ pending, done: checked });
-    else if (checked.ok === true && checked.ask && !approvalOf(pending, checked.arguments))
+    else if (checked.verdict === 'run' && checked.ask && !approvalOf(pending, checked.arguments))
       records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
     else continue;
     asked.add(pending.callId);
@@ -83,25 +83,33 @@ export function planStarts(
     if (checked instanceof Promise) {
       checks.push({ pending, done: checked });
       free--;
-    } else if (checked.ok === 'answered') {
-      const { answer, arguments: args } = checked;
-      records.push(answeredCall(answer, { callId: pending.callId, durationMs: 0, arguments: args }));
-    } else if (checked.ok && isRejected(pending, checked.arguments)) {
-      const { reason } = approvalOf(pending, checked.arguments) ?? {};
-      records.push(refusedCall(pending.callId, { code: 'TOOL_REJECTED', message: rejected(reason) }));
-    } else if (checked.ok) {
+    } else if (checked.verdict !== 'run' || isRejected(pending, checked.arguments)) {
+      records.push(resultInPlace(pending, checked));
+    } else {
       alone = checked.tool.definition.sequential === true;
       if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
       const intent = intentOf(pending, checked.arguments);
       records.push(intent);
       starts.push({ callId: pending.callId, call: pending.call, intent, answers: pending.answers });
       free--;
-    } else {
-      const { code, message, arguments: args } = checked;
-      records.push(refusedCall(pending.callId, { code, message, arguments: args }));
     }
   }
   return { records, starts, alone, checks, next };
+}
+
+/** The result of a call that does not run: an extension answered it, it is not in order, or whoever was asked said no. */
+function resultInPlace(pending: PendingToolCall, checked: CheckedCall): ToolResultRecord {
+  const { callId } = pending;
+  switch (checked.verdict) {
+    case 'answered':
+      return answeredCall(checked.answer, { callId, durationMs: 0, arguments: checked.arguments });
+    case 'refused':
+      return refusedCall(callId, { code: checked.code, message: checked.message, arguments: checked.arguments });
+    case 'run': {
+      const { reason } = approvalOf(pending, checked.arguments) ?? {};
+      return refusedCall(callId, { code: 'TOOL_REJECTED', message: rejected(reason) });
+    }
+  }
 }
 
 const nothing: Plan = { records: [], starts: [], alone: false, checks: [], next: 0 };

@@ -3,7 +3,7 @@ import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/e
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AbortScope } from '../abort-scope.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
-import { AskedEnd } from '../hook-context.ts';
+import { AskedEnd } from '../hook-subjects.ts';
 import { askHooks } from '../hooks.ts';
 import { textOf } from '../messages.ts';
 import { failed } from '../response.ts';
@@ -116,7 +116,7 @@ function askEnded(deps: RunDeps, state: LoopState, traceContext: Context): void 
     return askHooks(deps, {
       hook: 'afterTurn',
       place: { state, traceContext },
-      asked: (...given) => new AskedEnd(given, { outcome, text, value: state.value }),
+      asked: (question) => new AskedEnd(question, { outcome, text, value: state.value }),
       ask: (extension, end) => extension.afterTurn?.(end),
       take: () => true,
     })?.catch(() => {});

@@ -51,14 +51,8 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
       subscriber.next(started);
       if (subscriber.closed) return;
       const call = prepare(started.after, { view: step.view });
-      deps.hooks.lastCall = { iteration: step.start.iteration, params: call.params };
-      const operators = fuse(
-        catchLLMError(deps, call),
-        tapLLMResponse(deps, call),
-        mapLLMResponseToState(deps, started.after, traceContext),
-        ...behind,
-      );
-      operators(request(deps.provider, call)).subscribe(subscriber);
+      const [failing, tapping, mapping] = stagesOf(deps, call, { state: started.after, traceContext });
+      fuse(failing, tapping, mapping, ...behind)(request(deps.provider, call)).subscribe(subscriber);
     });
   };
 }
@@ -78,18 +72,24 @@ function callAsked(deps: TurnDeps, traceContext: Context) {
       const run = (changed: ChangedCall) => {
         if (subscriber.closed) return;
         const call = prepare(started.after, { params, scope, changed });
-        deps.hooks.lastCall = { iteration: start.iteration, params: call.params };
-        const operators = fuse(
-          catchLLMError(deps, call),
-          tapLLMResponse(deps, call),
-          mapLLMResponseToState(deps, started.after, traceContext),
-        );
-        operators(request(deps.provider, call)).subscribe(subscriber);
+        const stages = stagesOf(deps, call, { state: started.after, traceContext });
+        fuse(...stages)(request(deps.provider, call)).subscribe(subscriber);
       };
       const changed = change(started.after, params);
       if (changed instanceof Promise) changed.then(run).catch((error: unknown) => subscriber.error(error));
       else run(changed);
     });
+}
+
+/** What every model call goes through. A step that extensions look at later is told what its call was made with. */
+function stagesOf(deps: TurnDeps, call: PreparedCall, { state, traceContext }: HookPlace) {
+  const { hooks } = deps;
+  if (hooks.lists.afterIteration.length > 0) hooks.lastCall = { iteration: state.iteration, params: call.params };
+  return [
+    catchLLMError(deps, call),
+    tapLLMResponse(deps, call),
+    mapLLMResponseToState(deps, state, traceContext),
+  ] as const;
 }
 
 /** What an iteration does with the signals of its model call: its tools, and its span. */
@@ -309,7 +309,6 @@ export function mapLLMResponseToState(
   state: LoopState,
   traceContext: Context = ROOT_CONTEXT,
 ): FusibleOperator<LLMChunk, Signal> {
-  const change = changeResponse(deps, traceContext);
   return operate((to) => {
     let asking = false;
     const give = (given: ChangedResponse) => {
@@ -320,7 +319,7 @@ export function mapLLMResponseToState(
       next(chunk) {
         if (chunk.type !== 'done') return to.next(chunk);
         if (deps.hooks.lists.afterLLMCall.length === 0) return give({ response: chunk.response, records: [] });
-        const changed = change(state, chunk.response);
+        const changed = changeResponse(deps, traceContext)(state, chunk.response);
         if (!(changed instanceof Promise)) return give(changed);
         asking = true;
         changed.then(

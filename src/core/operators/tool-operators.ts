@@ -206,7 +206,7 @@ class RunningTool {
   /** What an extension left it. Milliseconds. */
   get #leftMs(): number {
     const checked = this.#deps.checks.get(this.#run.started.call);
-    const deadline = checked instanceof Promise || checked?.ok !== true ? undefined : checked.deadline;
+    const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
     return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }
 
