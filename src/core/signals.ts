@@ -59,13 +59,13 @@ export class CommitDraft {
   readonly steps: Step[] = [];
   /** The state behind the records so far. */
   after: LoopState;
-  readonly #epoch: number;
-  readonly #at: number;
+  readonly #stamper: Stamper;
+  /** Of the first record: those of one append have one time. */
+  #at: number | undefined;
 
   constructor(stamper: Stamper, state: LoopState) {
     this.after = state;
-    this.#epoch = stamper.epoch;
-    this.#at = stamper.now();
+    this.#stamper = stamper;
   }
 
   /** Adds a record that was made for this append: the stamp is written into it, for a copy would cost more than all else here. */
@@ -73,7 +73,8 @@ export class CommitDraft {
     const before = this.after;
     const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
     stamped.seq = before.seq + 1;
-    stamped.epoch = this.#epoch;
+    this.#at ??= this.#stamper.now();
+    stamped.epoch = this.#stamper.epoch;
     stamped.at = this.#at;
     this.steps.push({ before, record: stamped as JournalRecord });
     this.after = applyRecord(before, stamped as JournalRecord);

@@ -1,10 +1,10 @@
 import type { Context } from '@opentelemetry/api';
 import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
+import { CallChecks } from './call-checks.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
 import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
-import type { ToolCall } from './messages.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ExtensionRecord, Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
@@ -71,8 +71,8 @@ export class ToolBatch {
     error: (error: unknown) => this.#options.out.error(error),
     complete: () => {},
   };
-  /** Calls that hold a place while their arguments are being checked. A cancel does not wait for them. */
-  readonly #checking = new Map<string, () => void>();
+  /** Calls that hold a place while they are being checked. A cancel does not wait for them. */
+  readonly #checking: CallChecks;
   readonly #stopListening: () => void;
   readonly #stateNow = () => this.#state;
   #state: LoopState;
@@ -92,6 +92,7 @@ export class ToolBatch {
     this.#options = options;
     this.#state = options.state;
     this.#scope = deps.scope.child();
+    this.#checking = new CallChecks(deps, (refused) => this.#settle(refused));
     this.#scope.onAbort(() => this.#stopChecking());
     this.#stopListening = deps.drain.onAbort(() => this.#drain());
     deps.inbox.onReply(() => this.#takeReplies());
@@ -216,11 +217,7 @@ export class ToolBatch {
   }
 
   #stopChecking(): void {
-    for (const [callId, callOff] of this.#checking) {
-      callOff();
-      this.#busy.delete(callId);
-    }
-    this.#checking.clear();
+    for (const callId of this.#checking.leave()) this.#busy.delete(callId);
     if (!this.#failure) this.#pump();
   }
 
@@ -294,33 +291,10 @@ export class ToolBatch {
     for (const { callId } of plan.starts) this.#busy.add(callId);
     for (const { pending, done } of plan.checks) {
       this.#busy.add(pending.callId);
-      this.#checking.set(pending.callId, this.#limitCheck(pending));
+      this.#checking.add(pending);
       void done.then(() => this.#checking.has(pending.callId) && this.#free(pending));
     }
     return plan.starts;
-  }
-
-  /** A check, or an approval, that does not answer within the tool's timeout refuses the call; hooks before it have a limit of their own. */
-  #limitCheck({ callId, call }: PendingToolCall): () => void {
-    const { clock, toolTimeoutMs } = this.#deps.config;
-    const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
-    if (ms === 0) return () => {};
-    let callOff = () => {};
-    const limit = () => {
-      callOff = clock.schedule(ms, () =>
-        this.#deps.hooks.askedAbout.has(call) ? limit() : this.#refuse(callId, call, ms),
-      );
-    };
-    limit();
-    return () => callOff();
-  }
-
-  #refuse(callId: string, call: ToolCall, ms: number): void {
-    this.#checking.delete(callId);
-    const message = this.#deps.deciding.has(call)
-      ? `nobody decided within ${ms} ms whether the call may run`
-      : `the check of the arguments did not answer within ${ms} ms`;
-    this.#settle(refusedCall(callId, { code: 'TOOL_TIMEOUT', message }));
   }
 
   /** Takes a call's place away and plans again, from that call on. */
@@ -328,8 +302,7 @@ export class ToolBatch {
     if (this.#ended) return;
     this.#runs.delete(pending.callId);
     this.#busy.delete(pending.callId);
-    this.#checking.get(pending.callId)?.();
-    this.#checking.delete(pending.callId);
+    this.#checking.end(pending.callId);
     this.#from = Math.min(
       this.#from,
       this.#state.pendingToolCalls.findIndex((each) => each.callId === pending.callId),
