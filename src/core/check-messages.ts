@@ -14,6 +14,20 @@ export function checkMessages(messages: readonly Message[]): void {
   for (const [index, message] of messages.entries()) checkMessage(message, `messages[${index}]`);
 }
 
+/**
+ * Checks messages that take the place of others which were checked. Those that stand where they stood, from the front or from the end, are
+ * passed over: a view of a long history costs what is changed in it. Errors: as `checkMessages`.
+ */
+export function checkChangedMessages(messages: readonly Message[], before: readonly Message[]): void {
+  if (!Array.isArray(messages)) return checkMessages(messages);
+  const moved = before.length - messages.length;
+  for (let index = 0; index < messages.length; index++) {
+    const message = messages[index];
+    if (message !== undefined && (message === before[index] || message === before[index + moved])) continue;
+    checkMessage(message, `messages[${index}]`);
+  }
+}
+
 function checkMessage(message: Message, at: string): void {
   if (typeof message !== 'object' || message === null || !roles.has(message.role)) {
     throw invalid(`${at} needs a role out of: ${[...roles].join(', ')}`);

@@ -1,7 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { CallSettings } from '../providers/interfaces.ts';
 import { callSettings, copySettings } from './call-settings.ts';
-import { checkMessages } from './check-messages.ts';
+import { checkChangedMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { IterationChange, IterationView } from './extension.ts';
 import { AskedHook } from './hook-context.ts';
@@ -88,7 +88,7 @@ function firstView(deps: TurnDeps, state: LoopState): PreparedView {
 function changedView(deps: TurnDeps, before: PreparedView, change: NonNullable<IterationChange['view']>): PreparedView {
   if (typeof change !== 'object') throw new TypeError(`its view must be an object, not ${shownValue(change)}`);
   const { messages, systemPrompt, tools, settings } = change;
-  if (messages) checkMessages(messages);
+  if (messages) checkChangedMessages(messages, before.messages);
   if (typeof systemPrompt !== 'string' && systemPrompt !== null && systemPrompt !== undefined) {
     throw new TypeError(`systemPrompt must be a text or null, not ${shownValue(systemPrompt)}`);
   }
