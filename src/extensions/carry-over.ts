@@ -3,12 +3,18 @@ import { isInstruction } from '../core/history.ts';
 import type { Message } from '../core/messages.ts';
 import type { LoopState } from '../core/state.ts';
 import type { LLMProvider, Usage } from '../providers/interfaces.ts';
-import { compactionName } from './compact-history.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { tokenLimit } from './context/context-limits.ts';
 import { estimateTokens } from './context/count-tokens.ts';
-import { type Compaction, isCompaction, isSummary, summarizedUpTo, summaryMessage } from './context/summary-message.ts';
+import {
+  type Compaction,
+  compactionName,
+  isCompaction,
+  isSummary,
+  summarizedUpTo,
+  summaryMessage,
+} from './context/summary-message.ts';
 import { messageTokens } from './context/view-tokens.ts';
 import { VisibleHistory } from './context/visible-history.ts';
 

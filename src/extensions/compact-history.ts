@@ -11,12 +11,16 @@ import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
 import { estimateTokens } from './context/count-tokens.ts';
-import { type Compaction, isCompaction, summaryMessage } from './context/summary-message.ts';
+import {
+  behindCompaction,
+  type Compaction,
+  compactionName,
+  isCompaction,
+  summaryMessage,
+} from './context/summary-message.ts';
 import { TurnTokens } from './context/turn-tokens.ts';
 import { messageTokens, requestOverhead } from './context/view-tokens.ts';
 import { VisibleHistory } from './context/visible-history.ts';
-
-export const compactionName = 'compaction';
 
 /**
  * Keeps a long turn below its model's context window: once a request would take more than `threshold` of it, a model call of its own sums
@@ -125,8 +129,6 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
 
 /** The view with the summary in front. One that another extension has made without the messages behind it stays as it is. */
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
-  const first = history.at(compaction.upTo);
-  const at = first ? messages.lastIndexOf(first, compaction.upTo) : -1;
-  if (at < 0) return {};
-  return { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
+  const at = behindCompaction(messages, history, compaction);
+  return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };
 }

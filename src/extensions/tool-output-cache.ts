@@ -1,9 +1,12 @@
-import type { Extension, IterationView, ToolAnswer, ToolCallRequest } from '../core/extension.ts';
+import type { Extension, IterationChange, IterationView, ToolAnswer, ToolCallRequest } from '../core/extension.ts';
+import { History } from '../core/history.ts';
 import type { Message, ToolMessage } from '../core/messages.ts';
 import type { LoopState, TurnIdentity } from '../core/state.ts';
 import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
-import { outputPart, outputsIn, pageOf, readToolOutputName, toolOutputReader } from './context/read-tool-output.ts';
-import { type TrimOptions, trimToolOutputs } from './context/trim-tool-outputs.ts';
+import { OutputIds, outputOf } from './context/output-ids.ts';
+import { outputPart, pageOf, readToolOutputName, toolOutputReader } from './context/read-tool-output.ts';
+import { behindCompaction, compactionName, isCompaction } from './context/summary-message.ts';
+import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimToolOutputs } from './context/trim-tool-outputs.ts';
 
 export interface ToolOutputCacheOptions {
   /** How many of the newest tool outputs stay whole; those that the model has not answered yet do in any case. Default 5. */
@@ -15,8 +18,8 @@ export interface ToolOutputCacheOptions {
 /**
  * Old large tool outputs are short in what the model sees, and it can read them again: from the first one on it is offered the tool
  * `read_tool_output`, which gives any part of an output, in pages. History and journal keep all of them whole; nothing is
- * stored twice, and what is not in the turn's history cannot be read. Time is linear in the history; memory: the short forms, for as
- * long as the turn runs. Errors: `INVALID_CONFIG`, naming the option.
+ * stored twice, and what is not in the turn's history cannot be read. Time is linear in what follows the last compaction; memory: its
+ * short forms, and an id for each output, for as long as the turn runs. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension {
   assertOptions('toolOutputCache', options, { keepLast: anyCount, maxChars: someCount });
@@ -31,37 +34,54 @@ export function toolOutputCache(options: ToolOutputCacheOptions = {}): Extension
   return {
     name: 'tool-output-cache',
     toolProviders: [toolOutputReader],
-    prepareIteration: (view, { state }) => {
-      const messages = outputsOf(state.turn).shortened(view.messages, state);
-      return messages === view.messages ? undefined : { view: { messages, tools: namesWithReader(view) } };
-    },
+    prepareIteration: (view, { state }) => outputsOf(state.turn).shortened(view, state),
     beforeToolCall: (request) =>
       request.call.function.name === readToolOutputName ? { answer: answerTo(request) } : undefined,
   };
 }
 
-/** The short forms of one turn. */
+/** The outputs of one turn. Those that a compaction stands for are not looked at again, and their short forms are let go. */
 class TurnOutputs {
-  readonly #options: TrimOptions;
-  #history: Iterable<Message> = [];
-  /** Made where a short form is. */
-  #ids: ReadonlyMap<ToolMessage, string> | undefined;
+  readonly #limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>;
+  readonly #ids = new OutputIds();
+  #history = History.of([]);
+  #compaction: unknown;
+  #options: TrimOptions;
+  /** Where the first large one stands among those that the compaction stands for; -1: there is none. */
+  #firstCompacted = -1;
 
   constructor(limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>) {
-    this.#options = { ...limits, reference: (_, result) => this.#reference(result) };
+    this.#limits = limits;
+    this.#options = this.#trimOptions();
   }
 
-  shortened(messages: readonly Message[], { history }: LoopState): readonly Message[] {
+  shortened(view: IterationView, { history, changes }: LoopState): IterationChange | undefined {
+    const { messages } = view;
+    const compaction = changes.data[compactionName];
+    const from = isCompaction(compaction) ? Math.max(behindCompaction(messages, history, compaction), 0) : 0;
+    if (compaction !== this.#compaction) {
+      this.#compaction = compaction;
+      this.#options = this.#trimOptions();
+      this.#firstCompacted = firstLargeOutput(messages.slice(0, from), this.#limits);
+    }
     this.#history = history;
-    const shortened = trimToolOutputs(messages, this.#options);
-    this.#ids = undefined;
-    return shortened;
+    const short = trimToolOutputs(messages, this.#options, from);
+    if (short === messages && !this.#shortenedBefore(messages)) return undefined;
+    return { view: { messages: short, tools: namesWithReader(view) } };
+  }
+
+  #trimOptions(): TrimOptions {
+    return { ...this.#limits, reference: (_, result) => this.#reference(result) };
   }
 
   #reference(result: ToolMessage): string | undefined {
-    this.#ids ??= new Map(outputsIn(this.#history).map(({ id, message }) => [message, id]));
-    const id = this.#ids.get(result);
+    const id = this.#ids.idOf(this.#history, result);
     return id === undefined ? undefined : `given by ${readToolOutputName}({"id":${JSON.stringify(id)}})`;
+  }
+
+  /** Whether an output was shortened that the model does not see any more, but may know of. */
+  #shortenedBefore(messages: readonly Message[]): boolean {
+    return this.#firstCompacted >= 0 && this.#firstCompacted < oldResultsEnd(messages, this.#limits.keepLast);
   }
 }
 
@@ -73,7 +93,7 @@ function answerTo({ state, arguments: given }: ToolCallRequest): ToolAnswer {
   const part = outputPart(given);
   const error = (message: string) => ({ content: `Tool error: ${message}.`, success: false, error: message });
   if (typeof part === 'string') return error(part);
-  const found = outputsIn(state.history).find(({ id }) => id === part.id);
-  if (found) return { content: pageOf(found.message.content, part) };
+  const found = outputOf(state.history, part.id);
+  if (found) return { content: pageOf(found.content, part) };
   return error(`there is no output "${part.id}" in this conversation; take the id from the note of the shortened one`);
 }

@@ -2,7 +2,9 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { type Message, textOf } from '../../src/core/messages.ts';
 import { contextManagement } from '../../src/extensions/context-management.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { callOf, question } from '../core/dead-turn.ts';
+import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';
 
@@ -39,6 +41,28 @@ describe('contextManagement', () => {
     expect(sent.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
     expect(textOf(sent[0]?.content)).toContain('Talked.');
     expect(textOf(sent[2]?.content)).toContain('characters left out; the full output is given by read_tool_output');
+  });
+
+  it('goes on to offer the tool that reads outputs again once all that were shortened are compacted', async () => {
+    const long = 'o'.repeat(1_000);
+    const look: ScriptedLLMStep = { toolCalls: [{ name: 'look' }] };
+    const model = bench.model([look, look, look, { text: 'Done.' }]);
+    const summarizer = bench.model([{ text: 'Looked.' }], { info: { model: 'gpt-4o' } });
+    const extensions = contextManagement({
+      toolOutputCache: { keepLast: 0, maxChars: 400 },
+      compaction: { contextWindow: 900, keepLast: 2, provider: summarizer },
+    });
+    const outputs = [long, long, long.repeat(2)];
+    const toolProviders = [plainTools({ look: () => outputs.shift() ?? '' })];
+    const watcher = watch(new AgentLoop(bench.config(model, { toolProviders, extensions })).startTurn(question));
+    await watcher.ended;
+    expect(watcher.of('internal:compaction')).toMatchObject([{ replaced: 5 }]);
+    expect(model.calls.map(({ messages, tools = [] }) => [messages.length, tools.length])).toEqual([
+      [1, 1],
+      [3, 1],
+      [5, 2],
+      [3, 2],
+    ]);
   });
 
   it.each([

@@ -1,4 +1,4 @@
-import { type Content, type Message, type ToolMessage, textOf } from '../../core/messages.ts';
+import { type Content, textOf } from '../../core/messages.ts';
 import type { ArgumentCheck, ToolDefinition, ToolProvider } from '../../tools/interfaces.ts';
 
 export const readToolOutputName = 'read_tool_output';
@@ -12,21 +12,6 @@ export interface OutputPart {
   /** Where it begins. Characters, from 0. */
   readonly offset: number;
   readonly length: number;
-}
-
-/** The outputs of a history, oldest first, under the id of their call; one whose id came before is told apart by a number. */
-export function outputsIn(
-  history: Iterable<Message>,
-): readonly { readonly id: string; readonly message: ToolMessage }[] {
-  const seen = new Map<string, number>();
-  const outputs: { readonly id: string; readonly message: ToolMessage }[] = [];
-  for (const message of history) {
-    if (message.role !== 'tool') continue;
-    const count = (seen.get(message.toolCallId) ?? 0) + 1;
-    seen.set(message.toolCallId, count);
-    outputs.push({ id: count === 1 ? message.toolCallId : `${message.toolCallId}#${count}`, message });
-  }
-  return outputs;
 }
 
 /** A page of an output, and where the next one begins. What is no text comes with the first page. */

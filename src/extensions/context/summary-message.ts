@@ -1,3 +1,4 @@
+import type { History } from '../../core/history.ts';
 import type { Message, UserMessage } from '../../core/messages.ts';
 import { textOf } from '../../core/messages.ts';
 
@@ -8,9 +9,18 @@ export interface Compaction {
   readonly summary: string;
 }
 
+/** The member of a turn's `data`, and of a context's metadata, that holds the compaction. */
+export const compactionName = 'compaction';
+
 export function isCompaction(value: unknown): value is Compaction {
   if (typeof value !== 'object' || value === null || !('upTo' in value) || !('summary' in value)) return false;
   return Number.isSafeInteger(value.upTo) && typeof value.summary === 'string';
+}
+
+/** Where the messages behind what a compaction stands for begin in a view of the history; -1 where it has not the first of them. */
+export function behindCompaction(view: readonly Message[], history: History, { upTo }: Compaction): number {
+  const first = history.at(upTo);
+  return first ? view.lastIndexOf(first, upTo) : -1;
 }
 
 /** The member of `metadata` that marks a summary: the number of messages that it stands for. */

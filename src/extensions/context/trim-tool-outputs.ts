@@ -1,4 +1,4 @@
-import type { Content, ContentPart, Message, ToolCall, ToolMessage } from '../../core/messages.ts';
+import type { AssistantMessage, Content, ContentPart, Message, ToolCall, ToolMessage } from '../../core/messages.ts';
 import { textOf } from '../../core/messages.ts';
 import { headAndTail } from './head-and-tail.ts';
 
@@ -19,27 +19,34 @@ const shortForms = new WeakMap<TrimOptions, WeakMap<ToolMessage, ToolMessage>>()
 /**
  * A view of the messages in which old large tool outputs are short: their beginning and end, and between them a note of
  * how much is left out and by which reference it can be read again. Images and files are left out of what is shortened.
+ * Messages in front of `from` are not looked at.
  *
  * All other messages are the same objects; where nothing is shortened, so is the array. Under the same options object a
- * result always has the same short form, for as long as both live, and a short form is not shortened again. Linear.
+ * result always has the same short form, for as long as both live, and a short form is not shortened again. Linear in what is looked at.
  */
-export function trimToolOutputs(messages: readonly Message[], options: TrimOptions): readonly Message[] {
+export function trimToolOutputs(messages: readonly Message[], options: TrimOptions, from = 0): readonly Message[] {
   const end = oldResultsEnd(messages, options.keepLast);
-  const calls = new Map<string, ToolCall>();
-  let changed = false;
-  const view = messages.map((message, index) => {
-    if (message.role === 'assistant') for (const call of message.toolCalls ?? []) calls.set(call.id, call);
-    if (message.role !== 'tool' || index >= end) return message;
-    const call = calls.get(message.toolCallId);
-    if (!call || !isLarge(message, options.maxChars)) return message;
-    changed = true;
-    return shortForm(message, call, options);
-  });
-  return changed ? view : messages;
+  let view: Message[] | undefined;
+  let asking: AssistantMessage | undefined;
+  for (let index = from; index < end; index++) {
+    const message = messages[index];
+    if (message?.role === 'assistant') asking = message;
+    if (message?.role !== 'tool' || !isLarge(message, options.maxChars)) continue;
+    const call = asking?.toolCalls?.find(({ id }) => id === message.toolCallId);
+    if (!call) continue;
+    view ??= messages.slice();
+    view[index] = shortForm(message, call, options);
+  }
+  return view ?? messages;
+}
+
+/** Where the first result stands that `trimToolOutputs` shortens once it is old; -1: there is none. */
+export function firstLargeOutput(messages: readonly Message[], { maxChars }: Pick<TrimOptions, 'maxChars'>): number {
+  return messages.findIndex((message) => message.role === 'tool' && isLarge(message, maxChars));
 }
 
 /** Results before this index may be shortened: they are answered, and not among the newest. */
-function oldResultsEnd(messages: readonly Message[], keepLast: number): number {
+export function oldResultsEnd(messages: readonly Message[], keepLast: number): number {
   let end = messages.findLastIndex(({ role }) => role === 'assistant');
   let left = keepLast - messages.slice(end + 1).filter(({ role }) => role === 'tool').length;
   while (left > 0 && end > 0) {

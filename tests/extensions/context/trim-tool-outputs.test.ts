@@ -83,6 +83,12 @@ describe('trimToolOutputs', () => {
     );
   });
 
+  it('looks at nothing in front of where it shall begin', () => {
+    const messages = [ask('a'), result('a', long), ask('b'), result('b', long), answer];
+    const view = trimToolOutputs(messages, { keepLast: 0, maxChars: 100 }, 2);
+    expect(contents(view).map((content) => content === long)).toEqual([true, false]);
+  });
+
   it('gives the array itself where nothing is shortened', () => {
     const messages = [ask('a'), result('a', 'short'), answer];
     expect(trimToolOutputs(messages, { keepLast: 0, maxChars: 100 })).toBe(messages);
