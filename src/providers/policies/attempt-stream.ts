@@ -7,18 +7,19 @@ import { type AttemptSpan, startAttempt } from '../../observability/spans/attemp
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
 import { DiscardedUsage } from './discarded-usage.ts';
+import { policyNames } from './policy-names.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
 export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
 
 /**
  * The calls of a provider in the one form that policies compose: `call` becomes a stream of its answer alone. Each request gets its
- * `llm.call` span, and is counted where it ends without an answer. Completes behind `done`; an answer of a wrong shape, and an end
- * without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what streams is unsubscribed, `call` is given a signal that
- * is aborted.
+ * `llm.call` span, and is counted where it ends without an answer, unless the provider does that itself (`tracesAttempts`). Completes
+ * behind `done`; an answer of a wrong shape, and an end without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what
+ * streams is unsubscribed, `call` is given a signal that is aborted. What is behind a policy has that form.
  */
 export function attemptStream(provider: LLMProvider): StreamCall {
-  if (provider.tracesAttempts === true && provider.stream) return provider.stream.bind(provider);
+  if (policyNames(provider).length > 0 && provider.stream) return provider.stream.bind(provider);
   return (params) =>
     defer(() => {
       const attempt = new Attempt(provider, params);
@@ -36,12 +37,16 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
+  readonly #discarded: DiscardedUsage | undefined;
   #output = '';
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
     this.#provider = provider;
-    this.#span = startAttempt(params, provider.info);
+    if (provider.tracesAttempts !== true) {
+      this.#span = startAttempt(params, provider.info);
+      this.#discarded = DiscardedUsage.of(params);
+    }
     this.#params = this.#span ? { ...params, traceContext: this.#span.traceContext } : params;
   }
 
@@ -70,7 +75,7 @@ class Attempt {
     const error = providerFailure(thrown);
     this.#ended = true;
     this.#span?.fail(error);
-    DiscardedUsage.of(this.#params)?.add(this.#params, this.#output, error);
+    this.#discarded?.add(this.#params, this.#output, error);
     return error;
   }
 
@@ -78,7 +83,7 @@ class Attempt {
   leave(): void {
     if (this.#ended) return;
     this.#span?.cancel();
-    DiscardedUsage.of(this.#params)?.add(this.#params, this.#output);
+    this.#discarded?.add(this.#params, this.#output);
   }
 
   assertDone(): Observable<never> {

@@ -39,9 +39,9 @@ const storeKind: OptionKind = {
  * same address, whatever the turn. Only whole answers are kept, not those that a limit or a filter cut short. What is given again comes
  * in one piece, and without usage, since it took nothing.
  *
- * Keys are `llm:` and a SHA-256 of the whole request, worked out at each call, so that a store shared with others tells nobody what was asked; the answers in it are as they were
- * given. A store that fails, or gives what is no answer, is passed by. Put it outside of what limits and retries: it waits for nothing.
- * Errors: `INVALID_CONFIG`, naming the option.
+ * Keys are `llm:` and a SHA-256 of the whole request, worked out at each call, so that a store shared with others tells nobody what was
+ * asked; the answers in it are as they were given. A store that fails, or gives what is no answer, is passed by. Put it outside of what
+ * limits and retries: it waits for nothing. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function cacheResponses(options: CacheResponsesOptions): ProviderPolicy {
   assertOptions('cacheResponses', options, { store: storeKind, ttlMs: someMs, namespace: aText, onError: aFunction });

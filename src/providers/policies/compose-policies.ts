@@ -1,6 +1,7 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import { shownValue } from '../../core/shown-value.ts';
-import { type ProviderPolicy, policyNames, withPolicyNames } from './provider-policy.ts';
+import { policyNames, withPolicyNames } from './policy-names.ts';
+import type { ProviderPolicy } from './provider-policy.ts';
 
 /**
  * One policy of several, the outermost first: `composePolicies(fallback({ to }), retry(), timeout({ firstChunkMs: 10_000 }))(provider)`

@@ -4,9 +4,10 @@ import type { LLMProvider } from '../interfaces.ts';
 import type { StreamCall } from './attempt-stream.ts';
 import { nextAttempt } from './next-attempt.ts';
 import { otherProvider } from './other-provider.ts';
+import { policyNames } from './policy-names.ts';
 import { anything, assertGiven, assertOptions, type OptionKind, wrongOption } from './policy-options.ts';
 import { assertOrder } from './policy-order.ts';
-import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from './provider-policy.ts';
+import { assertProvider, definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface FallbackOptions {
   /** Asked in this order once the provider before has failed. */
@@ -22,9 +23,9 @@ const codesKind: OptionKind = {
 
 /**
  * Asks another provider where one has failed, also where it broke off in the middle of its answer: what it streamed is void then. Each
- * call begins with the first provider again. All are asked the same, but for a `model` and `providerOptions` of the call, which are the first's; so the tools, and the history with the calls in it, have to suit
- * them all; the capabilities and the information that show are those of the first. Where all fail, the last error passes.
- * Errors: `INVALID_CONFIG`, naming the option.
+ * call begins with the first provider again. All are asked the same, but for a `model` and `providerOptions` of the call, which are the
+ * first's; so the tools, and the history with the calls in it, have to suit them all. The capabilities and the information that show are
+ * those of the first. Where all fail, the last error passes. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function fallback(options: FallbackOptions): ProviderPolicy {
   assertOptions('fallback', options, { to: anything, on: codesKind });

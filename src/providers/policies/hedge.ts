@@ -2,9 +2,10 @@ import { defer, Observable, type Subscriber, Subscription } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { LLMChunk, LLMProvider } from '../interfaces.ts';
 import { otherProvider } from './other-provider.ts';
+import { policyNames } from './policy-names.ts';
 import { aClock, anyMs, anything, assertGiven, assertOptions } from './policy-options.ts';
 import { assertOrder } from './policy-order.ts';
-import { assertProvider, definePolicy, type ProviderPolicy, policyNames } from './provider-policy.ts';
+import { assertProvider, definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface HedgeOptions {
   /** How long the first request may stay silent before the second is made. Milliseconds. */

@@ -4,24 +4,11 @@ import { shownValue } from '../../core/shown-value.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
 import { DiscardedUsage } from './discarded-usage.ts';
+import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';
 
 /** A provider with something around each of its calls. */
 export type ProviderPolicy = (provider: LLMProvider) => LLMProvider;
-
-/** The policies, the outermost first, that a policy of ours stands for, or that a provider has around it. */
-const names = new WeakMap<object, readonly PolicyName[]>();
-
-export function policyNames(of: ProviderPolicy | LLMProvider): readonly PolicyName[] {
-  return names.get(of) ?? [];
-}
-
-/** Marks a policy, or a provider behind policies, as made of these. Errors: `INVALID_CONFIG` for a wrong order. */
-export function withPolicyNames<T extends ProviderPolicy | LLMProvider>(of: T, policies: readonly PolicyName[]): T {
-  assertOrder(policies);
-  names.set(of, policies);
-  return of;
-}
 
 /**
  * A policy by what it does with the calls of a provider. `around` is asked once for each provider that the policy is put around; what

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { EMPTY } from 'rxjs';
+import { EMPTY, of, throwError } from 'rxjs';
 import { addUsage } from '../../../src/core/add-usage.ts';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
 import { fallback } from '../../../src/providers/policies/fallback.ts';
@@ -157,6 +157,27 @@ describe('a provider behind a policy', () => {
     expect(provider.info).toEqual(info);
     expect(provider.capabilities).toEqual({ toolChoice: false });
     expect((await provider.call(hi)).message).toEqual({ role: 'assistant', content: 'Hello' });
+  });
+
+  it('has errors with codes also where it says that it traces its requests itself', async () => {
+    const thrown = Object.assign(new Error('overloaded'), { status: 503 });
+    const own = (stream: NonNullable<LLMProvider['stream']>): LLMProvider => ({
+      tracesAttempts: true,
+      call: () => Promise.reject(new Error('only streams are asked for here')),
+      stream,
+    });
+    const other = scriptedLLM([{ text: 'Hello' }, { text: 'Hello' }]);
+    for (const source of [throwError(() => thrown), EMPTY]) {
+      expect((await fallback({ to: other })(own(() => source)).call(hi)).message.content).toBe('Hello');
+    }
+    await expect(retry({ maxRetries: 0 })(own(() => throwError(() => thrown))).call(hi)).rejects.toMatchObject({
+      code: 'PROVIDER_SERVER',
+      cause: thrown,
+    });
+    await turnOf(
+      retry()(own(() => of<LLMChunk>({ type: 'done', response: { message: { role: 'assistant', content: 'x' } } }))),
+    ).result();
+    expect(llmSpans()).toEqual([]);
   });
 
   it('fails with PROVIDER_PROTOCOL where the provider ends without an answer', async () => {
