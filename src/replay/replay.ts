@@ -42,7 +42,7 @@ export interface ReplayResult extends TurnResult {
  * turn, however often it was killed, paused, steered, cancelled or resumed: the same records come about, and the same events of
  * records as `AgentLoop.observe` gives of the recording.
  *
- * Without a `config`, tools and limits are as the recording shows them. Errors: `INVALID_INPUT`, `POISON` or `SCHEMA` for what is no
+ * Without a `config`, tools, limits and what extensions decided are as the recording shows them. Errors: `INVALID_INPUT`, `POISON` or `SCHEMA` for what is no
  * journal, at once; through the replay `DEVIATION` where the loop does something else than was recorded, `INVALID_CONFIG`.
  */
 export function replay(journal: Journal, config: ReplayConfig = {}, options: ReplayOptions = {}): Replay {
