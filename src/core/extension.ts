@@ -250,9 +250,7 @@ export interface Extension {
    * last to the tool's `needsApproval`. One that throws, or does not answer within the tool's time limit, refuses the call: neither
    * `onError` nor `timeoutMs` counts, and nothing is shown.
    */
-  readonly approveToolCall?: (
-    request: ApprovalRequest,
-  ) => ApprovalDecision | undefined | Promise<ApprovalDecision | undefined>;
+  readonly approveToolCall?: (request: ApprovalRequest) => HookAnswer<ApprovalDecision>;
   /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */
   readonly afterToolCall?: (outcome: ToolCallOutcome) => HookAnswer<ToolOutcomeChange>;
   /** Behind the last response, before the turn completes: whether it may. Before `afterIteration`. */

@@ -1,7 +1,7 @@
 import type { AuthContext } from '../tools/interfaces.ts';
 import { stableJson } from './check-answers.ts';
 import { messageOf } from './errors.ts';
-import type { ApprovalDecision, ApprovalRequest, Extension } from './extension.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension, HookAnswer } from './extension.ts';
 import type { Hooks } from './hooks.ts';
 import { isPromiseLike } from './promise-like.ts';
 import type { Approval, TurnAsked } from './records.ts';
@@ -50,9 +50,14 @@ function decideBy(
 ): Decision | Promise<Decision> {
   const [approver, ...others] = approvers;
   if (!approver) return last();
-  const next = (given: ApprovalDecision | undefined): Decision | Promise<Decision> =>
+  // biome-ignore lint/suspicious/noConfusingVoidType: an extension without an opinion gives nothing
+  const next = (given: ApprovalDecision | undefined | void): Decision | Promise<Decision> =>
     given === undefined ? decideBy(others, request, last) : decisionOf(approver, given);
-  return attempt(() => approver.approveToolCall?.(request), next, `extension "${approver.name}"`);
+  return attempt<Awaited<HookAnswer<ApprovalDecision>>>(
+    () => approver.approveToolCall?.(request),
+    next,
+    `extension "${approver.name}"`,
+  );
 }
 
 function ownDecision(

@@ -42,7 +42,7 @@ describe('the hooks of an extension', () => {
   it.each([
     ['at once', (extension: Extension) => extension],
     ['later', later],
-  ])('S1-96 S0-31 S0-39 are asked in one order where they answer %s', async (_, answering) => {
+  ])('S1-96 S0-31 are asked in one order where they answer %s', async (_, answering) => {
     const recorder = recordingExtension();
     const loop = bench.loop(twoSteps, { toolProviders: [counting()], extensions: [answering(recorder)] });
     const result = await loop.startTurn(question).result();
@@ -70,15 +70,63 @@ describe('the hooks of an extension', () => {
     expect(recorder.asked).toEqual([...order, ...order]);
   });
 
-  it('S0-32 ends with afterTurn once also where the turn fails and where it is cancelled', async () => {
+  it('S0-39 around a call come in one order: every beforeToolCall, the approval of the final arguments, start, afterToolCall, complete', async () => {
+    const order: string[] = [];
+    const note = (what: string, args?: unknown) => void order.push(args ? `${what} ${JSON.stringify(args)}` : what);
+    const changing: Extension = {
+      name: 'changing',
+      beforeToolCall({ arguments: args }) {
+        note('before 1', args);
+        return { arguments: { of: 'pears' } };
+      },
+      approveToolCall: ({ arguments: args }) => note('approve 1', args),
+      afterToolCall: () => note('after 1'),
+    };
+    const looking: Extension = {
+      name: 'looking',
+      beforeToolCall: ({ arguments: args }) => note('before 2', args),
+      approveToolCall: ({ arguments: args }) => note('approve 2', args),
+      afterToolCall: () => note('after 2'),
+    };
+    const toolProviders = [plainTools({ count: ({ arguments: args }) => note('runs', args) })];
+    const call = { toolCalls: [{ name: 'count', arguments: { of: 'apples' } }] };
+    const turn = bench
+      .loop([call, { text: 'Two.' }], { toolProviders, extensions: [changing, looking] })
+      .startTurn(question);
+    const watcher = watch(turn, ({ kind }) => {
+      if (kind === 'internal:tool-start' || kind === 'internal:tool-complete') note(kind.replace('internal:', ''));
+    });
+    await watcher.ended;
+    expect(order).toEqual([
+      'before 1 {"of":"apples"}',
+      'before 2 {"of":"pears"}',
+      'approve 1 {"of":"pears"}',
+      'approve 2 {"of":"pears"}',
+      'tool-start',
+      'runs {"of":"pears"}',
+      'after 1',
+      'after 2',
+      'tool-complete',
+    ]);
+  });
+
+  it('S0-32 end with afterTurn, once, where the turn completes, fails and is cancelled', async () => {
     const recorder = recordingExtension();
+    await bench
+      .loop([{ text: 'Two.' }], { extensions: [recorder] })
+      .startTurn(question)
+      .result();
     const failing = bench.loop([{ error: new Error('down') }], { extensions: [recorder] });
     await expect(failing.startTurn(question).result()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
-    expect(recorder.asked.filter((line) => line.startsWith('afterTurn'))).toEqual(['afterTurn 1 failed']);
+    expect(recorder.asked.filter((line) => line.startsWith('afterTurn'))).toEqual([
+      'afterTurn 1 completed',
+      'afterTurn 1 failed',
+    ]);
     const turn = bench.loop([{ never: true }], { extensions: [recorder] }).startTurn(question);
     const watcher = watch(turn);
     await turn.cancel('enough');
     expect(recorder.asked.filter((line) => line.startsWith('afterTurn'))).toEqual([
+      'afterTurn 1 completed',
       'afterTurn 1 failed',
       'afterTurn 1 canceled',
     ]);

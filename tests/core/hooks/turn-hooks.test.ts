@@ -8,7 +8,6 @@ import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { watch } from '../watch-events.ts';
-import { recordingExtension } from './recording-extension.ts';
 
 const bench = turnBench();
 const counting: ScriptedLLMStep = { toolCalls: [{ name: 'count' }] };
@@ -26,19 +25,6 @@ const lastText = (messages: readonly { readonly content: Parameters<typeof textO
   textOf(messages.at(-1)?.content);
 
 describe('the hooks of a turn', () => {
-  it('S1-96 S0-31 S0-39 come in one order, once a model call, beforeTurn first and afterTurn last', async () => {
-    const recorder = recordingExtension();
-    await turnOf([counting, done], recorder).turn.result();
-    const names = recorder.asked.map((line) => line.split(' ')[0]);
-    expect([names[0], names.at(-1)]).toEqual(['beforeTurn', 'afterTurn']);
-    for (const hook of ['prepareIteration', 'beforeLLMCall', 'afterLLMCall']) {
-      expect(names.filter((name) => name === hook)).toHaveLength(2);
-    }
-    expect(names.indexOf('prepareIteration')).toBeLessThan(names.indexOf('beforeLLMCall'));
-    expect(names.indexOf('beforeLLMCall')).toBeLessThan(names.indexOf('afterLLMCall'));
-    expect(names.filter((name) => name === 'beforeTurn')).toHaveLength(1);
-  });
-
   it('S0-33 change what the provider is asked, or answer in its place', async () => {
     const changed = turnOf([done], {
       beforeLLMCall: ({ messages }) => ({ params: { temperature: 0.1, messages: [...messages, question[0]] } }),
