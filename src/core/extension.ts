@@ -259,4 +259,9 @@ export interface Extension {
   readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
   /** Once, on every ending. Before the end of a good one is recorded, behind the record of any other. */
   readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
+  /**
+   * Once, behind the record of every end and behind the last event; the turn's result waits for it, a cancel does not reach it. It changes
+   * nothing, and what it throws is logged. Not asked where a process dies before it, nor where nobody runs a turn that is cancelled.
+   */
+  readonly afterEnd?: (end: TurnEnd) => void | Promise<void>;
 }

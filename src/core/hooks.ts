@@ -24,6 +24,7 @@ export const hookNames: readonly HookName[] = [
   'beforeFinish',
   'afterIteration',
   'afterTurn',
+  'afterEnd',
 ];
 
 /** For each hook the extensions that have it. */
@@ -42,6 +43,7 @@ export function hookLists(extensions: readonly Extension[]): HookLists {
     beforeFinish: [],
     afterIteration: [],
     afterTurn: [],
+    afterEnd: [],
   };
   for (const hook of hookNames) lists[hook] = extensions.filter((extension) => extension[hook]);
   return lists;
@@ -164,21 +166,22 @@ interface Failed {
   readonly error: unknown;
 }
 
-/** True where the turn goes on as if the hook had given nothing. */
+/** True where the turn goes on as if the hook had given nothing. One that is over fails no more, and the others are asked all the same. */
 function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
   if (error instanceof DeliberateFailure) {
     context.done();
+    if (context.state.isComplete) return true;
     throw error.error;
   }
   if (context.isOver) return true;
   if (context.span) failSpan(context.span, error);
   context.leave(error);
   if (deps.scope.aborted) return true;
-  const fatal = extension.onError !== 'continue';
+  const fatal = extension.onError !== 'continue' && !context.state.isComplete;
   const { name } = extension;
   const message = messageOf(error);
   deps.hooks.report({ type: 'extension-error', extension: name, hook, message, fatal });
-  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook });
+  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: message });
   if (!fatal) return true;
   throw new AgentLoopError('EXTENSION_FAILED', `Extension "${name}" failed in ${hook}: ${message}`, {
     cause: error,
@@ -232,7 +235,7 @@ function limited<A>(
     const leave = (scope: AbortScope) => () => {
       stop();
       context.leave(scope.reason);
-      if (hook === 'afterTurn') reject(scope.reason);
+      if (hook === 'afterTurn' || hook === 'afterEnd') reject(scope.reason);
     };
     const drained = leave(deps.drain);
     stops.push(deps.scope.onAbort(leave(deps.scope)));

@@ -17,7 +17,7 @@ import { observeTurn, replayOf } from './observe-turn.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import {
-  askAfterTurn,
+  askBehindEnd,
   catchTurnError,
   failWhereDrained,
   shutDown,
@@ -168,12 +168,13 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const loop$ = loopWithTools(deps, traced.traceContext, run.resumed)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
+  const { afterTurn, afterEnd } = deps.hooks.lists;
   const operators = fuse(
     catchTurnError(deps, first?.after ?? past.after),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
     ...(config.shutdown ? [failWhereDrained(deps, past.after)] : []),
-    ...(deps.hooks.lists.afterTurn.length > 0 ? [askAfterTurn(deps, past.after, traced.traceContext)] : []),
+    ...(afterTurn.length + afterEnd.length > 0 ? [askBehindEnd(deps, past.after, traced.traceContext)] : []),
     tapAfterTurn(deps, traced.span),
   );
   const own$ = operators(first ? concat(of(first), loop$) : loop$);

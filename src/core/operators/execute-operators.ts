@@ -3,8 +3,9 @@ import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/e
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AbortScope } from '../abort-scope.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
+import type { HookPlace } from '../hook-context.ts';
 import { AskedEnd } from '../hook-subjects.ts';
-import { askHooks } from '../hooks.ts';
+import { type Asking, askHooks } from '../hooks.ts';
 import { textOf } from '../messages.ts';
 import { failed } from '../response.ts';
 import { commitOf, type Signal } from '../signals.ts';
@@ -80,10 +81,10 @@ export function shutDown(taskId: string): AgentLoopError {
 }
 
 /**
- * Asks the extensions behind the record of a turn that failed or was cancelled; the stream completes when they have answered. What
- * they answer changes nothing, and their failures are logged only: the last event is out. Not asked where they were before.
+ * Asks the extensions behind the record of an end: `afterTurn` where they were not asked before it, then `afterEnd`. The stream completes
+ * when they have answered. What they answer changes nothing, and their failures are logged only: the last event is out.
  */
-export function askAfterTurn(
+export function askBehindEnd(
   deps: RunDeps,
   initial: LoopState,
   traceContext: Context,
@@ -98,31 +99,36 @@ export function askAfterTurn(
         to.next(signal);
       },
       complete() {
-        if (!state.isComplete || !deps.hooks.isDue('afterTurn', state)) return to.complete();
+        if (!state.isComplete) return to.complete();
         deps.hooks.report = () => {};
-        const asked = askEnded(own, state, traceContext);
+        const asked = askEnded(own, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
-        void asked.then(() => to.complete());
+        asked.then(
+          () => to.complete(),
+          (error: unknown) => to.error(error),
+        );
       },
     };
   });
 }
 
-function askEnded(deps: RunDeps, state: LoopState, traceContext: Context): void | Promise<void> {
-  const { outcome } = state;
+function askEnded(deps: RunDeps, place: HookPlace): void | Promise<void> {
+  const afterEnd = () => askEnd(deps, { hook: 'afterEnd', place, ask: (extension, end) => extension.afterEnd?.(end) });
+  if (!deps.hooks.isDue('afterTurn', place.state)) return afterEnd();
+  const asked = askEnd(deps, { hook: 'afterTurn', place, ask: (extension, end) => extension.afterTurn?.(end) });
+  return asked instanceof Promise ? asked.then(afterEnd) : afterEnd();
+}
+
+function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'place' | 'ask'>): void | Promise<void> {
+  const { state } = asking.place;
+  const { outcome, value } = state;
   if (!outcome) return;
   const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
-  try {
-    return askHooks(deps, {
-      hook: 'afterTurn',
-      place: { state, traceContext },
-      asked: (question) => new AskedEnd(question, { outcome, text, value: state.value }),
-      ask: (extension, end) => extension.afterTurn?.(end),
-      take: () => true,
-    })?.catch(() => {});
-  } catch {
-    return undefined;
-  }
+  return askHooks(deps, {
+    ...asking,
+    asked: (question) => new AskedEnd(question, { outcome, text, value }),
+    take: () => true,
+  });
 }
 
 /**

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Extension } from '../../../src/core/extension.ts';
+import { gate } from '../../../src/testing/gate.ts';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
@@ -36,6 +37,7 @@ const order = [
   'beforeFinish 2',
   'afterIteration 2 finished',
   'afterTurn 2 completed',
+  'afterEnd 2 completed',
 ];
 
 describe('the hooks of an extension', () => {
@@ -131,6 +133,60 @@ describe('the hooks of an extension', () => {
       'afterTurn 1 canceled',
     ]);
     await watcher.ended;
+  });
+});
+
+describe('the hooks behind an end', () => {
+  it.each([
+    ['completed', [{ text: 'Two.' }]],
+    ['failed', [{ error: new Error('down') }]],
+  ])('are asked of every extension once the turn has %s, whatever the others do', async (state, steps) => {
+    const heard: string[] = [];
+    const raise = () => {
+      throw new Error('out of order');
+    };
+    const broken: Extension = { name: 'broken', ...(state === 'failed' && { afterTurn: raise }), afterEnd: raise };
+    const failing: Extension = {
+      name: 'failing',
+      afterEnd: () => JSON.parse('{ "fail": { "code": "LIMIT", "message": "no" } }'),
+    };
+    const last: Extension = {
+      name: 'last',
+      afterTurn: () => void heard.push('asked'),
+      async afterEnd({ taskId, outcome, text }) {
+        await new Promise(setImmediate);
+        const stored = bench.store.load(taskId)?.status;
+        heard.push(`${stored} ${outcome.state} ${text}`);
+      },
+    };
+    const turn = bench.loop(steps, { extensions: [broken, failing, last] }).startTurn(question);
+    const watcher = watch(turn);
+    await turn.result().catch(() => {});
+    expect(heard).toEqual(['asked', `${state} ${state} ${state === 'completed' ? 'Two.' : ''}`]);
+    expect(watcher.events.at(-1)).toMatchObject({ kind: 'status-update', status: { state } });
+    expect(watcher.of('internal:extension-error')).toEqual([]);
+  });
+
+  it('are not reached by a cancel of the turn', async () => {
+    const begun = gate();
+    const saved = gate();
+    const aborted: boolean[] = [];
+    const keeping: Extension = {
+      name: 'keeping',
+      async afterEnd({ signal }) {
+        begun.open();
+        await saved.pass();
+        aborted.push(signal.aborted);
+      },
+    };
+    const turn = bench.loop([{ text: 'Two.' }], { extensions: [keeping] }).startTurn(question);
+    const ended = turn.result();
+    await begun.pass();
+    const canceled = turn.cancel('too late');
+    saved.open();
+    await canceled;
+    expect(aborted).toEqual([false]);
+    await expect(ended).resolves.toMatchObject({ status: 'completed' });
   });
 });
 

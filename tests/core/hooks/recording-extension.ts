@@ -21,6 +21,7 @@ export function recordingExtension(name = 'recorder'): Extension & { readonly as
       beforeFinish: ({ iteration }) => note('beforeFinish', iteration),
       afterIteration: ({ iteration, finished }) => note('afterIteration', iteration, finished ? ' finished' : ''),
       afterTurn: ({ iteration, outcome }) => note('afterTurn', iteration, ` ${outcome.state}`),
+      afterEnd: ({ iteration, outcome }) => note('afterEnd', iteration, ` ${outcome.state}`),
     } satisfies Extension,
     'asked',
     { value: asked, enumerable: false },
