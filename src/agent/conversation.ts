@@ -30,8 +30,9 @@ export interface ConversationOptions {
 }
 
 /**
- * Puts the context's history in front of what a turn is given, and saves what the turn added, on every ending. The last of the
- * extensions that are asked `beforeTurn`, so that others see, and may change, only what the caller gave.
+ * Puts the context's history in front of what a turn is given, and saves what the turn added once its end is recorded: an open turn may
+ * still add something, also in another process. The last of the extensions that are asked `beforeTurn`, so that others see, and may
+ * change, only what the caller gave.
  */
 export function conversation(options: ConversationOptions): Extension {
   const memory = new Conversation(options);
@@ -40,7 +41,8 @@ export function conversation(options: ConversationOptions): Extension {
     onError: 'continue',
     timeoutMs: 0,
     beforeTurn: (context) => memory.begin(context),
-    afterTurn: (end) => memory.save(end),
+    afterTurn: (end) => options.onEnd(end),
+    afterEnd: (end) => memory.save(end),
   };
 }
 
@@ -64,8 +66,7 @@ class Conversation {
   }
 
   async save(end: TurnEnd): Promise<void> {
-    const { journal, onEnd } = this.#options;
-    onEnd(end);
+    const { journal } = this.#options;
     const { contextId, taskId, state } = end;
     const began = historyLength(state) !== undefined;
     if (!began && !journal) return;

@@ -65,8 +65,10 @@ export async function settleTurnsAhead(
   const { openTurns } = await messageStore.load(contextId, { limit: 0 });
   for (const ahead of openTurns) {
     if (ahead === taskId) return undefined;
+    // In this order: a turn that ends between the two is over, and does not look like one whose process died.
+    const held = await isHeld(journal, contextId, ahead);
     const state = await stateOf(journal, ahead);
-    if (state && !state.isComplete) return { taskId: ahead, status: await statusOf(journal, state) };
+    if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held) };
     await messageStore.append(contextId, ahead, state ? addedMessages(state) : []);
   }
   return undefined;
@@ -82,9 +84,12 @@ async function stateOf(journal: TaskStateStore, taskId: string): Promise<LoopSta
   }
 }
 
-async function statusOf(journal: TaskStateStore, state: LoopState): Promise<OpenTurn['status']> {
-  if (state.outcome && isSuspended(state.outcome.state)) return 'suspended';
-  const { taskId, contextId } = state.turn;
+async function isHeld(journal: TaskStateStore, contextId: string, taskId: string): Promise<boolean> {
   const tasks = await journal.list({ contextId, limit: 1_000 });
-  return tasks.some((task) => task.taskId === taskId && task.held) ? 'running' : 'dead';
+  return tasks.some((task) => task.taskId === taskId && task.held);
+}
+
+function statusOf({ outcome }: LoopState, held: boolean): OpenTurn['status'] {
+  if (outcome && isSuspended(outcome.state)) return 'suspended';
+  return held ? 'running' : 'dead';
 }

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { conversationName } from '../../src/agent/open-turns.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
 import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
@@ -91,6 +92,27 @@ describe('a context with a turn that was not saved', () => {
     expect(roles).toEqual(['user', 'assistant', 'user', 'assistant', 'tool', 'assistant']);
   });
 
+  it('has what a turn was told last, where its process died before its end was recorded', async () => {
+    const messageStore = on.messages();
+    const append = on.bench.store.append.bind(on.bench.store);
+    on.bench.store.append = (lease, records, options) => {
+      if (records.some(({ type }) => type === 'turn.done')) {
+        on.bench.store.post('t', { id: 's', type: 'steer', message: user('And three?') });
+        throw new AgentLoopError('UNAVAILABLE', 'The disk is gone.');
+      }
+      return append(lease, records, options);
+    };
+    const first = on.agent([{ text: 'Two.' }], { messageStore });
+    await expect(first.run('Two?', { taskId: 't' })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    on.bench.store.append = append;
+    on.bench.leases.advance(60_000);
+    await on
+      .agent([{ text: 'Three.' }], { messageStore })
+      .resume('t')
+      .result();
+    expect(messageStore.load('c').messages).toEqual([user('Two?'), says('Two.'), user('And three?'), says('Three.')]);
+  });
+
   it('settles a turn whose journal is gone', async () => {
     const messageStore = remembered();
     await on.agent([{ text: 'Next.' }], { messageStore }).run('And now?');
@@ -118,21 +140,29 @@ describe('a context with a turn that was not saved', () => {
 });
 
 describe('a message store that fails', () => {
-  it('does not fail a turn that is complete; what it lacks is saved before the next turn', async () => {
+  it('does not fail a turn that is complete, and is logged; what it lacks is saved before the next turn', async () => {
     const messageStore = on.messages();
+    const warned: unknown[] = [];
+    const silent = () => {};
+    const warn = (...given: unknown[]) => void warned.push(given);
+    const logger = { debug: silent, info: silent, error: silent, warn };
     const append = messageStore.append.bind(messageStore);
     for (const journaled of [true, false]) {
       const contextId = `c-${journaled}`;
       const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
-      const options = { id: 'ada', provider, messageStore, contextId, clock: on.bench.clock };
+      const options = { id: 'ada', provider, messageStore, contextId, clock: on.bench.clock, logger };
       const ada = agent(journaled ? { ...options, taskStateStore: on.bench.store } : options);
       messageStore.append = () => {
         throw new Error('disk is gone');
       };
-      const reader = watch(ada.startTurn('1'));
-      await reader.ended;
-      expect(reader.events.at(-1)).toMatchObject({ status: { state: 'completed' } });
-      expect(reader.of('internal:extension-error')).toMatchObject([{ extension: 'conversation', fatal: false }]);
+      await expect(ada.run('1', { taskId: contextId })).resolves.toMatchObject({ status: 'completed' });
+      const failure = {
+        taskId: contextId,
+        extension: 'conversation',
+        hook: 'afterEnd',
+        error: expect.stringContaining('disk is gone'),
+      };
+      expect(warned.splice(0)).toEqual([['extension failed', failure]]);
       messageStore.append = append;
       await ada.run('2');
       expect(provider.calls[1]?.messages).toEqual([user('1'), says('One.'), user('2')]);
@@ -175,14 +205,17 @@ describe('a context of two processes', () => {
     expect(provider.calls[0]?.messages).toEqual([...theirs, user('Go on.')]);
   });
 
-  it('has the turn of a process that was killed after its end, before it saved it', async () => {
+  it.each([
+    ['completed', 'unsaved', [says('Answer of theirs.')]],
+    ['failed', 'failing', []],
+  ])('has the %s turn of a process that was killed behind its end, before it saved it', async (_, mode, answers) => {
     const path = stores.path();
-    const child = programs.start('turn', path, 'theirs', 'unsaved');
+    const child = programs.start('turn', path, 'theirs', mode);
     await once(child, 'message');
     await kill(child);
     const { provider, ada } = here(path);
     await ada.run('Go on.');
-    expect(provider.calls[0]?.messages).toEqual([user('Question of theirs.'), user('Go on.')]);
+    expect(provider.calls[0]?.messages).toEqual([user('Question of theirs.'), ...answers, user('Go on.')]);
   });
 
   it('tells of the turn of a process that was killed in its middle, and keeps it once it is ended', async () => {

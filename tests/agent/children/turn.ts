@@ -1,5 +1,5 @@
-// Runs one turn of an agent in a process of its own: `whole` to its end; `unsaved` stops where it would save what the turn added, and
-// says so; `held` stops in its model call. The parent kills those two.
+// Runs one turn of an agent in a process of its own: `whole` to its end; `unsaved` and `failing` stop where they would save what the turn
+// added, and say so; `held` stops in its model call. The parent kills those.
 import { agent } from '../../../src/agent/agent.ts';
 import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
@@ -7,13 +7,13 @@ import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 
 const [path = '', taskId = '', mode = 'whole'] = process.argv.slice(2);
 const messageStore = new LmdbMessageStore({ path });
-if (mode === 'unsaved') {
+if (mode === 'unsaved' || mode === 'failing') {
   messageStore.append = () => {
     process.send?.('at the end');
     return new Promise(() => {});
   };
 }
-const steps = mode === 'unsaved' ? [{ error: new Error('no line') }] : [{ text: `Answer of ${taskId}.` }];
+const steps = mode === 'failing' ? [{ error: new Error('no line') }] : [{ text: `Answer of ${taskId}.` }];
 const ada = agent({
   id: 'ada',
   contextId: 'c',
