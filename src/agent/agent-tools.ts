@@ -35,7 +35,7 @@ export function agentTools(agents: readonly Agent[], options: AgentToolsOptions 
     below.map((each) => agentTool(each, options)),
     { name: 'agentTools' },
   );
-  return withAgents(provider, (toolName) => below.find((each) => agentToolName(each) === toolName));
+  return withAgents(provider, ({ toolName }) => below.find((each) => agentToolName(each) === toolName));
 }
 
 function withExtensions(agent: Agent, extensions: readonly Extension[] = []): Agent {

@@ -1,26 +1,23 @@
 import { type Observable, Subject } from 'rxjs';
 import { AgentLoop, type ResumeOptions } from '../core/agent-loop.ts';
-import { foldRecords } from '../core/apply-record.ts';
 import { checkMessages } from '../core/check-messages.ts';
 import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
-import type { LoopState } from '../core/state.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
-import { agentBelow } from './agents-below.ts';
+import { cancelBelow } from './agents-below.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { conversation } from './conversation.ts';
 import { receivedMessage } from './received-message.ts';
 import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
-import { childTaskId } from './sub-agent.ts';
 import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
 
@@ -200,19 +197,9 @@ export class Agent {
     if (running) return running.turn.cancel(reason);
     const store = this.#journalOf(taskId);
     await AgentLoop.cancel(taskId, { store, reason, ...(this.options.clock && { clock: this.options.clock }) });
-    await this.#cancelBelow(foldRecords(await store.read(taskId)), reason);
-  }
-
-  /** Where nobody ran the turn, nothing told the turns below it. */
-  async #cancelBelow({ turn, pendingToolCalls, outcome }: LoopState, reason: string): Promise<void> {
-    if (outcome?.state !== 'canceled') return;
-    for (const { call, callId, attempts, result } of pendingToolCalls) {
-      const below = agentBelow(this.#config.toolProviders ?? [], call.function.name);
-      if (!below?.options.taskStateStore || attempts === 0 || result) continue;
-      await below.cancel(childTaskId(`${turn.taskId}:${callId}`), reason).catch((error: unknown) => {
-        if (!AgentLoopError.isInstance(error) || error.code !== 'NOT_FOUND') throw error;
-      });
-    }
+    const { toolProviders = [], extensions = [] } = this.#config;
+    const providers = [...toolProviders, ...extensions.flatMap((each) => each.toolProviders ?? [])];
+    await cancelBelow(await store.read(taskId), { providers, reason });
   }
 
   /** Takes no more turns, cancels those that run here, and resolves once they are over. */

@@ -1,7 +1,9 @@
 import type { Extension } from '../core/extension.ts';
+import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { tool } from '../tools/tool.ts';
 import type { Agent } from './agent.ts';
+import { withAgents } from './agents-below.ts';
 import { runSubAgent } from './sub-agent.ts';
 
 export const handOffName = 'hand_off';
@@ -39,22 +41,31 @@ export function handOff({ others, inContext, durable }: HandOffOptions): Extensi
         return text;
       },
     });
+  const provider: ToolProvider = {
+    name: 'hand-off',
+    // An enumeration of nobody is refused by some vendors.
+    getTools: () => new LocalToolProvider(others().length === 0 ? [] : [handOffTool()]).getTools(),
+    executeTool: (call, context) => new LocalToolProvider([handOffTool()]).executeTool(call, context),
+  };
+  withAgents(provider, ({ toolName, arguments: args, contextId }) => {
+    const taker = toolName === handOffName ? others().find(({ id }) => id === takerOf(args)) : undefined;
+    return taker && inContext(taker.id, contextId);
+  });
   return {
     name: 'hand-off',
-    toolProviders: [
-      {
-        name: 'hand-off',
-        // An enumeration of nobody is refused by some vendors.
-        getTools: () => new LocalToolProvider(others().length === 0 ? [] : [handOffTool()]).getTools(),
-        executeTool: (call, context) => new LocalToolProvider([handOffTool()]).executeTool(call, context),
-      },
-    ],
+    toolProviders: [provider],
     afterToolCall({ call, result }) {
       if (call.function.name !== handOffName || !result.success || typeof result.content !== 'string') return undefined;
       const { content } = result;
       return { messages: [{ role: 'assistant', content }], finish: { text: content, reason: 'handed_off' } };
     },
   };
+}
+
+/** The id of the agent that a call hands the conversation to. */
+export function takerOf(args: unknown): string | undefined {
+  const id = typeof args === 'object' && args !== null && 'agentId' in args ? args.agentId : undefined;
+  return typeof id === 'string' ? id : undefined;
 }
 
 function lineOf({ id, options }: Agent): string {

@@ -129,7 +129,7 @@ export class Roster {
       getTools: (context) => members(context.contextId).getTools(context),
       executeTool: (call, context) => members(context.contextId).executeTool(call, context),
     };
-    withAgents(asTools, (toolName) => agentBelow([members(this.#shared.contextId)], toolName));
+    withAgents(asTools, (call) => agentBelow([members(call.contextId)], call));
     const provider = planProvider({
       plan,
       agentOf: (id) => this.agentOf(id),

@@ -9,7 +9,7 @@ import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store
 import { type Agent, type AgentResumeOptions, messagesOf, type TurnInput } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { AgentTurnOptions } from './agent-options.ts';
-import { handOffName } from './hand-off.ts';
+import { handOffName, takerOf } from './hand-off.ts';
 import { Roster } from './roster.ts';
 import type { RoutingRequest } from './routing.ts';
 import { RunningTurns } from './running-turns.ts';
@@ -189,9 +189,8 @@ export class Team {
     member.events$.subscribe((notice) => {
       this.#notices.next(notice);
       if (notice.kind !== 'internal:tool-complete' || notice.toolName !== handOffName || !notice.success) return;
-      const { arguments: args } = notice;
-      const id = typeof args === 'object' && args !== null && 'agentId' in args ? args.agentId : undefined;
-      if (typeof id === 'string' && this.#roster.has(id)) this.setAgentById(id, notice.contextId);
+      const id = takerOf(notice.arguments);
+      if (id !== undefined && this.#roster.has(id)) this.setAgentById(id, notice.contextId);
     });
     return member;
   }

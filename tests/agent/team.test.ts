@@ -392,4 +392,23 @@ describe('a conversation that is handed over', () => {
       'assistant',
     ]);
   });
+
+  it('is cancelled with the turn that handed it over, also where that was suspended', async () => {
+    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Delete it.' } }] };
+    const remove = tool({
+      name: 'remove',
+      description: 'Deletes all of it.',
+      parameters: { type: 'object' },
+      needsApproval: true,
+      execute: () => 'deleted',
+    });
+    const [a, b] = [player('a', [handing]), player('b', [{ toolCalls: [{ name: 'remove' }] }], { tools: [remove] })];
+    const [c, store] = [player('c', []), on.bench.store];
+    const three = made([a, c, b], { handOff: true, taskStateStore: store, messageStore: on.messages() });
+    await expect(three.ask('Help.', { taskId: 't' })).resolves.toMatchObject({ status: 'input-required' });
+    expect(store.load('t:1:0')).toMatchObject({ status: 'input-required', agentId: 'b' });
+    await three.cancel('t', 'enough');
+    expect(store.load('t')).toMatchObject({ status: 'canceled' });
+    expect(store.load('t:1:0')).toMatchObject({ status: 'canceled' });
+  });
 });
