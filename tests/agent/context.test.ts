@@ -59,6 +59,38 @@ describe('what an agent sends', () => {
     expect(messageStore.load('c').messages).toEqual(whole);
   });
 
+  it('is compacted where no other turn comes, by the agent that ended the turn and not by one that looks on', async () => {
+    const messageStore = on.messages();
+    const compaction = { contextWindow: 8_000, keepLast: 2, threshold: 0.1 };
+    let summed = () => {};
+    const summing = new Promise<void>((resolve) => {
+      summed = resolve;
+    });
+    const summarize = () => {
+      summed();
+      return { text: 'They counted.' };
+    };
+    const theirs = on.agent([{ text: 'One.' }, { text: 'Two.' }], { messageStore, contextManagement: null });
+    await theirs.run(long.repeat(2));
+    await theirs.run('And then?', { taskId: 't' });
+
+    const provider = on.bench.model([]);
+    const onlooker = on.agent([], { provider, messageStore, contextManagement: { compaction } });
+    const told: string[] = [];
+    onlooker.on('message:received', ({ taskId }) => told.push(taskId));
+    await expect(onlooker.run('And then?', { taskId: 't' })).resolves.toMatchObject({ text: 'Two.' });
+    await onlooker.close();
+    expect([told, provider.calls]).toEqual([[], []]);
+
+    const steps = [{ text: 'Three.' }, { text: long.repeat(3) }, summarize];
+    const ada = on.agent(steps, { messageStore, contextManagement: { compaction }, contextId: 'd' });
+    ada.on('message:received', ({ text }) => told.push(text.slice(0, 6)));
+    await ada.run('Short?');
+    const { text } = await ada.run('And long?');
+    await summing;
+    expect([told, text]).toEqual([['Three.', 'word w'], long.repeat(3)]);
+  });
+
   it('goes on whole where it could not be compacted, which is logged', async () => {
     const warned: unknown[] = [];
     const silent = () => {};
