@@ -121,6 +121,7 @@ const shows = new Map([
       /tool {3}Tool error: .*arguments\.celsius/,
       /so far \{"city":"Oslo","celsius":4,"advice":"Take a "\}/,
       /Oslo, 4\.0 °C: Take a coat\./,
+      /^Bergen, 7\.0 °C$/m,
     ],
   ],
   [

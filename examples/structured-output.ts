@@ -1,4 +1,4 @@
-import { AgentLoop, LocalToolProvider, structuredOutput, tool, typedInput } from 'millrace';
+import { AgentLoop, agent, LocalToolProvider, structuredOutput, tool, typedInput } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
 import { z } from 'zod';
 
@@ -38,3 +38,13 @@ const result = await turn.result();
 for (const message of result.messages) if (message.role === 'tool') console.log('tool  ', message.content);
 const { city, celsius, advice } = output.outputOf(result);
 console.log(`${city}, ${celsius.toFixed(1)} °C: ${advice}`);
+
+// An agent with an output schema gives the value with its type.
+const bergen = { toolCalls: [{ name: '__finish__', arguments: { city: 'Bergen', celsius: 7 } }] };
+const forecaster = agent({
+  provider: scriptedLLM([bergen]),
+  outputSchema: z.object({ city: z.string(), celsius: z.number() }),
+});
+const { value } = await forecaster.run('How cold is it in Bergen?');
+console.log(value && `${value.city}, ${value.celsius.toFixed(1)} °C`);
+await forecaster.close();

@@ -15,6 +15,7 @@ export type {
   DependentTools,
   GivenTools,
   ModelChoice,
+  OutputOf,
   PromptFunction,
 } from './agent/agent-options.ts';
 export { type AgentToolsOptions, agentTools } from './agent/agent-tools.ts';

@@ -1,3 +1,4 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import type { HookContext } from '../core/extension.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
@@ -27,8 +28,12 @@ export interface ModelChoice extends CallSettings {
 /** What tools are given besides their context: services, connections, whatever a test wants to replace. */
 export type Dependencies = Readonly<Record<string, unknown>>;
 
+/** What turns with this output schema finish with: the output type of a Standard Schema; of a JSON Schema it is not known. */
+export type OutputOf<S extends ToolParameters> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : unknown;
+
 /** The options of every agent, the type of its dependencies not known. */
-export interface AgentSettings extends Omit<AgentLoopConfig, 'agentId' | 'llmProvider' | 'model' | 'systemPrompt'> {
+export interface AgentSettings<S extends ToolParameters = ToolParameters>
+  extends Omit<AgentLoopConfig, 'agentId' | 'llmProvider' | 'model' | 'systemPrompt'> {
   /** Stands in records, events and spans. Default: the name, else a new one. */
   readonly id?: string;
   /** For people, and for other agents. Default: the id. */
@@ -58,8 +63,8 @@ export interface AgentSettings extends Omit<AgentLoopConfig, 'agentId' | 'llmPro
    * `contextManagement`; `null` turns all of it off.
    */
   readonly contextManagement?: ContextManagementOptions | null;
-  /** Makes turns end with a value of this schema, `result().value`: see `structuredOutput`. Default: they end with text. */
-  readonly outputSchema?: ToolParameters;
+  /** Makes turns end with a value of this schema, `result().value`, which has its type: see `structuredOutput`. Default: they end with text. */
+  readonly outputSchema?: S;
   /** Whether `usage` adds up what turns took. Default true. */
   readonly enableUsageTracking?: boolean;
 }
@@ -77,7 +82,10 @@ export interface DependentTools<D extends Dependencies> {
   readonly dependencies: D;
 }
 
-export type AgentOptions<D extends Dependencies = Dependencies> = AgentSettings & (GivenTools | DependentTools<D>);
+export type AgentOptions<
+  D extends Dependencies = Dependencies,
+  S extends ToolParameters = ToolParameters,
+> = AgentSettings<S> & (GivenTools | DependentTools<D>);
 
 /** What is given for one turn of an agent. */
 export interface AgentTurnOptions extends StartOptions {

@@ -9,9 +9,10 @@ import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { ToolParameters } from '../tools/tool-options.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
-import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies } from './agent-options.ts';
+import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies, OutputOf } from './agent-options.ts';
 import { cancelBelow } from './agents-below.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { conversation } from './conversation.ts';
@@ -32,7 +33,10 @@ export interface AgentResumeOptions extends ResumeOptions {
  * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
  * naming the option and the cure.
  */
-export function agent<D extends Dependencies = Dependencies>(options: AgentOptions<D>): Agent {
+export function agent<D extends Dependencies = Dependencies, S extends ToolParameters = ToolParameters>(
+  options: AgentOptions<D, S>,
+): Agent<OutputOf<S>>;
+export function agent(options: AgentOptions): Agent {
   return madeOf(options, {}, {});
 }
 
@@ -50,10 +54,11 @@ type Derive = (changes: Partial<AgentSettings>, internals: AgentInternals) => Ag
 /**
  * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
  * cancelled. A context has one turn at a time, contexts run side by side.
+ * `T`: what its turns finish with besides text, by its `outputSchema`.
  *
  * Memory: the options, the turns that run, and what the `messageStore` keeps.
  */
-export class Agent {
+export class Agent<T = unknown> {
   readonly id: string;
   readonly name: string;
   /** The context of turns that name none. */
@@ -126,6 +131,7 @@ export class Agent {
    * runs and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, `INVALID_INPUT`; all at once. A turn that runs into one of
    * another process, or into one that was left open, fails with `AGENT_BUSY`.
    */
+  startTurn(input: TurnInput, options?: AgentTurnOptions): Turn<T>;
   startTurn(input: TurnInput, options: AgentTurnOptions = {}): Turn {
     this.#open();
     const messages = messagesOf(input);
@@ -148,7 +154,7 @@ export class Agent {
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */
-  async run(input: TurnInput, options: AgentTurnOptions = {}): Promise<TurnResult> {
+  async run(input: TurnInput, options: AgentTurnOptions = {}): Promise<TurnResult<T>> {
     return this.startTurn(input, options).result();
   }
 
@@ -158,6 +164,7 @@ export class Agent {
   }
 
   /** Goes on with a turn in any process, as `AgentLoop.resume` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
+  resume(taskId: string, options?: AgentResumeOptions): Turn<T>;
   resume(taskId: string, options: AgentResumeOptions = {}): Turn {
     this.#open();
     const { dependencies, parentContext: parent, ...rest } = options;
@@ -215,7 +222,12 @@ export class Agent {
    * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
    * here. Errors as `agent`.
    */
-  with(changes: Partial<AgentSettings>, /** @internal */ internals: AgentInternals = {}): Agent {
+  with(changes: Partial<AgentSettings<never>>, /** @internal */ internals?: AgentInternals): Agent<T>;
+  with<S extends ToolParameters>(
+    changes: Partial<AgentSettings<S>>,
+    /** @internal */ internals?: AgentInternals,
+  ): Agent<OutputOf<S>>;
+  with(changes: Partial<AgentSettings>, internals: AgentInternals = {}): Agent {
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};

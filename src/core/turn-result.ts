@@ -5,8 +5,8 @@ import { type AssistantMessage, type Message, textOf } from './messages.ts';
 import type { Question } from './records.ts';
 import { closedMessages, type LoopState, taskState } from './state.ts';
 
-/** How a turn ended, or what it waits for. */
-export interface TurnResult {
+/** How a turn ended, or what it waits for. `T`: what it finishes with besides text. */
+export interface TurnResult<T = unknown> {
   readonly taskId: string;
   readonly contextId: string;
   readonly status: TaskState;
@@ -15,7 +15,7 @@ export interface TurnResult {
   /** The text of the last response. */
   readonly text: string;
   /** What the turn finished with besides text, where an extension gave a value. */
-  readonly value: unknown;
+  readonly value: T | undefined;
   /** The texts of all responses of the turn, joined by newlines. */
   readonly allText: string;
   /** The last message of the assistant, where there is one. */

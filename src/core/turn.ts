@@ -35,7 +35,7 @@ type End = { readonly lost: false } | { readonly lost: true; readonly cause: unk
  * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
  * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
  */
-export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentEvent> {
+export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIterable<AgentEvent> {
   readonly taskId: string;
   readonly #contextId: string;
   readonly #shared: SharedTurn;
@@ -88,6 +88,7 @@ export class Turn extends Observable<AgentEvent> implements AsyncIterable<AgentE
    * or suspended turn; rejects with a `TurnError` whose `code` says why and whose `result` is what there was, or with the error that
    * lost the turn.
    */
+  result(): Promise<TurnResult<T>>;
   async result(): Promise<TurnResult> {
     this.#start();
     await this.#over();

@@ -6,13 +6,7 @@ import type { JSONSchema, ToolContext } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { type Tool, tool } from '../../src/tools/tool.ts';
 import type { ArgumentsOf, RawArguments } from '../../src/tools/tool-options.ts';
-
-/** Compiles only where both types are the same. The compiler holds what this file promises; jest does not look at types. */
-type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
-
-function same<A, B>(answer: Same<A, B>): boolean {
-  return answer;
-}
+import { same } from '../same-type.ts';
 
 const described = { name: 'weather', description: 'Tells the weather.' };
 

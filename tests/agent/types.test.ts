@@ -1,0 +1,57 @@
+import { expect, it } from '@jest/globals';
+import { z } from 'zod';
+import { type Agent, agent } from '../../src/agent/agent.ts';
+import type { Turn } from '../../src/core/turn.ts';
+import type { TurnResult } from '../../src/core/turn-result.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { same } from '../same-type.ts';
+
+type ValueOf<R> = R extends Promise<TurnResult<infer T>> ? T : never;
+
+interface Weather {
+  city: string;
+  celsius: number;
+}
+
+const outputSchema = z.object({ city: z.string(), celsius: z.string().transform(Number) });
+const oslo = { toolCalls: [{ name: '__finish__', arguments: { city: 'Oslo', celsius: '4' } }] };
+const forecaster = () => agent({ provider: scriptedLLM([oslo]), outputSchema });
+
+it('the value of a turn has the output type of the schema, where the turn has one', async () => {
+  const ada = forecaster();
+  expect(same<typeof ada, Agent<Weather>>(true)).toBe(true);
+  expect(same<ReturnType<typeof ada.startTurn>, Turn<Weather>>(true)).toBe(true);
+  expect(same<ReturnType<typeof ada.resume>, Turn<Weather>>(true)).toBe(true);
+  const { value } = await ada.run('How cold is it in Oslo?');
+  expect(same<typeof value, Weather | undefined>(true)).toBe(true);
+  // @ts-expect-error: the schema has no such member.
+  expect([value?.celsius, value?.fahrenheit]).toEqual([4, undefined]);
+});
+
+it('the value is unknown without a schema and with a JSON Schema', () => {
+  const plain = agent({ provider: scriptedLLM([]) });
+  const described = agent({
+    provider: scriptedLLM([]),
+    outputSchema: { type: 'object', properties: { city: { type: 'string' } } },
+  });
+  expect(same<typeof plain, Agent>(true)).toBe(true);
+  expect(same<typeof described, Agent>(true)).toBe(true);
+  expect(same<ValueOf<ReturnType<typeof plain.run>>, unknown>(true)).toBe(true);
+});
+
+it('an agent with other options keeps the type, unless they have a schema', () => {
+  const ada = forecaster();
+  const renamed = ada.with({ contextId: 'c' });
+  const counting = ada.with({ outputSchema: z.object({ count: z.number() }) });
+  const some: Partial<Agent['options']> = {};
+  const unsure = ada.with(some);
+  expect(same<typeof renamed, Agent<Weather>>(true)).toBe(true);
+  expect(same<typeof counting, Agent<{ count: number }>>(true)).toBe(true);
+  expect(same<typeof unsure, Agent>(true)).toBe(true);
+});
+
+it('an agent with a type of its values is an agent, and its turn a turn', () => {
+  const agents: readonly Agent[] = [forecaster()];
+  const turn: Turn = forecaster().startTurn('How cold is it in Oslo?');
+  expect([agents.length, turn.state]).toEqual([1, undefined]);
+});
