@@ -30,7 +30,7 @@ export function changeCall(
     const asked = askHooks(deps, {
       hook: 'beforeLLMCall',
       place: { state, traceContext },
-      asked: (question) => new AskedModelCall(question, changed.provider),
+      asked: (question, extension) => new AskedModelCall(question, extension, changed.provider),
       ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
       take(change) {
         changed = behind(changed, change);
@@ -80,7 +80,7 @@ export function changeResponse(
     const asked = askHooks(deps, {
       hook: 'afterLLMCall',
       place: { state, traceContext },
-      asked: (question) => new AskedHook(question),
+      asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.afterLLMCall?.(response, context),
       take(change, { name }) {
         const flaw = change.response && responseFlaw(change.response);

@@ -2,14 +2,12 @@ import type { CallPlace, CheckedCall } from './check-call.ts';
 import { checkContent } from './check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.ts';
 import type { HookPlace } from './hook-context.ts';
-import { AskedCall, AskedOutcome } from './hook-subjects.ts';
+import { AskedCall, AskedOutcome, type RanCall } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { type AnyChange, recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from './records.ts';
 import { shownValue } from './shown-value.ts';
-import type { PendingToolCall } from './state.ts';
 import { answeredCall } from './tool-results.ts';
-import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** Arguments that an extension put in place of the model's, not yet checked. */
@@ -38,7 +36,8 @@ export function changeToolCall(
   const asked = askHooks(deps, {
     hook: 'beforeToolCall',
     place: { state, traceContext },
-    asked: (question) => new AskedCall(question, pending, { tool: checked.tool, arguments: argumentsNow() }),
+    asked: (question, extension) =>
+      new AskedCall(question, extension, { pending, tool: checked.tool, arguments: argumentsNow() }),
     ask: (extension, request) => extension.beforeToolCall?.(request),
     take(change) {
       deadline = earliest(deadline, change.deadline);
@@ -78,16 +77,6 @@ function checkedAnswer(answer: ToolAnswer): ToolAnswer {
   return answer;
 }
 
-/** A call that ran, as its record would say it. */
-export interface RanCall {
-  readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
-  readonly tool: OfferedTool;
-  readonly arguments: unknown;
-  readonly result: ToolResultRecord;
-  /** What the tool threw, where it did. */
-  readonly thrown: unknown;
-}
-
 /** What extensions made of the outcome of a call: its result, and what they changed besides. */
 export interface ChangedOutcome {
   readonly result: ToolResultRecord;
@@ -100,21 +89,22 @@ export function changeOutcome(
   place: HookPlace,
   ran: RanCall,
 ): ChangedOutcome | Promise<ChangedOutcome> {
-  let { result } = ran;
+  let shown = ran;
   const records: ExtensionRecord[] = [];
   const asked = askHooks(deps, {
     hook: 'afterToolCall',
     place,
-    asked: (question) => new AskedOutcome(question, { ...ran, result }),
+    asked: (question, extension) => new AskedOutcome(question, extension, shown),
     ask: (extension, outcome) => extension.afterToolCall?.(outcome),
     take(change, { name }) {
-      if (change.result) result = answeredCall(checkedAnswer(change.result), result);
+      if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
       const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall' });
       if (record) records.push(record);
       return true;
     },
   });
-  return asked instanceof Promise ? asked.then(() => ({ result, records })) : { result, records };
+  const changed = () => ({ result: shown.result, records });
+  return asked instanceof Promise ? asked.then(changed) : changed();
 }
 
 function besides({ messages, finish, data, event }: ToolOutcomeChange): AnyChange {

@@ -1,12 +1,10 @@
 import type { Context } from '@opentelemetry/api';
-import type { CallSettings } from '../providers/interfaces.ts';
-import { callSettings, copySettings } from './call-settings.ts';
-import type { EndChange, Extension, IterationStep } from './extension.ts';
-import { AskedHook, type HookPlace } from './hook-context.ts';
-import { AskedEnd, AskedFinish, AskedStep } from './hook-subjects.ts';
+import type { EndChange, Extension } from './extension.ts';
+import { AskedHook, DraftPlace, type HookPlace } from './hook-context.ts';
+import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { type AnyChange, jsonOf, recordOfChange } from './record-of-change.ts';
-import type { DecisionPoint, Finish, TurnDone } from './records.ts';
+import type { DecisionPoint, TurnDone } from './records.ts';
 import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { suspension } from './suspension.ts';
@@ -54,13 +52,7 @@ class Decision {
     this.#deps = deps;
     this.#draft = draft;
     this.#ending = ending;
-    // Each extension sees what the ones before it changed.
-    this.#place = {
-      traceContext,
-      get state() {
-        return draft.after;
-      },
-    };
+    this.#place = new DraftPlace(draft, traceContext);
   }
 
   ask(hook: StepHook): void | Promise<void> {
@@ -82,18 +74,20 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeTurn',
       place: this.#place,
-      asked: (question) => new AskedHook(question),
+      asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.beforeTurn?.(context),
       take: (change, extension) => this.#change('beforeTurn', extension, change),
     });
   }
 
   #afterIteration(): void | Promise<void> {
-    const asked = this.#lastCall;
+    const { lastCall } = this.#deps.hooks;
+    const params = lastCall?.iteration === this.#draft.after.iteration ? lastCall.params : undefined;
+    const last = { ending: this.#ending, params };
     return askHooks(this.#deps, {
       hook: 'afterIteration',
       place: this.#place,
-      asked: (question) => new AskedStep(question, { finish: this.#finish, ...asked }),
+      asked: (question, extension) => new AskedStep(question, extension, last),
       ask: (extension, context) => extension.afterIteration?.(context),
       take: (change, extension) => this.#change('afterIteration', extension, change),
     });
@@ -104,7 +98,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeFinish',
       place: this.#place,
-      asked: (question) => new AskedFinish(question, finishOf(this.#ending, this.#draft.after)),
+      asked: (question, extension) => new AskedFinish(question, extension, finishOf(this.#ending, question.state)),
       ask: (extension, context) => extension.beforeFinish?.(context),
       take: (change, extension) => {
         this.#change('beforeFinish', extension, change);
@@ -117,7 +111,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'shouldPause',
       place: this.#place,
-      asked: (question) => new AskedHook(question),
+      asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.shouldPause?.(context),
       take: (pause, { name }) => {
         if (pause === false) return true;
@@ -134,25 +128,11 @@ class Decision {
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,
-      asked: (question) => new AskedEnd(question, endOf(this.#ending)),
+      asked: (question, extension) => new AskedEnd(question, extension, endOf(this.#ending)),
       ask: (extension, context) => extension.afterTurn?.(context),
       take: (change: EndChange, { name }) => this.#changeEnding(name, change),
     });
     return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
-  }
-
-  /** Of a call that another process made it is known what the turn's settings say. */
-  get #lastCall(): Pick<IterationStep, 'settings'> & Partial<Pick<IterationStep, 'offered'>> {
-    const { after } = this.#draft;
-    const { lastCall } = this.#deps.hooks;
-    if (lastCall?.iteration !== after.iteration) return { settings: callSettings(this.#deps, after) };
-    const settings: CallSettings = {};
-    copySettings(settings, lastCall.params);
-    return { settings, offered: lastCall.params.tools?.map((tool) => tool.function) ?? [] };
-  }
-
-  get #finish(): Finish | undefined {
-    return this.#ending && finishOf(this.#ending, this.#draft.after);
   }
 
   #change(hook: DecisionPoint, { name }: Extension, change: AnyChange): true {
@@ -179,13 +159,7 @@ class Decision {
   }
 }
 
-/** What a turn is about to end with; an earlier hook may have changed that. */
-function finishOf(ending: TurnDone | undefined, { changes }: LoopState): Required<Finish> {
-  const { text = '', value, reason = 'stop' } = { ...ending, ...changes.finish };
-  return { text, value, reason };
-}
-
-function endOf(ending: TurnDone | undefined): ConstructorParameters<typeof AskedEnd>[1] {
+function endOf(ending: TurnDone | undefined): Ended {
   const { text = '', value, reason = 'stop' } = ending ?? {};
   return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
 }

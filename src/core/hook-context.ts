@@ -7,6 +7,7 @@ import { maxIterationsOf } from './call-settings.ts';
 import type { Clock } from './clock.ts';
 import type { Extension, HookContext } from './extension.ts';
 import type { HookName } from './hooks.ts';
+import type { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { ToolSet } from './tool-set.ts';
 import type { RunDeps } from './turn-deps.ts';
@@ -23,12 +24,26 @@ export interface HookPlace {
   readonly traceContext: Context;
 }
 
-/** One question to one hook of one extension. */
+/** A place where each extension sees what the ones before it changed. */
+export class DraftPlace implements HookPlace {
+  readonly traceContext: Context;
+  readonly #draft: CommitDraft;
+
+  constructor(draft: CommitDraft, traceContext: Context) {
+    this.#draft = draft;
+    this.traceContext = traceContext;
+  }
+
+  get state(): LoopState {
+    return this.#draft.after;
+  }
+}
+
+/** One question to one hook: the same for all extensions until one of them changes the state. */
 export interface HookQuestion {
   readonly deps: HookDeps;
   readonly state: LoopState;
   readonly parent: Context;
-  readonly extension: Extension;
   readonly hook: HookName;
 }
 
@@ -43,15 +58,17 @@ interface Opened {
 const neverOpened: Opened = Object.freeze({ over: true });
 
 /**
- * What a hook is told. Its signal and its span are made when they are read. Two fields and no more: one is made for each hook of each
- * extension at each of its points, and each field would cost more than all else in asking.
+ * What a hook is told. Its signal and its span are made when they are read. One is made for each hook of each extension at each of its
+ * points, so what they have in common is kept in the question.
  */
 export class AskedHook implements HookContext {
   readonly #question: HookQuestion;
+  readonly #extension: Extension;
   #opened: Opened | undefined;
 
-  constructor(question: HookQuestion) {
+  constructor(question: HookQuestion, extension: Extension) {
     this.#question = question;
+    this.#extension = extension;
   }
 
   get state(): LoopState {
@@ -75,7 +92,7 @@ export class AskedHook implements HookContext {
   }
 
   get authContext(): AuthContext | undefined {
-    return this.#question.deps.authContext;
+    return this.deps.authContext;
   }
 
   get iteration(): number {
@@ -83,39 +100,36 @@ export class AskedHook implements HookContext {
   }
 
   get maxIterations(): number {
-    return maxIterationsOf(this.#question.deps, this.state);
+    return maxIterationsOf(this.deps, this.state);
   }
 
   get data(): unknown {
-    return this.state.changes.data[this.#question.extension.name];
+    return this.state.changes.data[this.#extension.name];
   }
 
   get provider(): LLMProvider {
-    return this.#question.deps.provider;
+    return this.deps.provider;
   }
 
   get clock(): Clock {
-    return this.#question.deps.config.clock;
+    return this.deps.config.clock;
   }
 
   get tools(): readonly ToolDefinition[] {
-    return [...(this.#question.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
+    return [...(this.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
   }
 
   get signal(): AbortSignal {
     const opened = this.#open();
-    opened.scope ??= this.#question.deps.scope.child();
+    opened.scope ??= this.deps.scope.child();
     return opened.scope.signal;
   }
 
   get traceContext(): Context {
-    const { deps, extension, hook, parent } = this.#question;
+    const { deps, hook, parent } = this.#question;
+    const { name } = this.#extension;
     const opened = this.#open();
-    opened.traced ??= startHookSpan(
-      deps.tracing,
-      { extension: extension.name, hook, iteration: this.iteration },
-      parent,
-    );
+    opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration: this.iteration }, parent);
     return opened.traced.traceContext;
   }
 
@@ -145,6 +159,11 @@ export class AskedHook implements HookContext {
     opened.over = true;
     opened.scope?.release();
     opened.traced?.span.end();
+  }
+
+  /** The run that asks. */
+  protected get deps(): HookDeps {
+    return this.#question.deps;
   }
 
   #open(): Opened {

@@ -1,9 +1,10 @@
-import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
+import type { CallSettings, LLMCallParams, LLMProvider } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
-import type { IterationStep, ToolCallOutcome, ToolCallRequest, TurnEnd, TurnFinish } from './extension.ts';
+import { callSettings, copySettings } from './call-settings.ts';
+import type { Extension, IterationStep, ToolCallOutcome, ToolCallRequest, TurnEnd, TurnFinish } from './extension.ts';
 import { AskedHook, type HookQuestion } from './hook-context.ts';
 import { type ToolCall, textOf } from './messages.ts';
-import type { Finish, RecordedCall, ToolResultRecord } from './records.ts';
+import type { Finish, RecordedCall, ToolResultRecord, TurnDone } from './records.ts';
 import type { LoopState, PendingToolCall, TurnOutcome } from './state.ts';
 import type { OfferedTool } from './tool-set.ts';
 
@@ -11,8 +12,8 @@ import type { OfferedTool } from './tool-set.ts';
 export class AskedModelCall extends AskedHook {
   readonly #chosen: LLMProvider | undefined;
 
-  constructor(question: HookQuestion, chosen: LLMProvider | undefined) {
-    super(question);
+  constructor(question: HookQuestion, extension: Extension, chosen: LLMProvider | undefined) {
+    super(question, extension);
     this.#chosen = chosen;
   }
 
@@ -22,6 +23,12 @@ export class AskedModelCall extends AskedHook {
   }
 }
 
+export interface CallInQuestion {
+  readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
+  readonly tool: OfferedTool;
+  readonly arguments: unknown;
+}
+
 /** A call that is about to run. */
 export class AskedCall extends AskedHook implements ToolCallRequest {
   readonly callId: string;
@@ -29,12 +36,8 @@ export class AskedCall extends AskedHook implements ToolCallRequest {
   readonly tool: ToolDefinition;
   readonly arguments: unknown;
 
-  constructor(
-    question: HookQuestion,
-    pending: Pick<PendingToolCall, 'callId' | 'call'>,
-    { tool, arguments: args }: { readonly tool: OfferedTool; readonly arguments: unknown },
-  ) {
-    super(question);
+  constructor(question: HookQuestion, extension: Extension, { pending, tool, arguments: args }: CallInQuestion) {
+    super(question, extension);
     this.callId = pending.callId;
     this.call = pending.call;
     this.tool = tool.definition;
@@ -42,49 +45,57 @@ export class AskedCall extends AskedHook implements ToolCallRequest {
   }
 }
 
+/** A call that ran, as its record would say it. */
+export interface RanCall extends CallInQuestion {
+  readonly result: ToolResultRecord;
+  /** What the tool threw, where it did. */
+  readonly thrown: unknown;
+}
+
 /** A call that ran. */
 export class AskedOutcome extends AskedCall implements ToolCallOutcome {
   readonly result: ToolResultRecord;
   readonly thrown: unknown;
 
-  constructor(
-    question: HookQuestion,
-    ran: {
-      readonly pending: Pick<PendingToolCall, 'callId' | 'call'>;
-      readonly tool: OfferedTool;
-      readonly arguments: unknown;
-      readonly result: ToolResultRecord;
-      readonly thrown: unknown;
-    },
-  ) {
-    super(question, ran.pending, ran);
+  constructor(question: HookQuestion, extension: Extension, ran: RanCall) {
+    super(question, extension, ran);
     this.result = ran.result;
     this.thrown = ran.thrown;
   }
 }
 
+/** What a step knows besides the state. */
+export interface LastStep {
+  /** How the turn is about to end, where it is. */
+  readonly ending: TurnDone | undefined;
+  /** What the iteration's call was made with; absent where another process made it. */
+  readonly params: LLMCallParams | undefined;
+}
+
 /** An iteration that is over. */
 export class AskedStep extends AskedHook implements IterationStep {
-  readonly finish: Finish | undefined;
-  readonly #settings: CallSettings;
-  readonly #offered: IterationStep['offered'] | undefined;
+  readonly #last: LastStep;
 
-  constructor(
-    question: HookQuestion,
-    { finish, settings, offered }: Pick<IterationStep, 'finish' | 'settings'> & Partial<Pick<IterationStep, 'offered'>>,
-  ) {
-    super(question);
-    this.finish = finish;
-    this.#settings = settings;
-    this.#offered = offered;
+  constructor(question: HookQuestion, extension: Extension, last: LastStep) {
+    super(question, extension);
+    this.#last = last;
+  }
+
+  get finish(): Finish | undefined {
+    return this.#last.ending && finishOf(this.#last.ending, this.state);
   }
 
   get finished(): boolean {
-    return this.finish !== undefined;
+    return this.#last.ending !== undefined;
   }
 
+  /** Of a call that another process made it is known what the turn's settings say. */
   get settings(): CallSettings {
-    return this.#settings;
+    const { params } = this.#last;
+    if (!params) return callSettings(this.deps, this.state);
+    const settings: CallSettings = {};
+    copySettings(settings, params);
+    return settings;
   }
 
   get response(): LoopState['lastResponse'] {
@@ -104,7 +115,8 @@ export class AskedStep extends AskedHook implements IterationStep {
   }
 
   get offered(): readonly ToolDefinition['function'][] {
-    return this.#offered ?? this.state.availableTools;
+    const { params } = this.#last;
+    return params ? (params.tools?.map((tool) => tool.function) ?? []) : this.state.availableTools;
   }
 }
 
@@ -114,12 +126,25 @@ export class AskedFinish extends AskedHook implements TurnFinish {
   readonly reason: string;
   readonly value: unknown;
 
-  constructor(question: HookQuestion, { text, reason, value }: Required<Finish>) {
-    super(question);
+  constructor(question: HookQuestion, extension: Extension, { text, reason, value }: Required<Finish>) {
+    super(question, extension);
     this.text = text;
     this.reason = reason;
     this.value = value;
   }
+}
+
+/** What a turn is about to end with; an earlier hook may have changed that. */
+export function finishOf(ending: TurnDone | undefined, { changes }: LoopState): Required<Finish> {
+  const { text = '', value, reason = 'stop' } = { ...ending, ...changes.finish };
+  return { text, value, reason };
+}
+
+/** How a turn ended, or is about to. */
+export interface Ended {
+  readonly outcome: TurnOutcome;
+  readonly text: string;
+  readonly value: unknown;
 }
 
 /** A turn that ended, or is about to. */
@@ -128,11 +153,8 @@ export class AskedEnd extends AskedHook implements TurnEnd {
   readonly text: string;
   readonly value: unknown;
 
-  constructor(
-    question: HookQuestion,
-    end: { readonly outcome: TurnOutcome; readonly text: string; readonly value: unknown },
-  ) {
-    super(question);
+  constructor(question: HookQuestion, extension: Extension, end: Ended) {
+    super(question, extension);
     this.outcome = end.outcome;
     this.text = end.text;
     this.value = end.value;

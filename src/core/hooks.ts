@@ -83,7 +83,7 @@ export class Hooks {
 export interface Asking<C extends AskedHook, A> {
   readonly hook: HookName;
   readonly place: HookPlace;
-  readonly asked: (question: HookQuestion) => C;
+  readonly asked: (question: HookQuestion, extension: Extension) => C;
   readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
   /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
   readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
@@ -98,9 +98,13 @@ export function askHooks<C extends AskedHook, A>(deps: HookDeps, asking: Asking<
 }
 
 function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, from: number): void | Promise<void> {
-  const extensions = deps.hooks.lists[asking.hook];
+  const { hook, place } = asking;
+  const extensions = deps.hooks.lists[hook];
+  let question: HookQuestion = { deps, hook, state: place.state, parent: place.traceContext };
   for (let index = from; index < extensions.length; index++) {
-    const goesOn = askOne(deps, asking, extensions[index] as Extension);
+    const { state } = place;
+    if (state !== question.state) question = { ...question, state };
+    const goesOn = askOne(asking, question, extensions[index] as Extension);
     if (goesOn instanceof Promise) return goesOn.then((more) => (more ? askFrom(deps, asking, index + 1) : undefined));
     if (!goesOn) return;
   }
@@ -108,12 +112,12 @@ function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, f
 
 /** Whether the others are asked too. An answer of nothing makes no closure: most hooks look and change nothing. */
 function askOne<C extends AskedHook, A>(
-  deps: HookDeps,
   asking: Asking<C, A>,
+  question: HookQuestion,
   extension: Extension,
 ): boolean | Promise<boolean> {
-  const { hook, place } = asking;
-  const context = asking.asked({ deps, state: place.state, parent: place.traceContext, extension, hook });
+  const { deps, hook } = question;
+  const context = asking.asked(question, extension);
   try {
     const answer = asking.ask(extension, context);
     if (answer === undefined || answer === null) {

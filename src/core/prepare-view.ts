@@ -4,7 +4,7 @@ import { callSettings, copySettings } from './call-settings.ts';
 import { checkChangedMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { IterationChange, IterationView } from './extension.ts';
-import { AskedHook } from './hook-context.ts';
+import { AskedHook, DraftPlace } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
 import type { Message } from './messages.ts';
 import { recordOfChange } from './record-of-change.ts';
@@ -40,13 +40,8 @@ export function prepareView(
     let shown = shownView(view);
     const asked = askHooks(deps, {
       hook: 'prepareIteration',
-      place: {
-        traceContext,
-        get state() {
-          return draft.after;
-        },
-      },
-      asked: (question) => new AskedHook(question),
+      place: new DraftPlace(draft, traceContext),
+      asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.prepareIteration?.(shown, context),
       take: (change, { name }) => {
         if (change.view) {

@@ -126,7 +126,7 @@ function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'pl
   const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
   return askHooks(deps, {
     ...asking,
-    asked: (question) => new AskedEnd(question, { outcome, text, value }),
+    asked: (question, extension) => new AskedEnd(question, extension, { outcome, text, value }),
     take: () => true,
   });
 }
