@@ -1,4 +1,5 @@
 import type { Extension } from '../core/extension.ts';
+import { engineTool } from '../tools/engine-tools.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { tool } from '../tools/tool.ts';
@@ -23,24 +24,26 @@ export interface HandOffOptions {
  */
 export function handOff({ others, inContext, durable }: HandOffOptions): Extension {
   const handOffTool = () =>
-    tool({
-      name: handOffName,
-      description: `Hands the conversation to another agent, which answers in your place. ${others().map(lineOf).join(' ')}`,
-      parameters: {
-        type: 'object',
-        properties: {
-          agentId: { type: 'string', enum: others().map(({ id }) => id), description: 'Who takes over.' },
-          message: { type: 'string', description: 'What that agent has to know and do.' },
+    engineTool(
+      tool({
+        name: handOffName,
+        description: `Hands the conversation to another agent, which answers in your place. ${others().map(lineOf).join(' ')}`,
+        parameters: {
+          type: 'object',
+          properties: {
+            agentId: { type: 'string', enum: others().map(({ id }) => id), description: 'Who takes over.' },
+            message: { type: 'string', description: 'What that agent has to know and do.' },
+          },
+          required: ['agentId', 'message'],
         },
-        required: ['agentId', 'message'],
-      },
-      timeoutMs: 0,
-      ...(durable ? { idempotent: true, onInDoubt: 'retry' as const } : {}),
-      async execute({ agentId, message }, context) {
-        const { text } = await runSubAgent(inContext(String(agentId), context.contextId), String(message), context);
-        return text;
-      },
-    });
+        timeoutMs: 0,
+        ...(durable ? { idempotent: true, onInDoubt: 'retry' as const } : {}),
+        async execute({ agentId, message }, context) {
+          const { text } = await runSubAgent(inContext(String(agentId), context.contextId), String(message), context);
+          return text;
+        },
+      }),
+    );
   const provider: ToolProvider = {
     name: 'hand-off',
     // An enumeration of nobody is refused by some vendors.

@@ -6,6 +6,7 @@ import { isSubAgentUpdate } from '../../src/agent/sub-agent.ts';
 import { team } from '../../src/agent/team.ts';
 import type { TeamEvent } from '../../src/agent/team-events.ts';
 import type { TeamOptions } from '../../src/agent/team-options.ts';
+import { toolPermissions } from '../../src/extensions/permissions/tool-permissions.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
@@ -391,6 +392,13 @@ describe('a conversation that is handed over', () => {
       'user',
       'assistant',
     ]);
+  });
+
+  it('is handed over also where no tool may run that no rule names', async () => {
+    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Your turn.' } }] };
+    const extensions = [toolPermissions({ rules: [], otherwise: 'deny' })];
+    const two = made([player('a', [handing], { extensions }), player('b', answer('B here.'))], { handOff: true });
+    await expect(two.ask('Help.')).resolves.toMatchObject({ text: 'B here.', reason: 'handed_off' });
   });
 
   it('is cancelled with the turn that handed it over, also where that was suspended', async () => {

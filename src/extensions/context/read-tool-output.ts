@@ -1,5 +1,6 @@
 import { type Content, textOf } from '../../core/messages.ts';
-import type { ArgumentCheck, ToolDefinition, ToolProvider } from '../../tools/interfaces.ts';
+import { engineDefinition } from '../../tools/engine-tools.ts';
+import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 
 export const readToolOutputName = 'read_tool_output';
 
@@ -47,7 +48,7 @@ function checkArguments(value: unknown): ArgumentCheck {
   return typeof part === 'string' ? { ok: false, message: part } : { ok: true, value: part };
 }
 
-const definition: ToolDefinition = {
+const definition = engineDefinition({
   type: 'function',
   hidden: true,
   readOnly: true,
@@ -73,7 +74,7 @@ const definition: ToolDefinition = {
       additionalProperties: false,
     },
   },
-};
+});
 
 /** Offers the tool; its extension gives the answers, as it knows the history. */
 export const toolOutputReader: ToolProvider = {

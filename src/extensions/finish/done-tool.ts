@@ -1,5 +1,6 @@
 import type { Extension } from '../../core/extension.ts';
 import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
+import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { TaskComplete } from '../../tools/task-complete.ts';
 import { tool } from '../../tools/tool.ts';
@@ -46,17 +47,19 @@ function doneCall(
   name: string,
   description = 'Ends the task. Call it once everything that was asked is done, with a last message if there is more to say.',
 ) {
-  return tool({
-    name,
-    description,
-    parameters: {
-      type: 'object',
-      properties: { message: { type: 'string', description: 'The last message to the user.' } },
-    },
-    readOnly: true,
-    onInDoubt: 'retry',
-    execute({ message }) {
-      throw new TaskComplete(typeof message === 'string' && message !== '' ? message : undefined);
-    },
-  });
+  return engineTool(
+    tool({
+      name,
+      description,
+      parameters: {
+        type: 'object',
+        properties: { message: { type: 'string', description: 'The last message to the user.' } },
+      },
+      readOnly: true,
+      onInDoubt: 'retry',
+      execute({ message }) {
+        throw new TaskComplete(typeof message === 'string' && message !== '' ? message : undefined);
+      },
+    }),
+  );
 }

@@ -1,10 +1,11 @@
 import type { Extension, ToolCallRequest } from '../../core/extension.ts';
 import { aFunction, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
+import { isEngineTool } from '../../tools/engine-tools.ts';
 import { matchesName } from './name-pattern.ts';
 
 /** What holds for the calls of some tools. */
 export interface PermissionRule {
-  /** Names of tools; `*` stands for any characters. */
+  /** Names of tools; `*` stands for any characters, in names of tools of yours. */
   readonly tools: readonly string[];
   readonly allow: boolean;
   /** For which calls, by arguments, caller, or turn. Default all. */
@@ -25,6 +26,9 @@ export interface ToolPermissionsOptions {
 /**
  * Says which tool calls may run. One that may not is answered with an error result, so that the model can do something else; the turn
  * goes on. Decided on the checked arguments, before approval is asked. A rule or function that throws fails the turn, and nothing runs.
+ *
+ * The tools by which the engine itself works, the finish tool of an output schema, those of `doneTool`, of a team's `handOff` and of
+ * `toolOutputCache`, may be called unless a rule gives their very name: neither `*` nor `canExecute` nor `otherwise` counts for them.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function toolPermissions(options: ToolPermissionsOptions): Extension {
@@ -58,11 +62,14 @@ async function verdictOn(
   { rules = [], canExecute, otherwise = 'allow' }: ToolPermissionsOptions,
   request: ToolCallRequest,
 ): Promise<boolean | string> {
+  const { name } = request.call.function;
+  const ofEngine = isEngineTool(request.tool);
   for (const { tools, allow, when, reason } of rules) {
-    if (!matchesName(tools, request.call.function.name)) continue;
+    if (!(ofEngine ? tools.includes(name) : matchesName(tools, name))) continue;
     if (when && !(await when(request))) continue;
     return allow || (reason ?? false);
   }
+  if (ofEngine) return true;
   if (!canExecute) return otherwise === 'allow';
   const verdict = await canExecute(request);
   if (typeof verdict === 'boolean' || typeof verdict === 'string') return verdict;

@@ -21,6 +21,7 @@ import type {
 import { textOf } from '../../core/messages.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
+import { engineTool } from '../../tools/engine-tools.ts';
 import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
@@ -220,16 +221,18 @@ export class StructuredOutput<T> implements Extension {
 const unfinished = 'unfinished';
 
 function finishTool({ schema, jsonSchema, name = '__finish__' }: StructuredOutputOptions<ToolParameters>): Tool {
-  return tool({
-    name,
-    description: 'Ends the task. Call it with the final result as soon as you have it.',
-    parameters: schema,
-    ...(jsonSchema && { jsonSchema }),
-    sequential: true,
-    readOnly: true,
-    onInDoubt: 'retry',
-    execute: () => 'accepted',
-  });
+  return engineTool(
+    tool({
+      name,
+      description: 'Ends the task. Call it with the final result as soon as you have it.',
+      parameters: schema,
+      ...(jsonSchema && { jsonSchema }),
+      sequential: true,
+      readOnly: true,
+      onInDoubt: 'retry',
+      execute: () => 'accepted',
+    }),
+  );
 }
 
 /** What is wrong stands in the error result of the call. */

@@ -1,5 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Extension } from '../../../src/core/extension.ts';
+import { doneTool } from '../../../src/extensions/finish/done-tool.ts';
 import { type ToolPermissionsOptions, toolPermissions } from '../../../src/extensions/permissions/tool-permissions.ts';
+import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
+import { toolOutputCache } from '../../../src/extensions/tool-output-cache.ts';
+import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';
@@ -53,6 +58,56 @@ describe('toolPermissions', () => {
       'Tool error: the tool "write_file" may not be called like this: write below /tmp',
       'Tool error: the tool "send_mail" may not be called like this',
     ]);
+  });
+
+  describe('of the tools of the engine', () => {
+    const onlyLook: ToolPermissionsOptions = {
+      rules: [
+        { tools: ['look'], allow: true },
+        { tools: ['*'], allow: false },
+      ],
+      canExecute: () => false,
+      otherwise: 'deny',
+    };
+    const done = { text: 'Over.', toolCalls: [{ name: 'done' }] };
+    const look = { toolCalls: [{ name: 'look' }] };
+    const turn = (steps: readonly LLMStep[], extensions: readonly Extension[]) => {
+      const toolProviders = [plainTools({ look: () => 'x'.repeat(6_000) })];
+      return bench.loop(steps, { toolProviders, extensions }).startTurn(question).result();
+    };
+
+    it('lets the model end the turn, which nobody says of tools in general', async () => {
+      const output = structuredOutput({ schema: { type: 'object', properties: { n: { type: 'number' } } } });
+      const finish = { toolCalls: [{ name: '__finish__', arguments: { n: 2 } }] };
+      const extensions = [toolPermissions(onlyLook), output];
+      await expect(turn([finish], extensions)).resolves.toMatchObject({ value: { n: 2 } });
+      await expect(turn([done], [toolPermissions(onlyLook), doneTool()])).resolves.toMatchObject({ reason: 'done' });
+    });
+
+    it('lets the model read again what was shortened', async () => {
+      const read = { toolCalls: [{ name: 'read_tool_output', arguments: { id: 'call_1_0', length: 3 } }] };
+      const extensions = [toolPermissions(onlyLook), toolOutputCache({ keepLast: 1 })];
+      const { messages } = await turn([look, look, read, { text: 'Read.' }], extensions);
+      expect(messages.at(-2)?.content).toContain('xxx');
+    });
+
+    it('goes by rules that name one', async () => {
+      const rules = [{ tools: ['done'], allow: false, reason: 'go on' }];
+      const extensions = [toolPermissions({ rules }), doneTool()];
+      const { reason, messages } = await turn([done, { text: 'Going on.' }], extensions);
+      expect(reason).toBe('stop');
+      expect(messages.at(-2)?.content).toBe('Tool error: the tool "done" may not be called like this: go on');
+    });
+
+    it('takes no tool for one of them by its name', async () => {
+      const toolProviders = [plainTools({ done: () => 'mine' })];
+      const loop = bench.loop([done, { text: 'Going on.' }], {
+        toolProviders,
+        extensions: [toolPermissions({ rules: [], otherwise: 'deny' })],
+      });
+      const { messages } = await loop.startTurn(question).result();
+      expect(messages.at(-2)?.content).toContain('may not be called');
+    });
   });
 
   it('refuses options that say nothing', () => {
