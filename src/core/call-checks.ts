@@ -12,7 +12,7 @@ export class CallChecks {
   readonly #deps: TurnDeps;
   readonly #refuse: (refused: ToolResultRecord) => void;
   /** How to call off the limit of each, by call id. */
-  readonly #limits = new Map<string, () => void>();
+  #limits: Map<string, () => void> | undefined;
 
   constructor(deps: TurnDeps, refuse: (refused: ToolResultRecord) => void) {
     this.#deps = deps;
@@ -20,21 +20,22 @@ export class CallChecks {
   }
 
   has(callId: string): boolean {
-    return this.#limits.has(callId);
+    return this.#limits?.has(callId) === true;
   }
 
   add({ callId, call }: PendingToolCall): void {
+    this.#limits ??= new Map();
     this.#limits.set(callId, this.#limit(callId, call));
   }
 
   end(callId: string): void {
-    this.#limits.get(callId)?.();
-    this.#limits.delete(callId);
+    this.#limits?.get(callId)?.();
+    this.#limits?.delete(callId);
   }
 
   /** Waits for none of them any more, and says which they were. */
   leave(): readonly string[] {
-    const callIds = [...this.#limits.keys()];
+    const callIds = [...(this.#limits?.keys() ?? [])];
     for (const callId of callIds) this.end(callId);
     return callIds;
   }
@@ -46,7 +47,7 @@ export class CallChecks {
     let callOff = () => {};
     const late = () => {
       if (this.#deps.hooks.askedAbout.has(call)) return start();
-      this.#limits.delete(callId);
+      this.#limits?.delete(callId);
       this.#refuse(refusedCall(callId, { code: 'TOOL_TIMEOUT', message: this.#whatIsLate(call, ms) }));
     };
     const start = () => {

@@ -6,7 +6,7 @@ import type { ToolAnswer } from './extension.ts';
 import { extensionFailure } from './hooks.ts';
 import type { ToolCall } from './messages.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from './state.ts';
-import { approvalOf, type Decision, decide } from './tool-approval.ts';
+import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -50,7 +50,7 @@ export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promi
   const checked = checkedArguments(deps.tools, { call: pending.call, state });
   const asked =
     deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
-  return then(asked, (answer) => withDecision(deps, pending, answer));
+  return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, pending, answer)) : asked;
 }
 
 function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {

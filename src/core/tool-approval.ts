@@ -138,7 +138,6 @@ export function callsToApprove(
   state: LoopState,
   busy: ReadonlySet<string>,
 ): readonly PendingToolCall[] {
-  if (!mayAsk(deps)) return [];
   const all = deps.hooks.lists.approveToolCall.length > 0;
   return state.pendingToolCalls.filter((pending) => {
     const { callId, call, attempts, question, result } = pending;

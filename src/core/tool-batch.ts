@@ -253,7 +253,7 @@ export class ToolBatch {
   #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
     const draft = new CommitDraft(this.#deps, this.#state);
     for (const record of records) draft.add(record);
-    const starts = this.#stopping ? noStarts : this.#plan(draft);
+    const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
     const cause = this.#failure;
     // In one append with the last result: behind a crash between the two, the turn would go on.
     if (cause && draft.after.phase === 'closed') draft.add(failed(cause.code, cause.message, cause.reason));

@@ -18,6 +18,11 @@ export interface Places {
   readonly from: number;
 }
 
+interface RunningCheck {
+  readonly pending: PendingToolCall;
+  readonly done: Promise<unknown>;
+}
+
 /** What comes next in a batch: intents of calls that have a place, results of those that may not run, questions. */
 export interface Plan {
   readonly records: readonly PlannedRecord[];
@@ -26,7 +31,7 @@ export interface Plan {
   /** Whether the call that got a place runs alone. */
   readonly alone: boolean;
   /** Calls whose arguments are being checked; plan again when they are. */
-  readonly checks: readonly { readonly pending: PendingToolCall; readonly done: Promise<unknown> }[];
+  readonly checks: readonly RunningCheck[];
   /** Where the next plan goes on. */
   readonly next: number;
 }
@@ -56,21 +61,12 @@ export function planStarts(
 ): Plan {
   const records: PlannedRecord[] = [];
   const starts: StartedCall[] = [];
-  const checks: { pending: PendingToolCall; done: Promise<unknown> }[] = [];
+  const checks: RunningCheck[] = [];
   const { toolConcurrency } = deps.config;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
-  const finished = state.changes.finish !== undefined;
-  const asked = new Set<string>();
-  for (const pending of held || finished ? [] : callsToApprove(deps, state, places.busy)) {
-    const checked = checkOnce(deps, { pending, state, traceContext });
-    if (checked instanceof Promise) checks.push({ pending, done: checked });
-    else if (checked.verdict === 'run' && checked.ask && !approvalOf(pending, checked.arguments))
-      records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
-    else continue;
-    asked.add(pending.callId);
-  }
-  if (finished)
+  if (state.changes.finish)
     return { ...nothing, records: held ? [] : skipped(state, places.busy), next: state.pendingToolCalls.length };
+  const asked = held ? noneAsked : planQuestions(deps, { state, traceContext }, { busy: places.busy, records, checks });
   let free = held || places.alone ? 0 : toolConcurrency - places.busy.size - checks.length;
   let alone = false;
   let next = places.from;
@@ -95,6 +91,33 @@ export function planStarts(
     }
   }
   return { records, starts, alone, checks, next };
+}
+
+const noneAsked: ReadonlySet<string> = new Set();
+
+interface Planned {
+  readonly busy: ReadonlySet<string>;
+  readonly records: PlannedRecord[];
+  readonly checks: RunningCheck[];
+}
+
+/** Adds the questions whether calls may run to a plan; gives the calls that wait for them, or for their checks. */
+function planQuestions(
+  deps: TurnDeps,
+  place: { readonly state: LoopState; readonly traceContext: Context },
+  { busy, records, checks }: Planned,
+): ReadonlySet<string> {
+  if (!mayAsk(deps)) return noneAsked;
+  const asked = new Set<string>();
+  for (const pending of callsToApprove(deps, place.state, busy)) {
+    const checked = checkOnce(deps, { pending, ...place });
+    if (checked instanceof Promise) checks.push({ pending, done: checked });
+    else if (checked.verdict === 'run' && checked.ask && !approvalOf(pending, checked.arguments))
+      records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
+    else continue;
+    asked.add(pending.callId);
+  }
+  return asked;
 }
 
 /** The result of a call that does not run: an extension answered it, it is not in order, or whoever was asked said no. */

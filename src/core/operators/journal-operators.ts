@@ -94,6 +94,7 @@ class JournalLine {
 
   take(signal: Signal): void {
     if (signal.type !== 'commit') return this.#takeDelta(signal);
+    if (this.#deps.journal === undefined) return this.#release(signal);
     const held: Held = { signal, state: 'open', sends: 0 };
     const idle = this.#held.length === 0;
     if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#release(signal);

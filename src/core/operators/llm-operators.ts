@@ -43,9 +43,8 @@ export interface PreparedCall {
  */
 export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   const prepare = prepareLLMCall(deps, traceContext);
-  const asked = callAsked(deps, traceContext);
   return (state: LoopState, step: Pick<CallStep, 'start' | 'view'>): Observable<Signal> => {
-    if (deps.hooks.lists.beforeLLMCall.length > 0) return fuse(...behind)(asked(state, step));
+    if (deps.hooks.lists.beforeLLMCall.length > 0) return fuse(...behind)(callAsked(deps, traceContext)(state, step));
     return new Observable((subscriber) => {
       const started = commitOf(deps, state, [step.start]);
       subscriber.next(started);
