@@ -5,6 +5,7 @@ import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
+import { incomingMessage } from '../core/incoming-message.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
@@ -189,9 +190,13 @@ export class Agent<T = unknown> {
   async steer(taskId: string, input: TurnInput): Promise<void> {
     const messages = messagesOf(input);
     const running = this.#running.get(taskId);
-    for (const message of messages) {
-      if (running) running.turn.steer(message);
-      else await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'steer', message });
+    for (const given of messages) {
+      if (running) {
+        running.turn.steer(given);
+        continue;
+      }
+      const message = incomingMessage(this.#config.extensions ?? [], given);
+      await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'steer', message });
     }
   }
 

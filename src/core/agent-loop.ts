@@ -13,6 +13,7 @@ import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
 import { type ForkedTask, type ForkOptions, forkTask } from './fork-task.ts';
 import { Inbox } from './inbox.ts';
+import { incomingMessage } from './incoming-message.ts';
 import type { Message } from './messages.ts';
 import { observeTurn } from './observe-turn.ts';
 import { eventsBehind, projectEvents } from './operators/event-operators.ts';
@@ -48,7 +49,7 @@ export class AgentLoop {
 
   /**
    * One turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
-   * With a `taskId` that the store knows it attaches to the turn there is. Errors: `INVALID_INPUT` at once; those of the turn
+   * With a `taskId` that the store knows it attaches to the turn there is. Errors: `INVALID_INPUT` and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
    * through the turn.
    */
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
@@ -132,7 +133,7 @@ interface NewTurn {
 
 function newTurn(config: ResolvedConfig, options: StartOptions & Pick<ResumeOptions, 'answers'>, turn: NewTurn): Turn {
   const scope = new AbortScope();
-  const inbox = new Inbox();
+  const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
   const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {} } = options;
   const request = { config, scope, inbox, parentContext, authContext, answers };
   return new Turn({
@@ -157,7 +158,7 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
     taskId: options.taskId ?? config.generateId(),
     contextId: options.contextId ?? config.generateId(),
     agentId: options.agentId ?? config.agentId,
-    messages: [...messages],
+    messages: messages.map((message) => incomingMessage(config.hooks.beforeMessage, message)),
     settings: {
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(maxIterations === undefined ? {} : { maxIterations }),

@@ -233,6 +233,13 @@ export interface Extension {
   readonly timeoutMs?: number;
   /** Tools that come with it. */
   readonly toolProviders?: readonly ToolProvider[];
+  /**
+   * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
+   * takes its place. Answers at once: no promise, no time limit, no span, and no context, as there may be no turn yet. Where it fails, the
+   * message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another process is logged. Asked in each process that
+   * such a message comes through.
+   */
+  readonly beforeMessage?: (message: Message) => Message | undefined;
   /** Once, before the first iteration. */
   readonly beforeTurn?: (context: HookContext) => HookAnswer<TurnBeginning>;
   /** Before each iteration but the first. True, or a reason, suspends the turn; a turn that is resumed there is not asked again. */

@@ -13,6 +13,7 @@ export type HookName = Exclude<keyof Extension, 'name' | 'onError' | 'timeoutMs'
 
 /** Every hook there is, in the order in which a turn comes by them. */
 export const hookNames: readonly HookName[] = [
+  'beforeMessage',
   'beforeTurn',
   'shouldPause',
   'prepareIteration',
@@ -32,6 +33,7 @@ export type HookLists = Readonly<Record<HookName, readonly Extension[]>>;
 
 export function hookLists(extensions: readonly Extension[]): HookLists {
   const lists: Record<HookName, readonly Extension[]> = {
+    beforeMessage: [],
     beforeTurn: [],
     shouldPause: [],
     prepareIteration: [],

@@ -31,6 +31,12 @@ export class Inbox {
   #listener: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #closed = false;
+  readonly #incoming: (message: Message) => Message;
+
+  /** `incoming` gives what a message is taken in as; what it throws refuses the message. */
+  constructor(incoming: (message: Message) => Message = (message) => message) {
+    this.#incoming = incoming;
+  }
 
   /** Whether the end of the turn is being written: what is asked now comes too late. */
   get closed(): boolean {
@@ -64,7 +70,8 @@ export class Inbox {
     else this.#pause = joined(this.#pause ?? { reason, commands: [] }, command);
   }
 
-  steer(message: Message, command?: string): void {
+  steer(given: Message, command?: string): void {
+    const message = this.#incoming(given);
     if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'steer', message });
     else this.#steering.push({ message, command });
   }
@@ -84,7 +91,7 @@ export class Inbox {
   forwardTo(post: (command: Command) => void): void {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
-    for (const { message } of this.takeSteering()) this.steer(message);
+    for (const { message } of this.takeSteering()) post({ id: crypto.randomUUID(), type: 'steer', message });
     for (const { questionId, answer } of this.#replies.splice(0)) this.answer(questionId, answer);
   }
 

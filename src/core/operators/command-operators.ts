@@ -1,6 +1,6 @@
 import type { Command, TaskStateStore } from '../../stores/interfaces.ts';
 import { checkMessages } from '../check-messages.ts';
-import { AgentLoopError } from '../errors.ts';
+import { AgentLoopError, messageOf } from '../errors.ts';
 import type { Message } from '../messages.ts';
 import type { Signal } from '../signals.ts';
 import type { RunDeps } from '../turn-deps.ts';
@@ -57,6 +57,15 @@ function isMessage(message: Message): boolean {
   }
 }
 
+/** A message that an extension refuses does not stop the turn. */
+function steer({ inbox, turn, config }: RunDeps, { message, id }: Extract<Command, { type: 'steer' }>): void {
+  try {
+    inbox.steer(message, id);
+  } catch (error) {
+    config.logger.warn('steering message refused', { taskId: turn.taskId, error: messageOf(error) });
+  }
+}
+
 function obey(deps: RunDeps, command: Command): void {
   switch (command.type) {
     case 'cancel':
@@ -64,7 +73,7 @@ function obey(deps: RunDeps, command: Command): void {
     case 'pause':
       return deps.inbox.requestPause(command.reason ?? 'paused', command.id);
     case 'steer':
-      return deps.inbox.steer(command.message, command.id);
+      return steer(deps, command);
     case 'answer':
       return deps.inbox.answer(command.questionId, command.answer, command.id);
   }

@@ -38,17 +38,18 @@ export function secretRedactor(options: RedactSecretsOptions = {}): (text: strin
 
 /**
  * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn goes on with
- * what the first one had: from results of tools before they are recorded, from the answers of the model and its reasoning, and from what the
- * model reads of the caller's messages. Put it in front of what else changes results.
+ * what the first one had: from the caller's messages, also those by which a turn is steered, from results of tools before they are recorded,
+ * and from the answers of the model and its reasoning. Put it in front of what else changes results.
  *
- * Not changed are the arguments of calls, which tools need as they are; the caller's messages in the journal, which are recorded before
- * any extension is asked (see `secretRedactor`), and what comes in while the turn runs, steering messages and answers to questions; text
- * and reasoning while they are streamed, and progress of tools. Errors: `INVALID_CONFIG`, naming the option.
+ * Not changed are the arguments of calls and the answers to questions, which tools need as they are; text and reasoning while they are
+ * streamed, which have been shown by then, and progress of tools; in the journal, the messages of a turn that was started where the
+ * extension was not there (the model reads them without secrets); for these see `secretRedactor`. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function redactSecrets(options: RedactSecretsOptions = {}): Extension {
   const redact = secretRedactor(options);
   return {
     name: 'redact-secrets',
+    beforeMessage: (message) => cleanMessage(message, redact),
     beforeTurn({ state }) {
       const given = state.history.toArray().slice(0, state.turn.given);
       const clean = given.map((message) => cleanMessage(message, redact));

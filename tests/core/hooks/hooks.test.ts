@@ -11,16 +11,20 @@ const bench = turnBench();
 const counting = () => plainTools({ count: () => 2 });
 const twoSteps = [{ toolCalls: [{ name: 'count' }] }, { text: 'Two.' }] as const;
 
-/** The same hooks, each answering later. */
+/** Hooks that answer at once. */
+const prompt: readonly string[] = ['beforeMessage', 'approveToolCall'];
+
+/** The same hooks, answering later where they may. */
 function later(extension: Extension): Extension {
   const slow = Object.entries(extension).map(([name, hook]) => [
     name,
-    typeof hook === 'function' && name !== 'approveToolCall' ? async (...given: unknown[]) => hook(...given) : hook,
+    typeof hook === 'function' && !prompt.includes(name) ? async (...given: unknown[]) => hook(...given) : hook,
   ]);
   return Object.fromEntries(slow);
 }
 
 const order = [
+  'beforeMessage 0 user',
   'beforeTurn 0',
   'shouldPause 0',
   'prepareIteration 0',

@@ -10,6 +10,7 @@ export function recordingExtension(name = 'recorder'): Extension & { readonly as
   return Object.defineProperty(
     {
       name,
+      beforeMessage: ({ role }) => note('beforeMessage', 0, ` ${role}`),
       beforeTurn: ({ iteration }) => note('beforeTurn', iteration),
       shouldPause: ({ iteration }) => note('shouldPause', iteration),
       prepareIteration: (_, { iteration }) => note('prepareIteration', iteration),

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { redactSecrets, secretRedactor } from '../../../src/extensions/guardrails/redact-secrets.ts';
+import { deadTurn } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 import { watch } from '../../core/watch-events.ts';
@@ -43,11 +44,29 @@ describe('redactSecrets', () => {
     ]);
   });
 
-  it('keeps secrets of the caller from the model', async () => {
+  it('keeps secrets of the caller from model, journal and events, also those by which the turn is steered', async () => {
     const model = bench.model([{ text: 'Fine.' }]);
     const loop = new AgentLoop(bench.config(model, { extensions: [redactSecrets()] }));
-    await loop.startTurn([{ role: 'user', content: [{ type: 'text', text: `My key: ${secret}` }] }]).result();
-    expect(JSON.stringify(model.calls[0]?.messages)).not.toContain(secret);
+    const content = [{ type: 'text' as const, text: `My key: ${secret}` }];
+    const turn = loop.startTurn([{ role: 'user', content }], { taskId: 't' });
+    turn.steer({ role: 'user', content: `Use ${secret} now.` });
+    const watcher = watch(turn);
+    const result = await turn.result();
+    const sent = model.calls[0]?.messages;
+    expect(sent).toMatchObject([
+      { content: [{ text: 'My key: sk-[redacted]' }] },
+      { content: 'Use sk-[redacted] now.' },
+    ]);
+    for (const place of [sent, bench.store.read('t'), watcher.events, result])
+      expect(JSON.stringify(place)).not.toContain(secret);
+  });
+
+  it('keeps secrets from the model that a turn was started with where it was not there', async () => {
+    const model = bench.model([{ text: 'Fine.' }]);
+    const given = [{ role: 'user' as const, content: `My key: ${secret}` }];
+    deadTurn(bench, [], { messages: given });
+    await AgentLoop.resume('t', bench.config(model, { extensions: [redactSecrets()] })).result();
+    expect(model.calls[0]?.messages).toMatchObject([{ content: 'My key: sk-[redacted]' }]);
   });
 
   it('leaves a turn without secrets as it is', async () => {

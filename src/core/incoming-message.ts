@@ -1,0 +1,21 @@
+import { checkMessages } from './check-messages.ts';
+import { AgentLoopError, messageOf } from './errors.ts';
+import type { Extension } from './extension.ts';
+import type { Message } from './messages.ts';
+
+/** A message of the caller as the extensions let it in. Errors: `EXTENSION_FAILED` where one fails whose `onError` is `'fail'`. */
+export function incomingMessage(extensions: readonly Extension[], message: Message): Message {
+  return extensions.reduce((before, extension) => letIn(extension, before), message);
+}
+
+function letIn(extension: Extension, message: Message): Message {
+  try {
+    const changed = extension.beforeMessage?.(message) ?? message;
+    checkMessages([changed]);
+    return changed;
+  } catch (cause) {
+    if (extension.onError === 'continue') return message;
+    const problem = `Extension "${extension.name}" failed in beforeMessage: ${messageOf(cause)}`;
+    throw new AgentLoopError('EXTENSION_FAILED', problem, { cause });
+  }
+}
