@@ -11,7 +11,7 @@ export interface MutationRunOptions {
 }
 
 /** By then a planted bug has to be found. */
-const maxKills = 400;
+const maxKills = 150;
 
 /** Broken turns often do not end; it is not waited long for them. */
 const endingMs = 8_000;

@@ -113,14 +113,10 @@ export class Round {
 
   /**
    * Waits for the other processes, which see the turns end too: one that was overtaken because the machine was busy may not have said so
-   * yet. Of one that stays silent nothing is known that could be judged.
+   * yet. One that stays silent is judged by what it did.
    */
   async #hearOut(): Promise<void> {
-    const others = this.#children.filter(({ pid }) => !this.#paused.has(pid));
-    const hear = async (child: CrashChild) => {
-      if (!(await child.settled(hearingMs))) this.#paused.add(child.pid);
-    };
-    await Promise.all(others.map(hear));
+    await Promise.all(this.#children.map((child) => child.settled(hearingMs)));
   }
 
   #checkWork({ work, isGone, errors }: CrashChild): void {
