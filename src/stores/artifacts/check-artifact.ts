@@ -89,6 +89,11 @@ export function artifactQueryOf(
   return { ...query, limit, after };
 }
 
+/** Whether an artifact is of the task and of the context that are asked for. */
+export function isAskedFor(info: ArtifactInfo, { taskId, contextId }: ArtifactQuery): boolean {
+  return (taskId === undefined || info.taskId === taskId) && (contextId === undefined || info.contextId === contextId);
+}
+
 /** A page of at most `limit` out of infos in order, of which there is one more where there is a next page. */
 export function pageOf(infos: readonly ArtifactInfo[], limit: number): ArtifactPage {
   const artifacts = infos.slice(0, limit);

@@ -26,6 +26,7 @@ import {
   bytesOf,
   checked,
   infoOf,
+  isAskedFor,
   pageOf,
 } from './check-artifact.ts';
 import { FolderDraft } from './folder-draft.ts';
@@ -165,13 +166,11 @@ class FolderArtifactStore implements ArtifactStore {
   }
 
   async list(query: ArtifactQuery = {}): Promise<ArtifactPage> {
-    const { limit, after, taskId, contextId } = artifactQueryOf(query);
+    const { limit, after } = artifactQueryOf(query);
     const infos: ArtifactInfo[] = [];
     return this.#files(async () => {
       for await (const info of this.#folder.infos(after, query)) {
-        if (taskId !== undefined && info.taskId !== taskId) continue;
-        if (contextId !== undefined && info.contextId !== contextId) continue;
-        infos.push(info);
+        if (isAskedFor(info, query)) infos.push(info);
         if (infos.length > limit) break;
       }
       return pageOf(infos, limit);

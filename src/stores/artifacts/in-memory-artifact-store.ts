@@ -28,6 +28,7 @@ import {
   checked,
   type GivenInfo,
   infoOf,
+  isAskedFor,
   pageOf,
 } from './check-artifact.ts';
 
@@ -133,12 +134,10 @@ export class InMemoryArtifactStore implements ArtifactStore {
 
   /** Sorts all ids. */
   list(query: ArtifactQuery = {}): ArtifactPage {
-    const { limit, after, taskId, contextId } = artifactQueryOf(query);
+    const { limit, after } = artifactQueryOf(query);
     const infos = [...this.#artifacts.values()]
       .flatMap((versions) => versions.slice(-1))
-      .filter((info) => info.artifactId > after)
-      .filter((info) => taskId === undefined || info.taskId === taskId)
-      .filter((info) => contextId === undefined || info.contextId === contextId)
+      .filter((info) => info.artifactId > after && isAskedFor(info, query))
       .sort((one, other) => (one.artifactId < other.artifactId ? -1 : 1));
     return pageOf(infos.slice(0, limit + 1).map(infoWithout), limit);
   }

@@ -1,9 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue } from './cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from './cache-store.ts';
-import { assertCacheKey, cacheEntryText } from './check-cache-entry.ts';
 
 export interface InMemoryCacheStoreOptions {
   /** The most entries that are kept. Default 1,000. */
@@ -39,8 +37,8 @@ export class InMemoryCacheStore implements CacheStore {
   /** Errors: `INVALID_CONFIG`, naming the option. */
   constructor(options: InMemoryCacheStoreOptions = {}) {
     assertKnownOptions('InMemoryCacheStore', options, optionNames);
-    this.#maxEntries = atLeastOne('maxEntries', options.maxEntries ?? 1_000);
-    this.#maxBytes = atLeastOne('maxBytes', options.maxBytes ?? 64 * 1024 * 1024);
+    this.#maxEntries = atLeastOne('InMemoryCacheStore', 'maxEntries', options.maxEntries ?? 1_000);
+    this.#maxBytes = atLeastOne('InMemoryCacheStore', 'maxBytes', options.maxBytes ?? 64 * 1024 * 1024);
     this.#clock = options.clock ?? systemClock;
   }
 
@@ -54,7 +52,7 @@ export class InMemoryCacheStore implements CacheStore {
     const entry = this.#take(key);
     if (entry === undefined || entry.expiresAt <= this.#clock.now()) return undefined;
     this.#put(key, entry);
-    return JSON.parse(entry.text);
+    return cacheEntryValue(entry.text);
   }
 
   set(key: string, value: unknown, options: CacheSetOptions = {}): void {
@@ -87,12 +85,4 @@ export class InMemoryCacheStore implements CacheStore {
     this.#bytes -= entry.bytes;
     return entry;
   }
-}
-
-function atLeastOne(name: string, value: number): number {
-  if (Number.isInteger(value) && value >= 1) return value;
-  throw new AgentLoopError(
-    'INVALID_CONFIG',
-    `InMemoryCacheStore: ${name} is ${shownValue(value)}; give a whole number from 1, or leave it out.`,
-  );
 }

@@ -1,6 +1,6 @@
 import type { Key } from 'lmdb';
 import type { Message } from '../../core/messages.ts';
-import { damagedContext, newerContext } from '../messages/context-errors.ts';
+import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
 import type { ContextMetadata } from '../messages/message-store.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 
@@ -47,7 +47,7 @@ export class ContextTable {
   findHead(contextId: string): ContextHead | undefined {
     const text = this.#db.get(['conversation', contextId]);
     if (text === undefined) return undefined;
-    const head: ContextHead = parsed(text, contextId, 'its head is damaged');
+    const head: ContextHead = parsedPart(contextId, text, 'its head is damaged');
     if (head.layout > layout) throw newerContext(contextId, head.layout);
     return head;
   }
@@ -58,7 +58,7 @@ export class ContextTable {
 
   metadata(contextId: string): ContextMetadata {
     const text = this.#db.get(['metadata', contextId]);
-    return text === undefined ? {} : parsed(text, contextId, 'its metadata are damaged');
+    return text === undefined ? {} : parsedPart(contextId, text, 'its metadata are damaged');
   }
 
   /** `text`: the metadata as JSON. */
@@ -78,12 +78,12 @@ export class ContextTable {
     if (entries.length !== to - from) {
       throw damagedContext(contextId, `it has ${entries.length} messages where its head says ${to - from}`);
     }
-    return entries.map(({ value }, index) => parsed(value, contextId, `message ${from + index} is damaged`));
+    return entries.map(({ value }, index) => parsedPart(contextId, value, `message ${from + index} is damaged`));
   }
 
   turn(contextId: string, taskId: string): TurnMark | undefined {
     const text = this.#db.get(['turn', contextId, taskId]);
-    return text === undefined ? undefined : parsed(text, contextId, `its turn "${taskId}" is damaged`);
+    return text === undefined ? undefined : parsedPart(contextId, text, `its turn "${taskId}" is damaged`);
   }
 
   putOpenTurn(contextId: string, taskId: string, begun: number): void {
@@ -119,12 +119,4 @@ export class ContextTable {
 
 function idIn(key: Key): string {
   return Array.isArray(key) ? String(key.at(-1)) : String(key);
-}
-
-function parsed<T>(text: string, contextId: string, what: string): T {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw damagedContext(contextId, what);
-  }
 }

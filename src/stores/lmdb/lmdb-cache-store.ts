@@ -1,10 +1,7 @@
-import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
-import { assertCacheKey, cacheEntryText } from '../cache/check-cache-entry.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
 import { assertStorePath } from './store-path.ts';
@@ -60,8 +57,8 @@ export class LmdbCacheStore implements CacheStore {
     assertKnownOptions('LmdbCacheStore', options, optionNames);
     const { path, maxEntries = 10_000, maxBytes = 256 * 1024 * 1024, clock = systemClock } = options;
     assertStorePath(path);
-    this.#maxEntries = atLeastOne('maxEntries', maxEntries);
-    this.#maxBytes = atLeastOne('maxBytes', maxBytes);
+    this.#maxEntries = atLeastOne('LmdbCacheStore', 'maxEntries', maxEntries);
+    this.#maxBytes = atLeastOne('LmdbCacheStore', 'maxBytes', maxBytes);
     this.#clock = clock;
     this.#database = new LmdbDatabase(path);
   }
@@ -70,7 +67,7 @@ export class LmdbCacheStore implements CacheStore {
     assertCacheKey(key);
     const entry = this.#database.read(() => this.#find(entryKey(key)));
     if (entry === undefined || (entry.expiresAt ?? Number.POSITIVE_INFINITY) <= this.#clock.now()) return undefined;
-    return parsed(entry.text);
+    return cacheEntryValue(entry.text);
   }
 
   async set(key: string, value: unknown, options: CacheSetOptions = {}): Promise<void> {
@@ -85,7 +82,7 @@ export class LmdbCacheStore implements CacheStore {
       const expiry = ttlMs === undefined ? {} : { expiresAt: this.#clock.now() + ttlMs };
       const entry: Entry = { written, bytes, ...expiry, text };
       this.#database.put(entryKey(key), JSON.stringify(entry));
-      this.#database.put(['cache-age', written], `${bytes} ${hashOf(key)}`);
+      this.#database.put(['cache-age', written], `${bytes} ${cacheKeyHash(key)}`);
       this.#putTotals(this.#makeRoom({ written, entries: before.entries + 1, bytes: before.bytes + bytes }, key));
     });
   }
@@ -116,7 +113,7 @@ export class LmdbCacheStore implements CacheStore {
     const isOver = () => left.entries > this.#maxEntries || left.bytes > this.#maxBytes;
     for (let from = 0; isOver(); ) {
       const range = { start: ['cache-age', from], end: ['cache-age', written], limit: victimsAtOnce };
-      const victims = this.#database.range(range).filter(({ value }) => !value.endsWith(` ${hashOf(kept)}`));
+      const victims = this.#database.range(range).filter(({ value }) => !value.endsWith(` ${cacheKeyHash(kept)}`));
       if (victims.length === 0) break;
       for (const { key, value } of victims) {
         if (!isOver()) break;
@@ -133,7 +130,7 @@ export class LmdbCacheStore implements CacheStore {
 
   #find(key: Key): Entry | undefined {
     const text = this.#database.get(key);
-    const entry = text === undefined ? undefined : parsed(text);
+    const entry = text === undefined ? undefined : cacheEntryValue(text);
     return isEntry(entry) ? entry : undefined;
   }
 
@@ -148,32 +145,13 @@ export class LmdbCacheStore implements CacheStore {
 }
 
 function entryKey(key: string): Key {
-  return ['cache', hashOf(key)];
-}
-
-/** A key of any length and with any characters, as a part of a key of LMDB. */
-function hashOf(key: string): string {
-  return createHash('sha256').update(key).digest('base64url');
+  return ['cache', cacheKeyHash(key)];
 }
 
 function numberIn(key: Key | undefined): number {
   return Array.isArray(key) ? Number(key.at(-1)) : 0;
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function isEntry(value: unknown): value is Entry {
   return typeof value === 'object' && value !== null && 'text' in value && typeof value.text === 'string';
-}
-
-function atLeastOne(name: string, value: number): number {
-  if (Number.isSafeInteger(value) && value >= 1) return value;
-  const message = `LmdbCacheStore: ${name} is ${shownValue(value)}; give a whole number from 1, or leave it out.`;
-  throw new AgentLoopError('INVALID_CONFIG', message);
 }

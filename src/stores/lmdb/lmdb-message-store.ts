@@ -12,12 +12,11 @@ import {
   spanOf,
   versionConflict,
 } from '../messages/check-input.ts';
-import { pageOf } from '../messages/context-page.ts';
+import { pageOf, summaryOf } from '../messages/context-summary.ts';
 import type {
   ContextMetadata,
   ContextPage,
   ContextQuery,
-  ContextSummary,
   Conversation,
   LoadOptions,
   MessageStore,
@@ -139,14 +138,4 @@ export class LmdbMessageStore implements MessageStore {
   #put(head: ContextHead): void {
     this.#contexts.putHead({ ...head, updatedAt: this.#clock.now() });
   }
-}
-
-function summaryOf({ contextId, total, open, createdAt, updatedAt }: ContextHead): ContextSummary {
-  return {
-    contextId,
-    total,
-    openTurns: open,
-    createdAt: new Date(createdAt).toISOString(),
-    updatedAt: new Date(updatedAt).toISOString(),
-  };
 }

@@ -8,6 +8,15 @@ export function damagedContext(contextId: string, what: string): AgentLoopError 
   );
 }
 
+/** What a store keeps of a context as JSON; `what` says of which part. Errors: `POISON`. */
+export function parsedPart<T>(contextId: string, text: string, what: string): T {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw damagedContext(contextId, what);
+  }
+}
+
 /** A context that a newer version wrote. */
 export function newerContext(contextId: string, layout: number): AgentLoopError {
   return new AgentLoopError(

@@ -13,7 +13,7 @@ import {
   spanOf,
   versionConflict,
 } from './check-input.ts';
-import { pageOf } from './context-page.ts';
+import { pageOf, summaryOf } from './context-summary.ts';
 import type {
   ContextMetadata,
   ContextPage,
@@ -131,13 +131,7 @@ export class InMemoryMessageStore implements MessageStore {
     const context = this.#contexts.get(contextId);
     if (context === undefined) return undefined;
     const { messages, open, createdAt, updatedAt } = context;
-    return {
-      contextId,
-      total: messages.length,
-      openTurns: open.size,
-      createdAt: new Date(createdAt).toISOString(),
-      updatedAt: new Date(updatedAt).toISOString(),
-    };
+    return summaryOf({ contextId, total: messages.length, open: open.size, createdAt, updatedAt });
   }
 
   /** The context, made where it is missing, as the one written to last. */

@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto';
+import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
-import { assertCacheKey, cacheEntryText } from '../cache/check-cache-entry.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
-import { closeClient, command, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
-import { redisError, storeClosed } from './redis-errors.ts';
+import { assertPrefix, assertTimeToLive } from './check-options.ts';
+import { command, type RedisTarget } from './redis-client.ts';
+import { redisError } from './redis-errors.ts';
+import { StoreConnection } from './store-connection.ts';
 
 export interface RedisCacheStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
@@ -29,30 +29,23 @@ const longestMs = 1e14;
  * Memory: in Redis, what its times to live allow; a server of its own may evict (`allkeys-lru`), one with journals must not.
  */
 export class RedisCacheStore implements CacheStore {
-  readonly #connection: OpenClient;
+  readonly #connection: StoreConnection;
   readonly #prefix: string;
   readonly #ttlMs: number;
-  #closed = false;
 
   constructor(options: RedisCacheStoreOptions) {
     assertKnownOptions('RedisCacheStore', options, optionNames);
     const { redis, ttl = 86_400, prefix = 'millrace' } = options;
-    assertRedisTarget(redis);
     assertTimeToLive('ttl', ttl);
     assertPrefix(prefix);
-    this.#connection = openClient(redis);
+    this.#connection = new StoreConnection('RedisCacheStore', redis);
     this.#prefix = prefix;
     this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
   }
 
   async get(key: string): Promise<unknown> {
     const text = await this.#send('get', key);
-    if (typeof text !== 'string') return undefined;
-    try {
-      return JSON.parse(text);
-    } catch {
-      return undefined;
-    }
+    return typeof text === 'string' ? cacheEntryValue(text) : undefined;
   }
 
   async set(key: string, value: unknown, options: CacheSetOptions = {}): Promise<void> {
@@ -67,18 +60,15 @@ export class RedisCacheStore implements CacheStore {
   }
 
   /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await closeClient(this.#connection);
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   async #send(name: string, key: string, ...args: readonly (string | number)[]): Promise<unknown> {
     assertCacheKey(key);
-    if (this.#closed) throw storeClosed('RedisCacheStore');
-    const hash = createHash('sha256').update(key).digest('base64url');
+    this.#connection.assertOpen();
     try {
-      return await command(this.#connection.client, name, `${this.#prefix}:cache:${hash}`, ...args);
+      return await command(this.#connection.client, name, `${this.#prefix}:cache:${cacheKeyHash(key)}`, ...args);
     } catch (thrown) {
       throw redisError(thrown);
     }

@@ -10,8 +10,8 @@ import {
   contextQueryOf,
   encodeMessages,
 } from '../messages/check-input.ts';
-import { damagedContext } from '../messages/context-errors.ts';
-import { pageOf } from '../messages/context-page.ts';
+import { parsedPart } from '../messages/context-errors.ts';
+import { pageOf, summaryOf } from '../messages/context-summary.ts';
 import type {
   ContextMetadata,
   ContextPage,
@@ -22,12 +22,12 @@ import type {
   MessageStore,
   MetadataOptions,
 } from '../messages/message-store.ts';
-import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
+import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { ContextIndex } from './context-index.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';
-import { closeClient, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
-import { storeClosed } from './redis-errors.ts';
+import type { RedisTarget } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
+import { StoreConnection } from './store-connection.ts';
 
 export interface RedisMessageStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
@@ -56,19 +56,17 @@ const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: t
  * Memory in this process: what is on its way. `load` reads what it gives in one reply; give a `limit` where a context may be long.
  */
 export class RedisMessageStore implements MessageStore {
-  readonly #connection: OpenClient;
+  readonly #connection: StoreConnection;
   readonly #seconds: number;
   readonly #scripts: ContextScripts;
   readonly #index: ContextIndex;
-  #closed = false;
 
   constructor(options: RedisMessageStoreOptions) {
     assertKnownOptions('RedisMessageStore', options, optionNames);
     const { redis, ttl = 86_400, prefix = 'millrace' } = options;
-    assertRedisTarget(redis);
     assertTimeToLive('ttl', ttl);
     assertPrefix(prefix);
-    this.#connection = openClient(redis);
+    this.#connection = new StoreConnection('RedisMessageStore', redis);
     this.#seconds = ttl ?? -1;
     this.#scripts = new ContextScripts(this.#connection.client, prefix);
     this.#index = new ContextIndex(this.#connection.client, prefix);
@@ -98,10 +96,10 @@ export class RedisMessageStore implements MessageStore {
     const [, total, from, messages, metadata, version, openTurns] = answer ?? [];
     return {
       contextId,
-      messages: listOf(messages).map((text) => parsed(contextId, text)),
+      messages: listOf(messages).map((text) => parsedEntry(contextId, text)),
       from: Number(from),
       total: Number(total),
-      metadata: parsed(contextId, metadata),
+      metadata: parsedEntry(contextId, metadata),
       version: Number(version),
       openTurns: listOf(openTurns).map(String),
     };
@@ -116,7 +114,7 @@ export class RedisMessageStore implements MessageStore {
 
   async contexts(query: ContextQuery = {}): Promise<ContextPage> {
     const { limit, after } = contextQueryOf(query);
-    this.#assertOpen();
+    this.#connection.assertOpen();
     const found: ContextSummary[] = [];
     for (let behind: string | undefined = after; behind !== undefined && found.length <= limit; ) {
       const ids = await this.#index.page(behind, limit + 1);
@@ -133,10 +131,8 @@ export class RedisMessageStore implements MessageStore {
   }
 
   /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await closeClient(this.#connection);
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   /**
@@ -144,7 +140,7 @@ export class RedisMessageStore implements MessageStore {
    * after it, since a list may have met the entry without its context.
    */
   async #change(call: ContextCall): Promise<number> {
-    this.#assertOpen();
+    this.#connection.assertOpen();
     const [, answer = []] = await Promise.all([this.#index.add(call.contextId), this.#run(call)]);
     if (answer[2] === 1) {
       await this.#index.add(call.contextId);
@@ -165,23 +161,13 @@ export class RedisMessageStore implements MessageStore {
       await this.#index.remove(contextId);
       return undefined;
     }
-    const [, total, openTurns, createdAt, updatedAt] = answer.map(Number);
-    return {
-      contextId,
-      total: total ?? 0,
-      openTurns: openTurns ?? 0,
-      createdAt: new Date(createdAt ?? 0).toISOString(),
-      updatedAt: new Date(updatedAt ?? 0).toISOString(),
-    };
+    const [, total = 0, open = 0, createdAt = 0, updatedAt = 0] = answer.map(Number);
+    return summaryOf({ contextId, total, open, createdAt, updatedAt });
   }
 
   #run(call: ContextCall): Promise<readonly unknown[] | undefined> {
-    this.#assertOpen();
+    this.#connection.assertOpen();
     return this.#scripts.run(call);
-  }
-
-  #assertOpen(): void {
-    if (this.#closed) throw storeClosed('RedisMessageStore');
   }
 }
 
@@ -190,10 +176,6 @@ function countOf(value = Number.POSITIVE_INFINITY): number {
   return value === Number.POSITIVE_INFINITY ? -1 : value;
 }
 
-function parsed<T>(contextId: string, text: unknown): T {
-  try {
-    return JSON.parse(String(text));
-  } catch {
-    throw damagedContext(contextId, 'an entry of it is not JSON');
-  }
+function parsedEntry<T>(contextId: string, text: unknown): T {
+  return parsedPart(contextId, String(text), 'an entry of it is not JSON');
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { AgentLoopError } from '../../core/errors.ts';
 import { jsonFlaw } from '../../core/json-flaw.ts';
 import { shownValue } from '../../core/shown-value.ts';
@@ -20,6 +21,27 @@ export function cacheEntryText(value: unknown, { ttlMs }: CacheSetOptions): stri
   const flaw = jsonFlaw(value, 'the value');
   if (flaw !== undefined) throw invalid(`A cache keeps values of JSON, but ${flaw}.`);
   return JSON.stringify(value);
+}
+
+/** The value of such a text; `undefined` for a text that cannot be read, which counts as no value. */
+export function cacheEntryValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A key of any length and with any characters, in a form that is good for a part of a key of any store. */
+export function cacheKeyHash(key: string): string {
+  return createHash('sha256').update(key).digest('base64url');
+}
+
+/** A limit of a store. Errors: `INVALID_CONFIG`, naming the store and the option. */
+export function atLeastOne(store: string, option: string, value: number): number {
+  if (Number.isSafeInteger(value) && value >= 1) return value;
+  const message = `${store}: ${option} is ${shownValue(value)}; give a whole number from 1, or leave it out.`;
+  throw new AgentLoopError('INVALID_CONFIG', message);
 }
 
 function invalid(message: string): AgentLoopError {
