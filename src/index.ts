@@ -1,4 +1,4 @@
-export { Agent, type AgentResumeOptions, agent, type TurnInput } from './agent/agent.ts';
+export { Agent, type AgentResumeOptions, agent } from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -41,6 +41,7 @@ export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
 export { Team, type TeamTurnOptions, team } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
 export type { TeamOptions } from './agent/team-options.ts';
+export type { TurnInput } from './agent/turn-input.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
 export type { AnswerOptions } from './core/answer-task.ts';

@@ -1,30 +1,25 @@
-import { type Observable, Subject } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { AgentLoop, type ResumeOptions } from '../core/agent-loop.ts';
-import { checkMessages } from '../core/check-messages.ts';
 import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
-import { incomingMessage } from '../core/incoming-message.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { ToolParameters } from '../tools/tool-options.ts';
-import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
+import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies, OutputOf } from './agent-options.ts';
-import { cancelBelow } from './agents-below.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { conversation } from './conversation.ts';
-import { receivedMessage } from './received-message.ts';
+import { Lifecycle } from './lifecycle.ts';
 import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
+import { TurnControls } from './turn-controls.ts';
+import { messagesOf, type TurnInput } from './turn-input.ts';
 import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
-
-/** What a turn is given: a text, a message, or several. */
-export type TurnInput = string | Message | readonly Message[];
 
 export interface AgentResumeOptions extends ResumeOptions {
   readonly dependencies?: Dependencies;
@@ -70,15 +65,13 @@ export class Agent<T = unknown> {
   readonly #derive: Derive;
   readonly #internals: AgentInternals;
   readonly #running: RunningTurns;
-  readonly #notices = new Subject<AgentNotice>();
+  readonly #life: Lifecycle;
+  readonly #controls: TurnControls;
   readonly #usage = new UsageTally();
   /** Absent where contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
   readonly #config: AgentLoopConfig;
   readonly #loop: AgentLoop;
-  #state: AgentState = 'created';
-  /** Turns of this agent that run. */
-  #active = 0;
 
   /** @internal */
   constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
@@ -91,17 +84,20 @@ export class Agent<T = unknown> {
     this.#internals = internals;
     this.#running = internals.running ?? new RunningTurns();
     this.#between = betweenTurnsOf(resolved, (usage) => this.#usage.addUsage(usage));
+    const { id: agentId, settings } = resolved;
+    this.#life = new Lifecycle({ agentId, running: this.#running, between: this.#between, logger: settings.logger });
     this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
     this.#loop = new AgentLoop(this.#config);
+    this.#controls = new TurnControls({ running: this.#running, config: this.#config, newId: () => this.#newId() });
   }
 
   get state(): AgentState {
-    return this.#state;
+    return this.#life.state;
   }
 
   /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */
   get events$(): Observable<AgentNotice> {
-    return this.#notices.asObservable();
+    return this.#life.events$;
   }
 
   /** What the turns that ended here took; `undefined` where `enableUsageTracking` is off. */
@@ -116,15 +112,7 @@ export class Agent<T = unknown> {
 
   /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
   on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K>) => void): () => void {
-    const subscription = this.#notices.subscribe((notice) => {
-      if (!isKind(notice, kind)) return;
-      try {
-        listener(notice);
-      } catch {
-        this.options.logger?.error('listener failed', { agentId: this.id, kind });
-      }
-    });
-    return () => subscription.unsubscribe();
+    return this.#life.on(kind, listener);
   }
 
   /**
@@ -134,7 +122,7 @@ export class Agent<T = unknown> {
    */
   startTurn(input: TurnInput, options?: AgentTurnOptions): Turn<T>;
   startTurn(input: TurnInput, options: AgentTurnOptions = {}): Turn {
-    this.#open();
+    this.#life.open();
     const messages = messagesOf(input);
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
@@ -150,7 +138,7 @@ export class Agent<T = unknown> {
       parentContext,
       metadata: { ...this.options.metadata, ...metadata },
     });
-    this.#watch(turn, parentContext);
+    this.#life.watch(turn, parentContext);
     return turn;
   }
 
@@ -167,12 +155,12 @@ export class Agent<T = unknown> {
   /** Goes on with a turn in any process, as `AgentLoop.resume` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
   resume(taskId: string, options?: AgentResumeOptions): Turn<T>;
   resume(taskId: string, options: AgentResumeOptions = {}): Turn {
-    this.#open();
+    this.#life.open();
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);
     const turn = AgentLoop.resume(taskId, this.#configWith(dependencies), { ...rest, parentContext });
-    this.#watch(turn, parentContext);
+    this.#life.watch(turn, parentContext);
     return turn;
   }
 
@@ -181,23 +169,12 @@ export class Agent<T = unknown> {
    * turn, `TERMINAL` where it is over.
    */
   async pause(taskId: string, reason = 'paused'): Promise<void> {
-    const running = this.#running.get(taskId);
-    if (running) return running.turn.pause(reason);
-    await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'pause', reason });
+    return this.#controls.pause(taskId, reason);
   }
 
   /** Adds messages to a turn that runs, here or in another process: before its next model call, also where it would have ended. Errors as `pause`. */
   async steer(taskId: string, input: TurnInput): Promise<void> {
-    const messages = messagesOf(input);
-    const running = this.#running.get(taskId);
-    for (const given of messages) {
-      if (running) {
-        running.turn.steer(given);
-        continue;
-      }
-      const message = incomingMessage(this.#config.extensions ?? [], given);
-      await this.#journalOf(taskId).post(taskId, { id: this.#newId(), type: 'steer', message });
-    }
+    return this.#controls.steer(taskId, messagesOf(input));
   }
 
   /**
@@ -205,22 +182,16 @@ export class Agent<T = unknown> {
    * `UNAVAILABLE`.
    */
   async cancel(taskId: string, reason = 'canceled'): Promise<void> {
-    const running = this.#running.get(taskId);
-    if (running) return running.turn.cancel(reason);
-    const store = this.#journalOf(taskId);
-    await AgentLoop.cancel(taskId, { store, reason, ...(this.options.clock && { clock: this.options.clock }) });
-    const { toolProviders = [], extensions = [] } = this.#config;
-    const providers = [...toolProviders, ...extensions.flatMap((each) => each.toolProviders ?? [])];
-    await cancelBelow(await store.read(taskId), { providers, reason });
+    return this.#controls.cancel(taskId, reason);
   }
 
   /** Takes no more turns, cancels those that run here, and resolves once they are over. */
   async close(): Promise<void> {
     const running = this.#running.all();
-    if (this.#state !== 'closed') this.#enter('closed');
+    this.#life.close();
     await Promise.allSettled(running.map((turn) => turn.cancel('the agent is closed')));
     await this.#between?.close();
-    this.#notices.complete();
+    this.#life.complete();
   }
 
   /**
@@ -253,7 +224,7 @@ export class Agent<T = unknown> {
       between: this.#between,
       endsOnly: this.#internals.endsOnly === true,
       onSent: ({ taskId, contextId }, messages) =>
-        this.#notices.next({ kind: 'message:sent', agentId, taskId, contextId, messages }),
+        this.#life.tell({ kind: 'message:sent', agentId, taskId, contextId, messages }),
       onEnd: ({ taskId, state }) => {
         const running = this.#running.get(taskId);
         if (running) running.endsHere = true;
@@ -296,67 +267,7 @@ export class Agent<T = unknown> {
     return new TurnSpanContext({ config: this.#config, ids, agentName: this.name, messages, parent });
   }
 
-  /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
-  #watch(turn: Turn, span: TurnSpanContext): void {
-    let known = false;
-    const over = (lost?: { readonly cause: unknown }) => {
-      span.end(turn.state, lost);
-      if (this.#running.get(turn.taskId)?.endsHere) this.#between?.start(turn.contextId);
-      this.#running.delete(turn);
-      if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
-    };
-    turn.live$.subscribe({
-      next: (event) => {
-        if (event.kind === 'task' && !known && this.#running.add(turn, event.contextId)) {
-          known = true;
-          this.#active++;
-        }
-        if (!known) return;
-        if (this.#state === 'ready') this.#enter('busy');
-        const endsHere = this.#running.get(turn.taskId)?.endsHere === true;
-        const received = endsHere ? receivedMessage(this.id, event, turn.state) : undefined;
-        if (received) this.#notices.next(received);
-        this.#notices.next(event);
-      },
-      error: (cause: unknown) => over({ cause }),
-      complete: () => over(),
-    });
-  }
-
-  #open(): void {
-    if (this.#state === 'closed') {
-      throw new AgentLoopError('SHUTDOWN', `Agent "${this.id}" is closed; make another with agent({ … }).`);
-    }
-    if (this.#state === 'created') this.#enter('ready');
-  }
-
-  #enter(state: AgentState): void {
-    this.#state = state;
-    this.#notices.next({ kind: 'agent:state', agentId: this.id, state });
-  }
-
-  #journalOf(taskId: string): TaskStateStore {
-    const { taskStateStore } = this.#config;
-    if (taskStateStore) return taskStateStore;
-    throw new AgentLoopError(
-      'NOT_FOUND',
-      `Turn "${taskId}" does not run here; other processes are reached through taskStateStore.`,
-    );
-  }
-
   #newId(): string {
     return this.#config.generateId?.() ?? crypto.randomUUID();
   }
-}
-
-/** Errors: `INVALID_INPUT`. */
-export function messagesOf(input: TurnInput): readonly Message[] {
-  const messages: readonly Message[] =
-    typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
-  checkMessages(messages);
-  return messages;
-}
-
-function isList(input: Message | readonly Message[]): input is readonly Message[] {
-  return Array.isArray(input);
 }

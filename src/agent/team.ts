@@ -6,7 +6,7 @@ import { shownValue } from '../core/shown-value.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
-import { type Agent, type AgentResumeOptions, messagesOf, type TurnInput } from './agent.ts';
+import type { Agent, AgentResumeOptions } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { AgentTurnOptions } from './agent-options.ts';
 import { handOffName, takerOf } from './hand-off.ts';
@@ -15,6 +15,7 @@ import type { RoutingRequest } from './routing.ts';
 import { RunningTurns } from './running-turns.ts';
 import { type TeamEvent, teamEventsOf } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
+import { messagesOf, type TurnInput } from './turn-input.ts';
 
 /** Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function team(options: TeamOptions): Team {

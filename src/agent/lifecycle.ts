@@ -1,0 +1,110 @@
+import { type Observable, Subject } from 'rxjs';
+import type { Logger } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { Turn } from '../core/turn.ts';
+import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
+import type { BetweenTurns } from './between-turns.ts';
+import { receivedMessage } from './received-message.ts';
+import type { RunningTurns } from './running-turns.ts';
+import type { TurnSpanContext } from './turn-span-context.ts';
+
+export interface LifecycleOptions {
+  readonly agentId: string;
+  readonly running: RunningTurns;
+  /** Starts behind the turns that end here. */
+  readonly between: BetweenTurns | undefined;
+  readonly logger: Logger | undefined;
+}
+
+/** The states of an agent, the turns that take it from one to the next, and what its listeners are told of both. */
+export class Lifecycle {
+  readonly #options: LifecycleOptions;
+  readonly #notices = new Subject<AgentNotice>();
+  #state: AgentState = 'created';
+  /** Turns of the agent that run. */
+  #active = 0;
+
+  constructor(options: LifecycleOptions) {
+    this.#options = options;
+  }
+
+  get state(): AgentState {
+    return this.#state;
+  }
+
+  get events$(): Observable<AgentNotice> {
+    return this.#notices.asObservable();
+  }
+
+  /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
+  on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K>) => void): () => void {
+    const subscription = this.#notices.subscribe((notice) => {
+      if (!isKind(notice, kind)) return;
+      try {
+        listener(notice);
+      } catch {
+        const { agentId, logger } = this.#options;
+        logger?.error('listener failed', { agentId, kind });
+      }
+    });
+    return () => subscription.unsubscribe();
+  }
+
+  tell(notice: AgentNotice): void {
+    this.#notices.next(notice);
+  }
+
+  /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
+  watch(turn: Turn, span: TurnSpanContext): void {
+    const { agentId, running, between } = this.#options;
+    let known = false;
+    const over = (lost?: { readonly cause: unknown }) => {
+      span.end(turn.state, lost);
+      if (running.get(turn.taskId)?.endsHere) between?.start(turn.contextId);
+      running.delete(turn);
+      if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
+    };
+    turn.live$.subscribe({
+      next: (event) => {
+        if (event.kind === 'task' && !known && running.add(turn, event.contextId)) {
+          known = true;
+          this.#active++;
+        }
+        if (!known) return;
+        if (this.#state === 'ready') this.#enter('busy');
+        const endsHere = running.get(turn.taskId)?.endsHere === true;
+        const received = endsHere ? receivedMessage(agentId, event, turn.state) : undefined;
+        if (received) this.#notices.next(received);
+        this.#notices.next(event);
+      },
+      error: (cause: unknown) => over({ cause }),
+      complete: () => over(),
+    });
+  }
+
+  /** Before each turn. Errors: `SHUTDOWN` once the agent is closed. */
+  open(): void {
+    if (this.#state === 'closed') {
+      throw new AgentLoopError(
+        'SHUTDOWN',
+        `Agent "${this.#options.agentId}" is closed; make another with agent({ … }).`,
+      );
+    }
+    if (this.#state === 'created') this.#enter('ready');
+  }
+
+  /** Takes no more turns. */
+  close(): void {
+    if (this.#state !== 'closed') this.#enter('closed');
+  }
+
+  /** Tells nothing more. */
+  complete(): void {
+    this.#notices.complete();
+  }
+
+  #enter(state: AgentState): void {
+    this.#state = state;
+    this.#notices.next({ kind: 'agent:state', agentId: this.#options.agentId, state });
+  }
+}

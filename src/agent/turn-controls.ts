@@ -1,0 +1,64 @@
+import { AgentLoop } from '../core/agent-loop.ts';
+import type { AgentLoopConfig } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { incomingMessage } from '../core/incoming-message.ts';
+import type { Message } from '../core/messages.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import { cancelBelow } from './agents-below.ts';
+import type { RunningTurns } from './running-turns.ts';
+
+export interface TurnControlsOptions {
+  readonly running: RunningTurns;
+  readonly config: AgentLoopConfig;
+  readonly newId: () => string;
+}
+
+/**
+ * Reaches turns of an agent by their id: those that run here as they are, others through their journal. Errors: `NOT_FOUND` where there is no
+ * such turn, `TERMINAL` where it is over, `UNAVAILABLE`.
+ */
+export class TurnControls {
+  readonly #options: TurnControlsOptions;
+
+  constructor(options: TurnControlsOptions) {
+    this.#options = options;
+  }
+
+  async pause(taskId: string, reason: string): Promise<void> {
+    const running = this.#options.running.get(taskId);
+    if (running) return running.turn.pause(reason);
+    await this.#journalOf(taskId).post(taskId, { id: this.#options.newId(), type: 'pause', reason });
+  }
+
+  async steer(taskId: string, messages: readonly Message[]): Promise<void> {
+    const running = this.#options.running.get(taskId);
+    for (const given of messages) {
+      if (running) {
+        running.turn.steer(given);
+        continue;
+      }
+      const message = incomingMessage(this.#options.config.extensions ?? [], given);
+      await this.#journalOf(taskId).post(taskId, { id: this.#options.newId(), type: 'steer', message });
+    }
+  }
+
+  /** Those of agents that are its tools too. Resolves once it is over. */
+  async cancel(taskId: string, reason: string): Promise<void> {
+    const running = this.#options.running.get(taskId);
+    if (running) return running.turn.cancel(reason);
+    const store = this.#journalOf(taskId);
+    const { toolProviders = [], extensions = [], clock } = this.#options.config;
+    await AgentLoop.cancel(taskId, { store, reason, ...(clock && { clock }) });
+    const providers = [...toolProviders, ...extensions.flatMap((each) => each.toolProviders ?? [])];
+    await cancelBelow(await store.read(taskId), { providers, reason });
+  }
+
+  #journalOf(taskId: string): TaskStateStore {
+    const { taskStateStore } = this.#options.config;
+    if (taskStateStore) return taskStateStore;
+    throw new AgentLoopError(
+      'NOT_FOUND',
+      `Turn "${taskId}" does not run here; other processes are reached through taskStateStore.`,
+    );
+  }
+}
