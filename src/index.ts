@@ -51,6 +51,7 @@ export type { CancelOptions } from './core/cancel-task.ts';
 export type { Answers } from './core/check-answers.ts';
 export { type Clock, systemClock } from './core/clock.ts';
 export type { AgentLoopConfig, AgentLoopContext, Logger, OnLimit, StartOptions } from './core/config.ts';
+export { estimateTokens, type TokenCounter } from './core/count-tokens.ts';
 export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes } from './core/errors.ts';
 export type {
   A2AMessage,
@@ -152,7 +153,6 @@ export {
 } from './extensions/carry-over.ts';
 export { compactHistory } from './extensions/compact-history.ts';
 export type { CompactionOptions } from './extensions/context/compaction-options.ts';
-export { estimateTokens, type TokenCounter } from './extensions/context/count-tokens.ts';
 export { type GptTokenizerOptions, gptTokenizer } from './extensions/context/gpt-tokenizer.ts';
 export type { Compaction } from './extensions/context/summary-message.ts';
 export { type ContextManagementOptions, contextManagement } from './extensions/context-management.ts';

@@ -12,6 +12,7 @@ import {
   type LlmStart,
   type RecordedHook,
   type Stamped,
+  type TerminalRecord,
   type ToolResultRecord,
   type TurnAnswered,
   type TurnAsked,
@@ -111,13 +112,13 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.done':
       draft.finalMessage = record.text;
       draft.value = record.value;
-      return end(draft, { state: 'completed', reason: record.reason, error: undefined, questions: [] });
+      return end(draft, record, { state: 'completed', reason: record.reason, error: undefined, questions: [] });
     case 'turn.failed': {
       const { code, message, reason } = record;
-      return end(draft, { state: 'failed', reason, error: { code, message }, questions: [] });
+      return end(draft, record, { state: 'failed', reason, error: { code, message }, questions: [] });
     }
     case 'turn.canceled':
-      return end(draft, { state: 'canceled', reason: record.reason, error: undefined, questions: [] });
+      return end(draft, record, { state: 'canceled', reason: record.reason, error: undefined, questions: [] });
     default:
       return extend(draft, record);
   }
@@ -263,7 +264,8 @@ function noteCommand(draft: Draft, command: string | undefined): void {
   if (command !== undefined) draft.commands = [...draft.commands, command];
 }
 
-function end(draft: Draft, outcome: TurnOutcome): void {
+function end(draft: Draft, { usage }: TerminalRecord, outcome: TurnOutcome): void {
+  if (usage) draft.usage = addUsage(draft.usage, usage);
   draft.outcome = outcome;
   draft.phase = 'closed';
 }

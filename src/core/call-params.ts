@@ -16,6 +16,7 @@ export class CallParams implements LLMCallParams {
   declare responseFormat?: ResponseFormat;
   declare providerOptions?: Readonly<Record<string, unknown>>;
   declare traceContext?: Context;
+  declare noteUsage?: NonNullable<LLMCallParams['noteUsage']>;
   declare readonly signal: AbortSignal;
   readonly #scope: AbortScope;
 

@@ -46,9 +46,9 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
     'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
     'turn.asked': { question: 'object' },
     'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
-    'turn.done': { text: 'text', value: 'any?', reason: 'text' },
-    'turn.failed': { code: 'text', message: 'text', reason: 'text' },
-    'turn.canceled': { reason: 'text' },
+    'turn.done': { text: 'text', value: 'any?', reason: 'text', usage: 'object?' },
+    'turn.failed': { code: 'text', message: 'text', reason: 'text', usage: 'object?' },
+    'turn.canceled': { reason: 'text', usage: 'object?' },
   }),
 );
 

@@ -98,7 +98,7 @@ export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | '
 
 /** Changes of one model call. */
 export interface CallChange extends Pick<TurnChange, 'fail'> {
-  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext'>>;
+  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
   /** Makes this call in place of the turn's provider. */
   readonly provider?: LLMProvider;
   /** Taken as the answer: no provider is called. */

@@ -69,6 +69,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     scope: deps.scope,
     drain: deps.drain,
     inbox: deps.inbox,
+    openCall: deps.openCall,
     hold: deps.hold,
     epoch: deps.epoch,
     now: deps.now,

@@ -24,7 +24,7 @@ export type CallStep = Extract<NextStep, { do: 'call' }>;
 /** Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. */
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.outcome) return { do: 'end' };
-  if (deps.scope.aborted) return write({ type: 'turn.canceled', reason: messageOf(deps.scope.reason) });
+  if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
   if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
@@ -80,6 +80,10 @@ function end({ hooks }: TurnDeps, state: LoopState, last: TurnDone): NextStep {
 
 function limitOf(deps: TurnDeps, state: LoopState): Limit {
   return { maxIterations: maxIterationsOf(deps, state) };
+}
+
+function canceled({ scope, openCall }: TurnDeps): TurnRecord {
+  return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
 }
 
 function write(record: TurnRecord): NextStep {

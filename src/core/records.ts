@@ -23,7 +23,7 @@ export interface TurnSettings {
 export interface RecordedCall {
   /** `<iteration>:<index>`, the index from 0. */
   readonly callId: string;
-  /** As it stands in the history: its `id` is the provider's, or `callId` where that was missing or repeated. */
+  /** As it stands in the history: its `id` is the provider's, else, where that is missing or the history has it, ours: `callId`, or that with a number. */
   readonly call: ToolCall;
 }
 
@@ -150,7 +150,13 @@ export interface TurnSuspended {
   readonly commands?: readonly string[];
 }
 
-export interface TurnDone {
+/** What every end of a turn may say. */
+interface TurnEnded {
+  /** What the model call took that the turn ended in: it failed, or was left, and no `llm.done` says it. Mostly a guess. */
+  readonly usage?: Usage;
+}
+
+export interface TurnDone extends TurnEnded {
   readonly type: 'turn.done';
   readonly text: string;
   /** JSON, where the turn finished with a value. */
@@ -159,7 +165,7 @@ export interface TurnDone {
   readonly reason: string;
 }
 
-export interface TurnFailed {
+export interface TurnFailed extends TurnEnded {
   readonly type: 'turn.failed';
   readonly code: ErrorCode;
   readonly message: string;
@@ -167,7 +173,7 @@ export interface TurnFailed {
   readonly reason: string;
 }
 
-export interface TurnCanceled {
+export interface TurnCanceled extends TurnEnded {
   readonly type: 'turn.canceled';
   readonly reason: string;
 }

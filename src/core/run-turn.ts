@@ -14,6 +14,7 @@ import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
+import { OpenCall } from './open-call.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import {
@@ -217,6 +218,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     scope,
     drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
     inbox,
+    openCall: new OpenCall(),
     hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt),
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),

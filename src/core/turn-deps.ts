@@ -7,6 +7,7 @@ import type { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import type { LeaseHold } from './lease-hold.ts';
 import type { ToolCall } from './messages.ts';
+import type { OpenCall } from './open-call.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import type { Stamper } from './signals.ts';
 import type { TurnIdentity } from './state.ts';
@@ -33,6 +34,8 @@ export interface RunDeps extends Stamper {
   readonly drain: AbortScope;
   /** What the turn is asked to do while it runs. */
   readonly inbox: Inbox;
+  /** What the model call took that no record tells of yet. */
+  readonly openCall: OpenCall;
   /** Absent without a store: nobody else can own the turn then. */
   readonly hold: LeaseHold | undefined;
 }

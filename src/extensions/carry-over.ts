@@ -1,4 +1,5 @@
 import type { Context } from '@opentelemetry/api';
+import { estimateTokens } from '../core/count-tokens.ts';
 import { isInstruction } from '../core/history.ts';
 import type { Message } from '../core/messages.ts';
 import type { LoopState } from '../core/state.ts';
@@ -6,7 +7,6 @@ import type { LLMProvider, Usage } from '../providers/interfaces.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { tokenLimit } from './context/context-limits.ts';
-import { estimateTokens } from './context/count-tokens.ts';
 import {
   type Compaction,
   compactionName,

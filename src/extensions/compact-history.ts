@@ -1,3 +1,4 @@
+import { estimateTokens } from '../core/count-tokens.ts';
 import type {
   Extension,
   HookContext,
@@ -10,7 +11,6 @@ import type { LoopState, TurnIdentity } from '../core/state.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
-import { estimateTokens } from './context/count-tokens.ts';
 import {
   behindCompaction,
   type Compaction,

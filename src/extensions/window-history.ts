@@ -1,7 +1,7 @@
+import { estimateTokens, type TokenCounter } from '../core/count-tokens.ts';
 import type { Extension, IterationView } from '../core/extension.ts';
 import type { Message } from '../core/messages.ts';
 import { aFunction, assertOptions, someCount } from '../providers/policies/policy-options.ts';
-import { estimateTokens, type TokenCounter } from './context/count-tokens.ts';
 import { cutHistory } from './context/cut-history.ts';
 import { isSummary } from './context/summary-message.ts';
 import { requestOverhead } from './context/view-tokens.ts';

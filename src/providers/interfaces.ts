@@ -58,6 +58,11 @@ export interface LLMCallParams extends CallSettings {
   readonly signal?: AbortSignal;
   /** The OpenTelemetry context of this call: the `llm.call` span is in it. */
   readonly traceContext?: Context;
+  /**
+   * Told what a request of this call took that gives no answer, before its error or while it is unsubscribed; what a provider knows better
+   * than the guess that counts where nothing is told. Several are added up.
+   */
+  readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;
 }
 
 export interface LLMResponse {

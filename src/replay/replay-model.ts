@@ -1,8 +1,9 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
-import type { JournalRecord, LlmDone } from '../core/records.ts';
+import { isTerminal, type JournalRecord, type LlmDone } from '../core/records.ts';
+import { noUsage } from '../core/state.ts';
 import { viewOf } from '../core/view.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
@@ -26,6 +27,7 @@ export function replayModel(options: ReplayModelOptions): LLMProvider {
     call: (params) =>
       new Promise((resolve, reject) => {
         checkRequest(options, params, alike);
+        params.noteUsage?.(usageWithoutAnswer(options.score));
         options.conductor.await(theModel, {
           give: (record) => (record.type === 'llm.done' ? resolve(responseOf(record)) : reject(failureOf(record))),
           improvise: () => improvise(options, resolve, reject),
@@ -65,6 +67,15 @@ function firstDifference(implied: readonly Message[], asked: readonly Message[],
     if (due && made) alike.set(made, due);
   }
   return undefined;
+}
+
+/** What a call took that is recorded with the turn's end; nothing of one that is answered. */
+function usageWithoutAnswer(score: Score): Usage {
+  for (const record of score.isFree ? [] : score.rest()) {
+    if (record.type === 'llm.done') break;
+    if (isTerminal(record)) return record.usage ?? noUsage;
+  }
+  return noUsage;
 }
 
 function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LLMResponse {

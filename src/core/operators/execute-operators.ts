@@ -31,7 +31,8 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperat
         const error = turnError(thrown);
         if (error.code === 'MISSING_TOOL') return to.error(error);
         logFailure(deps, error.code);
-        const commit = commitOf(deps, state, [failed(error.code, error.message, error.reason)], true);
+        const end = deps.openCall.closedBy(failed(error.code, error.message, error.reason));
+        const commit = commitOf(deps, state, [end], true);
         to.next({ ...commit, cause: thrown });
         to.complete();
       },

@@ -260,13 +260,8 @@ class IterationLoop {
   #failed(error: unknown): void {
     this.#iteration = undefined;
     if (!this.#state.summary || this.#state.phase !== 'llm') return this.#out.error(error);
-    this.#write([
-      {
-        type: 'turn.done',
-        text: summaryFallback,
-        reason: limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) }),
-      },
-    ]);
+    const reason = limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) });
+    this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 
   /** Model calls and extensions are left at once; tools get their time to stop. */

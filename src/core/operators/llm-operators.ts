@@ -1,7 +1,7 @@
 import { context as activeContext, type Context, ROOT_CONTEXT, type Span } from '@opentelemetry/api';
 import { Observable, of, type Subscription } from 'rxjs';
 import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
-import { finishLlmSpan, startLlmSpan } from '../../observability/spans/llm-span.ts';
+import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/spans/llm-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
@@ -23,7 +23,7 @@ import { type FusibleOperator, fuse, operate } from './operate.ts';
 
 /** A model call that is ready to be made. */
 export interface PreparedCall {
-  readonly params: LLMCallParams;
+  readonly params: CallParams;
   /** Where extensions chose another than the turn's. */
   readonly provider?: LLMProvider | undefined;
   /** What extensions gave in place of an answer: no provider is called. */
@@ -212,6 +212,7 @@ function request(own: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
  */
 export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return operate((to) => {
+    const { openCall } = deps;
     let firstChunkAt: number | undefined;
     let ended = false;
     const end = () => {
@@ -219,14 +220,17 @@ export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOpera
       call.span.end();
       call.scope.release();
     };
+    if (!call.response) call.params.noteUsage = openCall.begin(call.params, call.provider ?? deps.provider);
     to.add(() => {
       if (ended) return;
+      usageOnSpan(call.span, openCall.usage);
       cancelSpan(call.span);
       call.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
       end();
     });
     return {
       next(chunk) {
+        openCall.saw(chunk);
         if (chunk.type === 'done') {
           finishCall(deps, call, { response: chunk.response, firstChunkAt });
           end();
@@ -236,6 +240,8 @@ export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOpera
         to.next(chunk);
       },
       error(error) {
+        if (AgentLoopError.isInstance(error)) openCall.failed(error);
+        usageOnSpan(call.span, openCall.usage);
         if (!ended) end();
         to.error(error);
       },
@@ -341,6 +347,7 @@ function commitOfResponse(
   { response, records: changes }: ChangedResponse,
 ): Commit {
   const record = recordOfResponse(state, response);
+  deps.openCall.close();
   const draft = new CommitDraft(deps, state);
   draft.add(record);
   for (const change of changes) draft.add(change);

@@ -1,8 +1,8 @@
 import type { Context } from '@opentelemetry/api';
+import type { TokenCounter } from '../../core/count-tokens.ts';
 import type { Usage } from '../../providers/interfaces.ts';
 import { type CompactionOptions, summarizerOf } from './compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context-limits.ts';
-import type { TokenCounter } from './count-tokens.ts';
 import { summarize } from './summarize.ts';
 import { type Compaction, isSummary, summaryMessage } from './summary-message.ts';
 import { messageTokens } from './view-tokens.ts';

@@ -1,3 +1,4 @@
+import { estimateTokens, type TokenCounter } from '../../core/count-tokens.ts';
 import type { LLMProvider } from '../../providers/interfaces.ts';
 import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import {
@@ -9,7 +10,6 @@ import {
   someCount,
 } from '../../providers/policies/policy-options.ts';
 import { type ContextLimitOptions, contextWindowOf, knownWindow, type ModelInUse } from './context-limits.ts';
-import { estimateTokens, type TokenCounter } from './count-tokens.ts';
 import { defaultPrompt, type Summarizer } from './summarize.ts';
 
 export interface CompactionOptions extends ContextLimitOptions {

@@ -1,4 +1,4 @@
-import type { TokenCounter } from './count-tokens.ts';
+import type { TokenCounter } from '../../core/count-tokens.ts';
 import { headAndTail } from './head-and-tail.ts';
 
 /** A text of at most about so many tokens: its beginning and its end, where it has more. */

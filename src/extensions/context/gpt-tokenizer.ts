@@ -1,5 +1,5 @@
+import { type TokenCounter, tokenCounter } from '../../core/count-tokens.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { type TokenCounter, tokenCounter } from './count-tokens.ts';
 
 export interface GptTokenizerOptions {
   /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */

@@ -1,10 +1,10 @@
 import type { Context } from '@opentelemetry/api';
 import { addUsage } from '../../core/add-usage.ts';
+import type { TokenCounter } from '../../core/count-tokens.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type Message, textOf } from '../../core/messages.ts';
 import { noUsage } from '../../core/state.ts';
 import type { LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
-import type { TokenCounter } from './count-tokens.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { transcriptOf } from './transcript.ts';

@@ -1,8 +1,8 @@
+import type { TokenCounter } from '../../core/count-tokens.ts';
 import type { Message } from '../../core/messages.ts';
 import type { LoopState } from '../../core/state.ts';
 import type { LLMCallParams, Usage } from '../../providers/interfaces.ts';
 import { type CalibratedCounter, calibrate } from './calibrate.ts';
-import type { TokenCounter } from './count-tokens.ts';
 import { messageTokens, requestOverhead } from './view-tokens.ts';
 
 /** How large the requests of one turn are: what the vendor reported where it did, else counted. */

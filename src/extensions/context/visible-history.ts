@@ -1,6 +1,6 @@
+import type { TokenCounter } from '../../core/count-tokens.ts';
 import { isInstruction } from '../../core/history.ts';
 import type { Message } from '../../core/messages.ts';
-import type { TokenCounter } from './count-tokens.ts';
 import { cutHistory } from './cut-history.ts';
 import { type Compaction, summaryMessage } from './summary-message.ts';
 

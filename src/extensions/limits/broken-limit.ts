@@ -1,6 +1,6 @@
+import { estimateTokens } from '../../core/count-tokens.ts';
 import type { IterationView } from '../../core/extension.ts';
 import type { LoopState } from '../../core/state.ts';
-import { estimateTokens } from '../context/count-tokens.ts';
 import { failuresInARow } from './failures-in-a-row.ts';
 import { repeatedCalls } from './repeated-calls.ts';
 

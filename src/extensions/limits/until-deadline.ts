@@ -1,7 +1,8 @@
 import { Observable } from 'rxjs';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
-import type { LLMCallParams, LLMResponse } from '../../providers/interfaces.ts';
+import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
 import type { AroundCall } from '../usage/around-calls.ts';
 import { SaidSoFar } from '../usage/said-so-far.ts';
 import type { BrokenLimit } from './broken-limit.ts';
@@ -19,7 +20,7 @@ export interface Deadline {
  * `cutShort` in the message's metadata, its usage estimated.
  */
 export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
-  return (chunks, params) =>
+  return (chunks, params, told) =>
     new Observable((to) => {
       const said = new SaidSoFar();
       const source = chunks.subscribe({
@@ -34,8 +35,12 @@ export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundC
       if (to.closed) return;
       const expire = () => {
         source.unsubscribe();
-        if (onLimit === 'fail') return to.error(limitError(broken));
-        to.next({ type: 'done', response: cutShort(said, broken, params) });
+        const guess = usageWithoutAnswer(params, said.output);
+        if (onLimit === 'fail') {
+          if (guess && told() === undefined) params.noteUsage?.(guess);
+          return to.error(limitError(broken));
+        }
+        to.next({ type: 'done', response: cutShort(said, broken, guess) });
         to.complete();
       };
       to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
@@ -46,7 +51,7 @@ export function limitError({ reason, message }: { readonly reason: string; reado
   return new AgentLoopError('LIMIT', message, { reason });
 }
 
-function cutShort(said: SaidSoFar, { reason }: BrokenLimit, params: LLMCallParams): LLMResponse {
+function cutShort(said: SaidSoFar, { reason }: BrokenLimit, usage: Usage | undefined): LLMResponse {
   const message = { role: 'assistant' as const, content: said.text || null, metadata: { cutShort: reason } };
-  return { message, finishReason: 'stop', usage: said.usage(params) };
+  return { message, finishReason: 'stop', ...(usage && { usage }) };
 }

@@ -1,9 +1,18 @@
 import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
-import type { LLMCallParams, LLMChunk, LLMProvider } from '../../providers/interfaces.ts';
+import { addUsage } from '../../core/add-usage.ts';
+import { noUsage } from '../../core/state.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, Usage } from '../../providers/interfaces.ts';
 import { sourceOf } from '../../providers/policies/attempt-stream.ts';
 
-/** What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. */
-export type AroundCall = (chunks: Observable<LLMChunk>, params: LLMCallParams) => Observable<LLMChunk>;
+/**
+ * What stands around the chunks of one model call; asked when the call is made. What it throws is the error of the call. `told` gives what
+ * the provider said by then of requests without an answer; nothing where it leaves that to a guess.
+ */
+export type AroundCall = (
+  chunks: Observable<LLMChunk>,
+  params: LLMCallParams,
+  told: () => Usage | undefined,
+) => Observable<LLMChunk>;
 
 /**
  * A provider with something around each of its calls, for a hook that chooses who makes one. It is asked as before, traces as before,
@@ -12,7 +21,15 @@ export type AroundCall = (chunks: Observable<LLMChunk>, params: LLMCallParams) =
 export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvider {
   const { info, capabilities = {}, tracesAttempts } = provider;
   const { streaming: _, ...abilities } = capabilities;
-  const stream = (params: LLMCallParams) => defer(() => around(sourceOf(provider, params), params));
+  const stream = (params: LLMCallParams) =>
+    defer(() => {
+      let told = tracesAttempts === true ? noUsage : undefined;
+      const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
+        told = addUsage(told ?? noUsage, usage);
+        params.noteUsage?.(usage);
+      };
+      return around(sourceOf(provider, { ...params, noteUsage }), params, () => told);
+    });
   return {
     ...(info && { info }),
     capabilities: abilities,

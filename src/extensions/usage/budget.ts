@@ -1,13 +1,12 @@
 import { addUsage } from '../../core/add-usage.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { estimatedUsage, estimatePromptTokens } from '../../core/estimate-usage.ts';
 import type { Extension } from '../../core/extension.ts';
 import type { LLMCallParams, LLMProvider, Usage } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';
-import { estimatePromptTokens } from '../../providers/policies/token-estimate.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/limit-options.ts';
 import { type AroundCall, aroundCalls } from './around-calls.ts';
-import { estimatedUsage } from './said-so-far.ts';
 import { type CallEnd, watchCall } from './watch-call.ts';
 
 export interface BudgetOptions {
@@ -73,7 +72,7 @@ export class Budget {
 
   /** Sets aside what a call may take when it is made, and counts what it took when it ends. */
   #around(provider: LLMProvider): AroundCall {
-    return (chunks, params) => {
+    return (chunks, params, told) => {
       const estimate = this.#estimate(params, provider);
       const broken = this.#broken(estimate);
       if (broken) throw broken;
@@ -83,7 +82,7 @@ export class Budget {
         this.#reserve(estimate, -1);
         this.#spend(end.usage, this.#pricedModel(end, model));
       });
-      return settled(chunks, params);
+      return settled(chunks, params, told);
     };
   }
 

@@ -45,9 +45,9 @@ export function recordSession(options: RecordSessionOptions): Extension {
     beforeLLMCall(_, context) {
       const log = new CallLog(options, context);
       return {
-        provider: aroundCalls(context.provider, (chunks, asked) => {
+        provider: aroundCalls(context.provider, (chunks, asked, told) => {
           log.request(asked);
-          return watchCall((end) => log.end(end))(chunks, asked);
+          return watchCall((end) => log.end(end))(chunks, asked, told);
         }),
       };
     },

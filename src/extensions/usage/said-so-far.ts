@@ -1,6 +1,4 @@
-import type { LLMCallParams, LLMChunk, Usage } from '../../providers/interfaces.ts';
-import { estimatePromptTokens } from '../../providers/policies/token-estimate.ts';
-import { estimateTokens } from '../context/count-tokens.ts';
+import type { LLMChunk } from '../../providers/interfaces.ts';
 
 /** What a model call has given so far. */
 export class SaidSoFar {
@@ -19,16 +17,8 @@ export class SaidSoFar {
     return this.#text;
   }
 
-  get isEmpty(): boolean {
-    return this.#output === '';
+  /** Of all attempts, with reasoning and arguments. */
+  get output(): string {
+    return this.#output;
   }
-
-  /** What the call took by now; a guess, of all attempts. */
-  usage(params: LLMCallParams): Usage {
-    return estimatedUsage(estimatePromptTokens(params), estimateTokens(this.#output));
-  }
-}
-
-export function estimatedUsage(promptTokens: number, completionTokens: number): Usage {
-  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
 }

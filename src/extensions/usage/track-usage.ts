@@ -38,10 +38,10 @@ export function trackUsage(options: TrackUsageOptions = {}): Extension {
   return {
     name,
     beforeLLMCall: (_, { provider, state }) => ({
-      provider: aroundCalls(provider, (chunks, params) => {
+      provider: aroundCalls(provider, (chunks, params, told) => {
         const note = (end: CallEnd) =>
           calls.add(state.turn, { usage: end.usage, model: modelOf(end, params, provider) });
-        return watchCall(note)(chunks, params);
+        return watchCall(note)(chunks, params, told);
       }),
     }),
     afterLLMCall(_, context) {

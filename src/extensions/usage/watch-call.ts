@@ -1,9 +1,9 @@
 import { Observable } from 'rxjs';
 import { AgentLoopError } from '../../core/errors.ts';
+import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
-import { isRefused } from '../../providers/policies/discarded-usage.ts';
 import type { AroundCall } from './around-calls.ts';
-import { estimatedUsage, SaidSoFar } from './said-so-far.ts';
+import { SaidSoFar } from './said-so-far.ts';
 
 /** How a model call ended, and what it took: as the vendor says, else a guess. */
 export type CallEnd =
@@ -13,7 +13,7 @@ export type CallEnd =
 
 /** Tells once how each call ended: with its answer, its error, or because it was left before. */
 export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
-  return (chunks, params) =>
+  return (chunks, params, told) =>
     new Observable((to) => {
       const said = new SaidSoFar();
       let ended = false;
@@ -22,24 +22,28 @@ export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
         ended = true;
         onEnd(how);
       };
-      to.add(() => end({ type: 'left', usage: said.usage(params) }));
+      const guess = (error?: AgentLoopError) => usageWithoutAnswer(params, said.output, error) ?? estimatedUsage(0, 0);
+      const taken = (error?: unknown) => {
+        const known = AgentLoopError.isInstance(error) ? error : undefined;
+        return told() ?? guess(known);
+      };
       to.add(
         chunks.subscribe({
           next(chunk) {
             said.add(chunk);
             if (chunk.type === 'done') {
               const { response } = chunk;
-              end({ type: 'done', response, usage: response.usage ?? said.usage(params) });
+              end({ type: 'done', response, usage: response.usage ?? guess() });
             }
             to.next(chunk);
           },
           error(error: unknown) {
-            const nothing = said.isEmpty && isRefused(AgentLoopError.isInstance(error) ? error : undefined);
-            end({ type: 'failed', error, usage: nothing ? estimatedUsage(0, 0) : said.usage(params) });
+            end({ type: 'failed', error, usage: taken(error) });
             to.error(error);
           },
           complete: () => to.complete(),
         }),
       );
+      to.add(() => end({ type: 'left', usage: taken() }));
     });
 }

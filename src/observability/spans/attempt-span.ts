@@ -1,6 +1,6 @@
 import { type Context, createContextKey, type Span } from '@opentelemetry/api';
-import type { LLMCallParams, LLMProviderInfo, LLMResponse } from '../../providers/interfaces.ts';
-import { finishLlmSpan, startLlmSpan } from './llm-span.ts';
+import type { LLMCallParams, LLMProviderInfo, LLMResponse, Usage } from '../../providers/interfaces.ts';
+import { finishLlmSpan, startLlmSpan, usageOnSpan } from './llm-span.ts';
 import {
   cancelSpan,
   failSpan,
@@ -72,12 +72,19 @@ export class AttemptSpan {
     this.#end((span) => finishLlmSpan(this.#options.tracing, span, { response, ...waited }));
   }
 
-  fail(error: unknown): void {
-    this.#end((span) => failSpan(span, error));
+  /** `usage` is what it took all the same. */
+  fail(error: unknown, usage?: Usage): void {
+    this.#end((span) => {
+      usageOnSpan(span, usage);
+      failSpan(span, error);
+    });
   }
 
-  cancel(): void {
-    this.#end(cancelSpan);
+  cancel(usage?: Usage): void {
+    this.#end((span) => {
+      usageOnSpan(span, usage);
+      cancelSpan(span);
+    });
   }
 
   #end(describe: (span: Span) => void): void {

@@ -37,6 +37,11 @@ export function finishLlmSpan(tracing: TurnTracing, span: Span, result: LlmSpanR
   if (tracing.captureContent) span.setAttributes(outputContent(tracing, result.response));
 }
 
+/** Writes what a request took that gave no answer, where it took something. */
+export function usageOnSpan(span: Span, usage: Usage | undefined): void {
+  if (usage !== undefined && span.isRecording()) span.setAttributes(usageAttributes(usage));
+}
+
 /** The one that the call asks for, else the provider's own. */
 function modelOf({ params, info }: LlmSpanCall): string | undefined {
   return params.model ?? info?.model;

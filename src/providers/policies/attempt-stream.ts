@@ -2,11 +2,11 @@ import { context as activeContext } from '@opentelemetry/api';
 import { catchError, concat, defer, EMPTY, finalize, Observable, takeWhile, tap, throwError } from 'rxjs';
 import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { responseFlaw } from '../../core/response.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
 import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
-import { DiscardedUsage } from './discarded-usage.ts';
 import { policyNames } from './policy-names.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
@@ -37,16 +37,12 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
-  readonly #discarded: DiscardedUsage | undefined;
   #output = '';
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
     this.#provider = provider;
-    if (provider.tracesAttempts !== true) {
-      this.#span = startAttempt(params, provider.info);
-      this.#discarded = DiscardedUsage.of(params);
-    }
+    if (provider.tracesAttempts !== true) this.#span = startAttempt(params, provider.info);
     this.#params = this.#span ? { ...params, traceContext: this.#span.traceContext } : params;
   }
 
@@ -74,16 +70,24 @@ class Attempt {
   fail(thrown: unknown): AgentLoopError {
     const error = providerFailure(thrown);
     this.#ended = true;
-    this.#span?.fail(error);
-    this.#discarded?.add(this.#params, this.#output, error);
+    const usage = this.#noteUsage(error);
+    this.#span?.fail(error, usage);
     return error;
   }
 
   /** Counts a request that somebody left before its end. */
   leave(): void {
     if (this.#ended) return;
-    this.#span?.cancel();
-    this.#discarded?.add(this.#params, this.#output);
+    const usage = this.#noteUsage();
+    this.#span?.cancel(usage);
+  }
+
+  /** A provider that makes several requests notes them itself. */
+  #noteUsage(error?: AgentLoopError): Usage | undefined {
+    if (this.#provider.tracesAttempts === true) return undefined;
+    const usage = usageWithoutAnswer(this.#params, this.#output, error);
+    if (usage) this.#params.noteUsage?.(usage);
+    return usage;
   }
 
   assertDone(): Observable<never> {

@@ -1,9 +1,11 @@
 import { defer, filter, lastValueFrom, map, Observable, takeUntil } from 'rxjs';
+import { addUsage } from '../../core/add-usage.ts';
+import { estimateTokens } from '../../core/count-tokens.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { estimatedUsage, estimatePromptTokens } from '../../core/estimate-usage.ts';
 import { shownValue } from '../../core/shown-value.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
-import { DiscardedUsage } from './discarded-usage.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';
 
@@ -51,20 +53,29 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
 }
 
 /**
- * What stands around all policies of a call, and only there: an aborted signal ends it at once with `CANCELED`, whatever its policies
- * wait for, and its answer tells what the attempts before it took.
+ * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, and its answer
+ * tells what the attempts before it took.
  */
 function wholeCall(inner: StreamCall): StreamCall {
-  return (params) => {
-    if (DiscardedUsage.of(params)) return inner(params);
-    return defer(() => {
-      const discarded = new DiscardedUsage();
+  return (params) =>
+    defer(() => {
+      let discarded: Usage | undefined;
+      const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
+        discarded = discarded ? addUsage(discarded, usage) : usage;
+        params.noteUsage?.(usage);
+      };
       const answer = (chunk: LLMChunk): LLMChunk =>
-        chunk.type === 'done' ? { type: 'done', response: discarded.addTo(chunk.response, params) } : chunk;
-      const call = inner({ ...params, traceContext: discarded.in(params.traceContext) });
-      return call.pipe(map(answer), takeUntil(aborted(params)));
+        chunk.type === 'done' && discarded
+          ? { type: 'done', response: withDiscarded(chunk.response, params, discarded) }
+          : chunk;
+      return inner({ ...params, noteUsage }).pipe(map(answer), takeUntil(aborted(params)));
     });
-  };
+}
+
+/** The usage of an answer is a guess itself where the vendor did not tell. */
+function withDiscarded(response: LLMResponse, params: LLMCallParams, discarded: Usage): LLMResponse {
+  const guessed = () => estimatedUsage(estimatePromptTokens(params), estimateTokens(response.message));
+  return { ...response, usage: { ...(response.usage ?? guessed()), discarded } };
 }
 
 /** Errors once the signal is aborted, also where it was before. */

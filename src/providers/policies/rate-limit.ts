@@ -1,10 +1,10 @@
 import { defer, Observable, tap } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { estimatePromptTokens } from '../../core/estimate-usage.ts';
 import type { LLMCallParams } from '../interfaces.ts';
 import { aClock, assertOptions, someCount, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { RateQueue } from './rate-queue.ts';
-import { estimatePromptTokens } from './token-estimate.ts';
 
 export interface RateLimitOptions {
   /** Default no limit. */

@@ -4,6 +4,7 @@ import type { AgentLoopConfig } from '../../../src/core/config.ts';
 import { Hooks } from '../../../src/core/hooks.ts';
 import { Inbox } from '../../../src/core/inbox.ts';
 import type { Message } from '../../../src/core/messages.ts';
+import { OpenCall } from '../../../src/core/open-call.ts';
 import { journalSchema } from '../../../src/core/records.ts';
 import { resolveConfig } from '../../../src/core/resolve-config.ts';
 import type { LoopState } from '../../../src/core/state.ts';
@@ -48,6 +49,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),
+    openCall: new OpenCall(),
     hold: undefined,
     epoch: 1,
     now: () => config.clock.now(),

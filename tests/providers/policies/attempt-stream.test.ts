@@ -50,7 +50,8 @@ describe('the spans of attempts', () => {
         attributes['gen_ai.usage.input_tokens'],
       ]),
     ).toEqual([
-      ['m1', 'PROVIDER_SERVER', undefined],
+      // A guess at what was asked; the second was refused.
+      ['m1', 'PROVIDER_SERVER', 5],
       ['m1', 'PROVIDER_SERVER', undefined],
       ['m2', undefined, 10],
     ]);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
-import type { Message } from '../../../src/core/messages.ts';
-import { calibrate } from '../../../src/extensions/context/calibrate.ts';
-import { estimateTokens, tokenCounter } from '../../../src/extensions/context/count-tokens.ts';
-import { gptTokenizer } from '../../../src/extensions/context/gpt-tokenizer.ts';
+import { estimateTokens, tokenCounter } from '../../src/core/count-tokens.ts';
+import type { Message } from '../../src/core/messages.ts';
+import { calibrate } from '../../src/extensions/context/calibrate.ts';
+import { gptTokenizer } from '../../src/extensions/context/gpt-tokenizer.ts';
 
 const samples = {
   English:

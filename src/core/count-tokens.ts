@@ -1,4 +1,4 @@
-import type { Content, ContentPart, Message } from '../../core/messages.ts';
+import type { Content, ContentPart, Message } from './messages.ts';
 import { textTokens } from './text-tokens.ts';
 
 /** How many tokens a text or a message is. Answers at once; an integer of 0 or more. */

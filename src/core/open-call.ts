@@ -1,0 +1,60 @@
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
+import { addUsage } from './add-usage.ts';
+import type { AgentLoopError } from './errors.ts';
+import { usageWithoutAnswer } from './estimate-usage.ts';
+import type { TerminalRecord } from './records.ts';
+
+/** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end. */
+export class OpenCall {
+  #params: LLMCallParams | undefined;
+  #isTold = false;
+  #told: Usage | undefined;
+  #response: LLMResponse | undefined;
+  #error: AgentLoopError | undefined;
+  #output = '';
+
+  /** A call is about to be made. Gives what its provider tells of requests without an answer. */
+  begin(params: LLMCallParams, { tracesAttempts }: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
+    this.#params = params;
+    this.#isTold = tracesAttempts === true;
+    this.#told = undefined;
+    this.#response = undefined;
+    this.#error = undefined;
+    this.#output = '';
+    return (usage) => {
+      if (this.#params !== params) return;
+      this.#isTold = true;
+      this.#told = this.#told ? addUsage(this.#told, usage) : usage;
+    };
+  }
+
+  saw(chunk: LLMChunk): void {
+    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output += chunk.text;
+    else if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
+    else if (chunk.type === 'done') this.#response = chunk.response;
+  }
+
+  failed(error: AgentLoopError): void {
+    this.#error = error;
+  }
+
+  /** A record says what it took. */
+  close(): void {
+    this.#params = undefined;
+  }
+
+  /** What it took by now: as its provider tells, else a guess. Nothing where no call is open, or it was refused. */
+  get usage(): Usage | undefined {
+    if (this.#params === undefined) return undefined;
+    const { usage } = this.#response ?? {};
+    const taken = usage ?? (this.#isTold ? this.#told : usageWithoutAnswer(this.#params, this.#output, this.#error));
+    return taken && taken.totalTokens > 0 ? taken : undefined;
+  }
+
+  /** The end of a turn, with what the call took that it ends in. */
+  closedBy<R extends TerminalRecord>(end: R): R {
+    const { usage } = this;
+    this.close();
+    return usage ? { ...end, usage } : end;
+  }
+}

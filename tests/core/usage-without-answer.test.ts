@@ -1,0 +1,171 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import { estimateTokens } from '../../src/core/count-tokens.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import type { Turn } from '../../src/core/turn.ts';
+import { budget } from '../../src/extensions/usage/budget.ts';
+import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
+import { retry } from '../../src/providers/policies/retry.ts';
+import { timeout } from '../../src/providers/policies/timeout.ts';
+import { replay } from '../../src/replay/replay.ts';
+import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { question } from './dead-turn.ts';
+import { plainTools } from './plain-tools.ts';
+import { turnBench } from './turn-bench.ts';
+import { watch } from './watch-events.ts';
+
+const bench = turnBench();
+const said = 'About twelve, I think; let me';
+const asked = estimateTokens(question[0]);
+const guessOf = (requests: number, text: string) => {
+  const [promptTokens, completionTokens] = [requests * asked, requests * estimateTokens(text)];
+  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+};
+
+function started(llmProvider: LLMProvider, options: Partial<AgentLoopConfig> = {}) {
+  return new AgentLoop(bench.config(llmProvider, options)).startTurn(question, { taskId: 't' });
+}
+
+async function usageOf(turn: Turn) {
+  const error: unknown = await turn.result().then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  return AgentLoopError.isInstance(error) && 'result' in error ? Reflect.get(Object(error.result), 'usage') : undefined;
+}
+
+async function cancelBehindText(turn: Turn) {
+  const watcher = watch(turn);
+  await watcher.until('artifact-update');
+  await turn.cancel('enough');
+  await watcher.ended;
+}
+
+/** What the spans of the turn say that was taken: in all, and by the requests. */
+function tokensOnSpans() {
+  const spans = bench.spans.spans();
+  const of = (name: string, attribute: string) =>
+    spans.filter((span) => span.name === name).map(({ attributes }) => Number(attributes[attribute] ?? 0));
+  const sum = (numbers: readonly number[]) => numbers.reduce((all, each) => all + each, 0);
+  return {
+    turn: sum(of('agent.execute', 'millrace.usage.input_tokens')),
+    requests: sum(of('llm.call', 'gen_ai.usage.input_tokens')),
+    estimated: spans.every(
+      ({ name, attributes }) => name === 'iteration[1]' || attributes['millrace.usage.estimated'] === true,
+    ),
+  };
+}
+
+/** That replaying the journal, and folding it, give what the turn gave. */
+async function expectSame(usage: object) {
+  const records = bench.store.read('t');
+  expect(records.at(-1)).toMatchObject({ usage });
+  expect(await replay(records).result()).toMatchObject({ deviations: [], usage });
+  expect(
+    await AgentLoop.resume('t', bench.config(bench.model([])))
+      .result()
+      .catch((error) => error.result),
+  ).toMatchObject({ usage });
+}
+
+describe('what a model call took that gave no answer', () => {
+  it('counts where it failed in the middle of its stream', async () => {
+    const turn = started(bench.model([{ text: said, error: new Error('cable cut') }]));
+    expect(await usageOf(turn)).toEqual(guessOf(1, said));
+    expect(tokensOnSpans()).toEqual({ turn: asked, requests: asked, estimated: true });
+    await expectSame(guessOf(1, said));
+  });
+
+  it('counts where a cancel cut it off', async () => {
+    const turn = started(bench.model([{ text: said, never: true }]));
+    await cancelBehindText(turn);
+    expect(await usageOf(turn)).toEqual(guessOf(1, said));
+    expect(tokensOnSpans()).toEqual({ turn: asked, requests: asked, estimated: true });
+    await expectSame(guessOf(1, said));
+  });
+
+  it('counts every request behind policies, also where all of them run into a time limit', async () => {
+    const { clock } = bench;
+    const policies = composePolicies(
+      retry({ maxRetries: 1, initialDelayMs: 0, clock }),
+      timeout({ betweenChunksMs: 1_000, clock }),
+    );
+    const silent: LLMStep = { text: said, never: true };
+    const shared = budget({ maxTokens: 1_000_000 });
+    const turn = started(policies(bench.model([silent, silent])), { extensions: [shared.extension()] });
+    const watcher = watch(turn);
+    await watcher.until('artifact-update');
+    await clock.advance(1_000);
+    await clock.advance(1_000);
+    await watcher.ended;
+    expect(await usageOf(turn)).toEqual(guessOf(2, said));
+    expect(shared.used).toEqual(guessOf(2, said));
+    expect(tokensOnSpans()).toEqual({ turn: 2 * asked, requests: 2 * asked, estimated: true });
+    await expectSame(guessOf(2, said));
+  });
+
+  it('counts every request behind policies where a cancel cut the last one off', async () => {
+    const policies = retry({ initialDelayMs: 0 });
+    const broken = new AgentLoopError('PROVIDER_STREAM_CLOSED', 'The stream broke off.', { retryable: true });
+    const turn = started(policies(bench.model([{ error: broken }, { text: said, never: true }])));
+    await cancelBehindText(turn);
+    const usage = { ...guessOf(1, said), promptTokens: 2 * asked, totalTokens: guessOf(1, said).totalTokens + asked };
+    expect(await usageOf(turn)).toEqual(usage);
+    await expectSame(usage);
+  });
+
+  it('is added to what earlier calls took, and is none where the request was refused', async () => {
+    const usage = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
+    const refused = new AgentLoopError('PROVIDER_AUTH', 'The key is wrong.', { status: 401 });
+    const toolProviders = [plainTools({ count: () => 2 })];
+    const turn = started(bench.model([{ toolCalls: [{ name: 'count' }], usage }, { error: refused }]), {
+      toolProviders,
+    });
+    expect(await usageOf(turn)).toEqual(usage);
+    expect(bench.store.read('t').at(-1)).not.toHaveProperty('usage');
+    expect(await replay(bench.store.read('t')).result()).toMatchObject({ deviations: [], usage });
+  });
+
+  it('is what the provider tells, where it tells', async () => {
+    const known = { promptTokens: 7, completionTokens: 3, totalTokens: 10 };
+    const telling: LLMProvider = {
+      call: async ({ noteUsage }) => {
+        noteUsage?.(known);
+        throw new AgentLoopError('PROVIDER_FAILED', 'The vendor filtered its own answer.');
+      },
+    };
+    expect(await usageOf(started(telling))).toEqual(known);
+    await expectSame(known);
+  });
+
+  it('is what the answer says, where an extension refuses the answer', async () => {
+    const usage = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
+    const strict = {
+      name: 'strict',
+      afterLLMCall: () => ({ fail: { code: 'GUARDRAIL' as const, message: 'Not so.' } }),
+    };
+    expect(await usageOf(started(bench.model([{ text: said, usage }]), { extensions: [strict] }))).toEqual(usage);
+    await expectSame(usage);
+  });
+
+  it('counts for the closing summary that fails', async () => {
+    const usage = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
+    const turn = started(
+      bench.model([
+        { toolCalls: [{ name: 'count' }], usage },
+        { text: said, error: new Error('cut') },
+      ]),
+      {
+        toolProviders: [plainTools({ count: () => 2 })],
+        maxIterations: 1,
+        onLimit: 'summarize',
+      },
+    );
+    const result = await turn.result();
+    expect(result.usage.totalTokens).toBeGreaterThan(100 + asked + estimateTokens(said));
+    expect(result.usage).toMatchObject({ estimated: true, completionTokens: 40 + estimateTokens(said) });
+    expect(await replay(bench.store.read('t')).result()).toMatchObject({ deviations: [], usage: result.usage });
+  });
+});
