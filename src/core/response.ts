@@ -1,4 +1,5 @@
 import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
+import { asJson } from './check-answers.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { type AssistantMessage, type ToolCall, textOf } from './messages.ts';
 import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from './records.ts';
@@ -33,16 +34,18 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
     return misshapen('message', '{ role: "assistant", content }');
   }
   const { message, toolCalls, finishReason, usage } = response;
-  const { content } = message;
+  const { content, metadata } = message;
   if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
     return misshapen('message.content', 'a text, parts or null');
   }
+  if (Array.isArray(content) && !isJson(content)) return misshapen('message.content', 'plain JSON');
+  if (metadata !== undefined && !isJson(metadata)) return misshapen('message.metadata', 'plain JSON');
   const calls = toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
   if (calls.length > maxCalls) {
     const message = `The model asked for ${calls.length} tool calls in one answer; a turn takes at most ${maxCalls}.`;
     return new AgentLoopError('PROVIDER_TOO_LARGE', message);
   }
-  if (!Array.isArray(calls) || !calls.every((call) => typeof call?.function === 'object' && call.function !== null)) {
+  if (!Array.isArray(calls) || !calls.every(isCall)) {
     return misshapen('toolCalls', 'a list of { id, type: "function", function: { name, arguments } }');
   }
   if (finishReason !== undefined && finishReason !== null && !finishReasons.has(finishReason)) {
@@ -52,6 +55,17 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
     return misshapen('usage', '{ promptTokens, completionTokens, totalTokens } in numbers');
   }
   return undefined;
+}
+
+function isCall(call: ToolCall): boolean {
+  if (typeof call?.function !== 'object' || call.function === null) return false;
+  const given: unknown = call.function.arguments;
+  return typeof given === 'string' || given === undefined || isJson(given);
+}
+
+/** Whether a journal can hold it. */
+function isJson(value: unknown): boolean {
+  return asJson(value) !== undefined;
 }
 
 function misshapen(member: string, expected: string): AgentLoopError {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { LLMProvider } from '../../src/providers/interfaces.ts';
 import type { ToolDefinition, ToolProvider } from '../../src/tools/interfaces.ts';
 import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
@@ -27,6 +28,31 @@ describe('a provider whose answer has not the shape of one', () => {
       code: 'PROVIDER_PROTOCOL',
       message: expect.stringContaining(`whose ${member} is not`),
     });
+  });
+});
+
+describe('a provider whose answer has no JSON form', () => {
+  const itself: Record<string, unknown> = {};
+  itself['itself'] = itself;
+  const answer = { role: 'assistant', content: 'So' } as const;
+
+  const answers: readonly [member: string, response: object][] = [
+    ['message.metadata', { message: { ...answer, metadata: { tokens: 1n } } }],
+    ['message.metadata', { message: { ...answer, metadata: itself } }],
+    ['message.content', { message: { ...answer, content: [{ type: 'text', text: 'So', cache: 1n }] } }],
+    [
+      'toolCalls',
+      { message: answer, toolCalls: [{ id: '1', type: 'function', function: { name: 'count', arguments: itself } }] },
+    ],
+  ];
+
+  it.each(answers)('fails the turn by %s, and the journal says so', async (member, response) => {
+    const llmProvider: LLMProvider = { call: async () => ({ message: answer, ...response }) };
+    const turn = new AgentLoop(bench.config(llmProvider)).startTurn(question, { taskId: 't' });
+    const code = 'PROVIDER_PROTOCOL';
+    await expect(turn.result()).rejects.toMatchObject({ code, message: expect.stringContaining(`whose ${member} is`) });
+    await turn.settled;
+    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'turn.failed', code });
   });
 });
 
