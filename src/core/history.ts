@@ -10,26 +10,39 @@ export class History implements Iterable<Message> {
   /** Whether a system or developer message is among them. */
   readonly hasInstructions: boolean;
   readonly #log: Message[];
+  readonly #calls: CallIndex;
 
-  private constructor(log: Message[], hasInstructions: boolean) {
+  private constructor(log: Message[], calls: CallIndex, hasInstructions: boolean) {
     this.#log = log;
+    this.#calls = calls;
     this.length = log.length;
     this.hasInstructions = hasInstructions;
   }
 
   static of(messages: readonly Message[]): History {
-    return new History([...messages], messages.some(isInstruction));
+    const log = [...messages];
+    return new History(log, new CallIndex(log), messages.some(isInstruction));
   }
 
   append(message: Message): History {
-    const log = this.#log.length === this.length ? this.#log : this.#log.slice(0, this.length);
+    const isNewest = this.#log.length === this.length;
+    const log = isNewest ? this.#log : this.#log.slice(0, this.length);
     log.push(message);
-    return new History(log, this.hasInstructions || isInstruction(message));
+    return new History(
+      log,
+      isNewest ? this.#calls : new CallIndex(log),
+      this.hasInstructions || isInstruction(message),
+    );
   }
 
   /** A version with other messages at some places: O(n). */
   with(replacements: ReadonlyMap<number, Message>): History {
     return History.of(this.toArray().map((message, index) => replacements.get(index) ?? message));
+  }
+
+  /** Whether a tool call with that id is among its messages. Each message is looked at once for all versions. */
+  hasCall(id: string): boolean {
+    return this.#calls.placeOf(id) < this.length;
   }
 
   at(index: number): Message | undefined {
@@ -43,6 +56,27 @@ export class History implements Iterable<Message> {
 
   [Symbol.iterator](): Iterator<Message> {
     return this.toArray()[Symbol.iterator]();
+  }
+}
+
+/** Where the ids of tool calls stand first in a log that grows. */
+class CallIndex {
+  readonly #log: readonly Message[];
+  readonly #places = new Map<string, number>();
+  #seen = 0;
+
+  constructor(log: readonly Message[]) {
+    this.#log = log;
+  }
+
+  /** Behind the end where no message has such a call. */
+  placeOf(id: string): number {
+    for (; this.#seen < this.#log.length; this.#seen++) {
+      const message = this.#log[this.#seen];
+      if (message?.role !== 'assistant') continue;
+      for (const call of message.toolCalls ?? []) if (!this.#places.has(call.id)) this.#places.set(call.id, this.#seen);
+    }
+    return this.#places.get(id) ?? Number.POSITIVE_INFINITY;
   }
 }
 

@@ -10,7 +10,7 @@ export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDo
   const { message } = response;
   const given = response.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
   const finishReason = response.finishReason ?? (given.length > 0 ? 'tool_calls' : 'stop');
-  const calls = state.summary || isCutShort(finishReason) ? [] : recordedCalls(state.iteration, given);
+  const calls = state.summary || isCutShort(finishReason) ? [] : recordedCalls(state, given);
   return {
     type: 'llm.done',
     iteration: state.iteration,
@@ -92,12 +92,14 @@ function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall
   };
 }
 
-function recordedCalls(iteration: number, given: readonly ToolCall[]): readonly RecordedCall[] {
+function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCall[]): readonly RecordedCall[] {
   const seen = new Set<string>();
+  const isTaken = (id: string) => seen.has(id) || history.hasCall(id);
   return given.map((call, index) => {
     const callId = `${iteration}:${index}`;
-    const usable = typeof call.id === 'string' && call.id !== '' && !seen.has(call.id);
-    const id = usable ? call.id : callId;
+    const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
+    let id = usable ? call.id : callId;
+    for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
     seen.add(id);
     const { name, arguments: text } = call.function;
     return {
