@@ -164,6 +164,7 @@ export {
   type GuardrailsOptions,
   guardrails,
   type InputGuardrail,
+  type OutputContext,
   type OutputGuardrail,
   type Replacement,
   type ToolCallGuardrail,

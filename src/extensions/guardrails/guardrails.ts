@@ -36,12 +36,15 @@ export interface InputGuardrail {
   ) => Verdict<Block | Replacement<readonly Message[]>>;
 }
 
-/** Looks at the text that a turn is about to end with. `retry` tells the model to answer anew. */
+/** A turn that is about to end. `value` is what it ends with besides the text, such as structured output; `undefined` where there is none. */
+export type OutputContext = HookContext & Pick<TurnEnd, 'value'>;
+
+/** Looks at what a turn is about to end with, its text and its value. `retry` tells the model to answer anew; `replace` is another text. */
 export interface OutputGuardrail {
   readonly name: string;
   readonly check: (
     text: string,
-    context: HookContext,
+    context: OutputContext,
   ) => Verdict<Block | Replacement<string> | { readonly retry: string }>;
 }
 
@@ -62,7 +65,7 @@ export interface GuardrailsOptions {
 /**
  * Checks what goes into a turn, what comes out of it, and what it does. Guardrails are asked in their order, each with what the ones before
  * it put in place; the first that blocks, denies or asks for another answer is the last. Whatever makes a turn complete, its text is
- * checked; what was streamed before that has been shown, so show no text before the end where that matters. What the caller gave stays in
+ * checked, and its value with it; what was streamed before that has been shown, so show no text before the end where that matters. What the caller gave stays in
  * the journal as it was. A guardrail that throws, or gives no verdict, fails the turn. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function guardrails(options: GuardrailsOptions): Extension {
@@ -132,16 +135,18 @@ function blocked(name: string, { block }: Block): Pick<TurnBeginning, 'fail'> {
   return { fail: { code: 'GUARDRAIL', message: `The guardrail "${name}" stopped the turn: ${block}` } };
 }
 
-/** What came of a text: what it was replaced by, where it may stand. */
+/** What came of a text and a value: what it was replaced by, where it may stand. */
 interface Checked {
   readonly text: string;
+  /** As JSON. */
+  readonly value: string | undefined;
   readonly verdict: { readonly passed: string } | ({ readonly name: string } & (Block | { readonly retry: string }));
 }
 
 class OutputGuards {
   readonly #guards: readonly OutputGuardrail[];
   readonly #maxRetries: number;
-  /** The last text of each turn: it is asked about again at the end. */
+  /** The last text and value of each turn: it is asked about again at the end. */
   readonly #checked = new WeakMap<TurnIdentity, Checked>();
 
   constructor(guards: readonly OutputGuardrail[], maxRetries: number) {
@@ -163,16 +168,17 @@ class OutputGuards {
     return blocked(verdict.name, { block: 'block' in verdict ? verdict.block : verdict.retry });
   }
 
-  async #verdictOn(text: string, context: HookContext): Promise<Checked['verdict']> {
+  async #verdictOn(text: string, context: OutputContext): Promise<Checked['verdict']> {
     const { turn } = context.state;
     const known = this.#checked.get(turn);
-    if (known?.text === text) return known.verdict;
+    const value = JSON.stringify(context.value);
+    if (known?.text === text && known.value === value) return known.verdict;
     const verdict = await this.#ask(text, context);
-    this.#checked.set(turn, { text, verdict });
+    this.#checked.set(turn, { text, value, verdict });
     return verdict;
   }
 
-  async #ask(text: string, context: HookContext): Promise<Checked['verdict']> {
+  async #ask(text: string, context: OutputContext): Promise<Checked['verdict']> {
     let passed = text;
     for (const { name, check } of this.#guards) {
       const verdict = await check(passed, context);

@@ -1,6 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
+import { z } from 'zod';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { type GuardrailsOptions, guardrails } from '../../../src/extensions/guardrails/guardrails.ts';
+import {
+  type GuardrailsOptions,
+  guardrails,
+  type OutputGuardrail,
+} from '../../../src/extensions/guardrails/guardrails.ts';
+import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
@@ -92,6 +98,39 @@ describe('guardrails on the output', () => {
     const options = { output: [{ name: 'quiet', check: () => ({ block: 'say nothing' }) }] };
     const { turn } = guarded([removes('/tmp/a')], options, { maxIterations: 1 });
     await expect(turn.result()).rejects.toMatchObject({ code: 'GUARDRAIL' });
+  });
+});
+
+describe('guardrails on a value', () => {
+  const schema = z.object({ apples: z.number() });
+  const says = (apples: number): LLMStep => ({ toolCalls: [{ name: '__finish__', arguments: { apples } }] });
+  const plausible: OutputGuardrail = {
+    name: 'plausible',
+    check: (_text, { value }) => (Reflect.get(Object(value), 'apples') < 0 ? { retry: 'Count again.' } : undefined),
+  };
+
+  it('make the model answer anew, and let pass what is in order', async () => {
+    const model = bench.model([says(-1), says(2)]);
+    const extensions = [structuredOutput({ schema }), guardrails({ output: [plausible] })];
+    const result = await new AgentLoop(bench.config(model, { extensions })).startTurn(question).result();
+    expect(result.value).toEqual({ apples: 2 });
+    expect(model.calls[1]?.messages.at(-1)).toEqual({ role: 'user', content: 'Count again.' });
+  });
+
+  it('fail the turn where no value will do, asked once about each', async () => {
+    const asked: unknown[] = [];
+    const watching: OutputGuardrail = {
+      name: 'plausible',
+      check(text, context) {
+        asked.push(context.value);
+        return plausible.check(text, context);
+      },
+    };
+    const model = bench.model([says(-1), says(-2)]);
+    const extensions = [structuredOutput({ schema }), guardrails({ output: [watching], maxRetries: 1 })];
+    const turn = new AgentLoop(bench.config(model, { extensions })).startTurn(question);
+    await expect(turn.result()).rejects.toMatchObject({ code: 'GUARDRAIL' });
+    expect(asked).toEqual([{ apples: -1 }, { apples: -2 }]);
   });
 });
 
