@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { HookContext } from '../../src/core/extension.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
@@ -91,6 +92,55 @@ describe('a turn whose process shuts down', () => {
     const model = bench.model([{ text: 'Done.' }]);
     await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
     expect(model.calls[0]?.messages.at(-1)).toMatchObject({ content: expect.stringContaining('OUTCOME_UNKNOWN') });
+  });
+
+  it('gives a hook that looks at a result as much time as a tool, and records what it made of it', async () => {
+    const look = gate();
+    const afterToolCall = async () => {
+      await look.pass();
+      return { result: { content: 'looked at' } };
+    };
+    const options = { toolProviders: [plainTools({ count: () => 2 })], shutdown: process.signal };
+    const extensions = [{ name: 'x', afterToolCall }];
+    const turn = bench.loop([{ toolCalls: [{ name: 'count' }] }], { ...options, extensions }).startTurn(question, {
+      taskId: 't',
+    });
+    const result = turn.result();
+    await look.reached;
+    process.abort();
+    bench.clock.advance(4_999);
+    look.open();
+    await expect(result).rejects.toMatchObject(lost);
+    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'tool.result', content: 'looked at' });
+  });
+
+  it.each([
+    ['a hook that looks at a result once its time is over', 'afterToolCall', 5_000],
+    ['a hook that looks at anything else at once', 'afterIteration', 0],
+  ] as const)('leaves %s', async (_, hook, afterMs) => {
+    const signals: AbortSignal[] = [];
+    const started = gate();
+    const endless = ({ signal }: HookContext) => {
+      signals.push(signal);
+      started.open();
+      return new Promise<undefined>(() => {});
+    };
+    const options = { toolProviders: [plainTools({ count: () => 2 })], shutdown: process.signal };
+    const extensions = [{ name: 'x', [hook]: endless }];
+    const turn = bench.loop([{ toolCalls: [{ name: 'count' }] }], { ...options, extensions }).startTurn(question, {
+      taskId: 't',
+    });
+    const result = turn.result();
+    await started.pass();
+    process.abort();
+    if (afterMs > 0) {
+      bench.clock.advance(afterMs - 1);
+      expect(signals).toMatchObject([{ aborted: false }]);
+      bench.clock.advance(1);
+    }
+    expect(signals).toMatchObject([{ aborted: true }]);
+    while (afterMs > 0 && bench.clock.pending > 0) bench.clock.advanceToNext();
+    await expect(result).rejects.toMatchObject(lost);
   });
 
   it('keeps what it was told: steering goes on with the turn, a pause suspends it', async () => {

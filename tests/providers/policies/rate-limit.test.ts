@@ -87,6 +87,22 @@ describe('rateLimit', () => {
     expect(llm.calls).toHaveLength(2);
     expect(clock.pending).toBe(0);
   });
+
+  it('sends what waited only for its turn at once when the one in front of it leaves', () => {
+    const clock = fakeClock();
+    const llm = scriptedLLM([{ never: true }, { never: true }]);
+    const provider = rateLimit({ tokensPerMinute: 100, clock })(llm);
+    const send = (maxTokens: number) => streamOf(provider, { ...hi, maxTokens }).subscribe();
+    const first = send(50);
+    const large = send(70);
+    const small = send(20);
+    expect(llm.active).toBe(1);
+    large.unsubscribe();
+    expect(llm.calls.map(({ maxTokens }) => maxTokens)).toEqual([50, 20]);
+    expect([clock.now(), clock.pending]).toEqual([0, 0]);
+    first.unsubscribe();
+    small.unsubscribe();
+  });
 });
 
 describe('RateWindow', () => {
