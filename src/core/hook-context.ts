@@ -129,7 +129,8 @@ export class AskedHook implements HookContext {
     const { deps, hook, parent } = this.#question;
     const { name } = this.#extension;
     const opened = this.#open();
-    opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration: this.iteration }, parent);
+    const { iteration } = this;
+    opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration, now: deps.now }, parent);
     return opened.traced.traceContext;
   }
 

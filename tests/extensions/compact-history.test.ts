@@ -7,7 +7,9 @@ import type { Extension } from '../../src/core/extension.ts';
 import { type Message, textOf } from '../../src/core/messages.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
 import type { CompactionOptions } from '../../src/extensions/context/compaction-options.ts';
+import type { LLMProvider } from '../../src/providers/interfaces.ts';
 import { ModelRegistry } from '../../src/providers/models/model-registry.ts';
+import { retry } from '../../src/providers/policies/retry.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { question } from '../core/dead-turn.ts';
@@ -178,6 +180,36 @@ describe('compactHistory', () => {
     const streamed = watcher.of('artifact-update').flatMap(({ artifact }) => artifact.parts);
     expect(JSON.stringify(streamed)).not.toContain('notes');
     expect((await turn.result()).usage).toEqual({ promptTokens: 150, completionTokens: 20, totalTokens: 170 });
+  });
+
+  it.each([
+    ['a provider', (provider: LLMProvider) => provider],
+    ['one behind policies', retry({ initialDelayMs: 0 })],
+  ])('has an llm.call span below that of its hook, made by %s, with its usage', async (_, around) => {
+    const summarizer = bench.model([{ text: 'Looked twice.', usage: usageOf(600) }], { info: { model: 'gpt-4o' } });
+    await play([look, look, look, done], { compaction: { provider: around(summarizer) } });
+    const spans = bench.spans.spans();
+    const hook = spans.find(({ name }) => name === 'hook[compaction.afterIteration]');
+    const own = spans.filter(
+      ({ name, parentSpanContext }) => name === 'llm.call' && parentSpanContext?.spanId === hook?.spanContext().spanId,
+    );
+    expect(own.map(({ attributes }) => attributes)).toMatchObject([
+      { 'gen_ai.request.model': 'gpt-4o', 'gen_ai.usage.input_tokens': 600, 'millrace.iteration': 3 },
+    ]);
+    expect(spans.filter(({ name }) => name === 'llm.call')).toHaveLength(5);
+  });
+
+  it('ends that span, without an error, where the turn is cancelled meanwhile', async () => {
+    const summarizer = bench.model([{ never: true }]);
+    const extensions = [compactHistory({ contextWindow: 1_000, keepLast: 2, provider: summarizer })];
+    const turn = bench.loop([look, look, look], { toolProviders, extensions }).startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    while (summarizer.active === 0) await new Promise(setImmediate);
+    await turn.cancel('enough');
+    await watcher.ended;
+    const [span] = bench.spans.spans().filter(({ name }) => name === 'llm.call').slice(-1);
+    expect(span?.attributes).toMatchObject({ 'millrace.outcome': 'canceled', 'millrace.usage.estimated': true });
+    expect(span?.status.code).toBe(0);
   });
 
   it('goes on where the summariser fails, shows it, and tries again two iterations later, then four', async () => {

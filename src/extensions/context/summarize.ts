@@ -7,6 +7,7 @@ import { noUsage } from '../../core/state.ts';
 import type { LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
+import { tracedCall } from './traced-call.ts';
 import { transcriptOf } from './transcript.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
@@ -64,7 +65,7 @@ async function ask(transcript: string, before: string, by: Summarizer): Promise<
   const { provider, model, prompt, signal, traceContext } = by;
   const earlier = before === '' ? '' : `Notes so far, to be taken over and carried on:\n\n${before}\n\n`;
   const content = `${earlier}The conversation:\n\n${transcript}`;
-  const response = await provider.call({
+  const response = await tracedCall(provider, {
     messages: [
       { role: 'system', content: prompt },
       { role: 'user', content },

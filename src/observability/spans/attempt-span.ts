@@ -34,6 +34,11 @@ export function leaveToAttempts(options: AttemptTracingOptions, parent: Context)
   return silentSpanBelow(parent.setValue(attemptsKey, new AttemptTracing(options)));
 }
 
+/** The context for what makes its own spans: a turn that starts below a hook is not one of that hook's requests. */
+export function withoutAttempts(parent: Context): Context {
+  return parent.getValue(attemptsKey) === undefined ? parent : parent.deleteValue(attemptsKey);
+}
+
 /** Starts the `llm.call` span of one request. Undefined where the call is not traced, or has a span already. */
 export function startAttempt(params: LLMCallParams, info: LLMProviderInfo | undefined): AttemptSpan | undefined {
   const attempts = params.traceContext?.getValue(attemptsKey);

@@ -1,6 +1,7 @@
 import type { Attributes, Context, Link, Span } from '@opentelemetry/api';
 import type { Usage } from '../../providers/interfaces.ts';
 import { attribute } from '../attributes.ts';
+import { withoutAttempts } from './attempt-span.ts';
 import { contentText } from './content.ts';
 import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 import { usageTotals } from './usage-totals.ts';
@@ -32,7 +33,7 @@ export function startExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, 
     [attribute.resumed]: input.resumed,
   };
   const options = input.links === undefined ? { attributes } : { attributes, links: [...input.links] };
-  return startChildSpan(tracing, 'agent.execute', options, parent);
+  return startChildSpan(tracing, 'agent.execute', options, withoutAttempts(parent));
 }
 
 /** Writes that the run was left to another process: no failure of the turn. */
