@@ -1,16 +1,16 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import { spanOutline } from '../../src/observability/span-tree.ts';
-import { startTracing, type Tracing } from '../../src/observability/tracing.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { obedient, plainTools } from './plain-tools.ts';
-import { question } from './tools/run-turn.ts';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import { AgentLoopError } from '../../../src/core/errors.ts';
+import { spanOutline } from '../../../src/observability/span-tree.ts';
+import { startTracing, type Tracing } from '../../../src/observability/tracing.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import { openResources, type ResourceLedger } from '../../../src/testing/ledger.ts';
+import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { obedient, plainTools } from '../plain-tools.ts';
+import { question } from '../tools/run-turn.ts';
 
 let ledger: ResourceLedger;
 let receiver: OtlpReceiver;
