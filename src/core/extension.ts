@@ -235,9 +235,9 @@ export interface Extension {
   readonly toolProviders?: readonly ToolProvider[];
   /**
    * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
-   * takes its place. Answers at once: no promise, no time limit, no span, and no context, as there may be no turn yet. Where it fails, the
-   * message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another process is logged. Asked in each process that
-   * such a message comes through.
+   * takes its place, and has to be the same for the same message. Answers at once: no promise, no time limit, no span, and no context, as
+   * there may be no turn yet. Where it fails, the message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another
+   * process is logged. Asked in each process that such a message comes through.
    */
   readonly beforeMessage?: (message: Message) => Message | undefined;
   /** Once, before the first iteration. */

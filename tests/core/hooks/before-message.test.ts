@@ -49,6 +49,13 @@ describe('beforeMessage', () => {
     expect(bench.store.read('t')[0]).toMatchObject({ type: 'turn.started', messages: [user('Count. one two')] });
   });
 
+  it('knows a turn again by the messages as they were given', async () => {
+    const loop = bench.loop([{ text: 'Two.' }], { extensions: [adding('one')] });
+    await loop.startTurn([user('Count.')], { taskId: 't' }).result();
+    await expect(loop.startTurn([user('Count.')], { taskId: 't' }).result()).resolves.toMatchObject({ text: 'Two.' });
+    await expect(loop.startTurn([user('Stop.')], { taskId: 't' }).result()).rejects.toMatchObject({ code: 'CONFLICT' });
+  });
+
   it('changes those by which a turn is steered, also by commands', async () => {
     const told = await steered([adding('one')], (taskId) => {
       bench.store.post(taskId, { id: 'c', type: 'steer', message: user('And plums?') });
