@@ -2,8 +2,6 @@ import type { CallSettings } from '../providers/interfaces.ts';
 import type { LoopState } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
 
-const names = ['model', 'toolChoice', 'temperature', 'maxTokens', 'responseFormat', 'providerOptions'] as const;
-
 /** The settings of the next model call: the configuration's, as far as no extension changed them for the rest of the turn. */
 export function callSettings({ config }: RunDeps, { changes }: LoopState): CallSettings {
   const settings: { -readonly [Name in keyof CallSettings]: CallSettings[Name] } = {};
@@ -12,15 +10,17 @@ export function callSettings({ config }: RunDeps, { changes }: LoopState): CallS
   return settings;
 }
 
-/** Writes the settings that are given over those that are there. */
+/** Writes the settings that are given over those that are there. Written out: this is the hot path. */
 export function copySettings(
   to: { -readonly [Name in keyof CallSettings]: CallSettings[Name] },
-  from: CallSettings,
+  { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions }: CallSettings,
 ): void {
-  for (const name of names) {
-    const value = from[name];
-    if (value !== undefined) Object.assign(to, { [name]: value });
-  }
+  if (model !== undefined) to.model = model;
+  if (toolChoice !== undefined) to.toolChoice = toolChoice;
+  if (temperature !== undefined) to.temperature = temperature;
+  if (maxTokens !== undefined) to.maxTokens = maxTokens;
+  if (responseFormat !== undefined) to.responseFormat = responseFormat;
+  if (providerOptions !== undefined) to.providerOptions = providerOptions;
 }
 
 /** How many model calls the turn may make by now. */

@@ -9,6 +9,7 @@ import { takeReply } from './replies.ts';
 import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
 import { suspension } from './suspension.ts';
+import type { Offer } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** What a turn does next: it is over, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
@@ -91,26 +92,28 @@ function write(record: TurnRecord): NextStep {
 }
 
 function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: number): NextStep {
-  const { functions } = deps.tools.after(state.changes.tools);
-  const start: LlmStart = { type: 'llm.start', iteration, attempt };
-  if (state.phase === 'llm' && state.summary) return { do: 'call', start: { ...start, summary: true } };
-  return {
-    do: 'call',
-    start: sameTools(functions, state.availableTools)
-      ? start
-      : { type: 'llm.start', iteration, attempt, tools: functions },
-  };
+  if (state.phase === 'llm' && state.summary) {
+    return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
+  }
+  return { do: 'call', start: offering(state, { iteration, attempt }, deps.tools.after(state.changes.tools)) };
 }
 
-/** The call with what extensions made of it. What they offer is recorded where it differs from what was offered last. */
+/** The start of a call; what it offers is recorded where it differs from what was offered last. */
+function offering(
+  { availableTools }: LoopState,
+  { iteration, attempt }: Pick<LlmStart, 'iteration' | 'attempt'>,
+  { functions }: Offer,
+): LlmStart {
+  if (sameTools(functions, availableTools)) return { type: 'llm.start', iteration, attempt };
+  return { type: 'llm.start', iteration, attempt, tools: functions };
+}
+
+/** The call with what extensions made of it. */
 export function callWith(
   state: LoopState,
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
-  const { tools: _, ...rest } = start;
-  const { functions } = view.offer;
-  const same = sameTools(functions, state.availableTools);
-  return { do: 'call', start: same || start.summary ? rest : { ...rest, tools: functions }, view };
+  return { do: 'call', start: start.summary ? start : offering(state, start, view.offer), view };
 }
 
 function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {

@@ -15,7 +15,7 @@ import { type CallStep, steeringRecords } from '../next-step.ts';
 import type { PreparedView } from '../prepare-view.ts';
 import { endWithResponse, recordOfResponse, responseFlaw } from '../response.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
-import { type LoopState, noChanges } from '../state.ts';
+import type { LoopState } from '../state.ts';
 import { planStarts } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { messagesWith, viewOf } from '../view.ts';
@@ -153,8 +153,8 @@ function callParams(
   { view, scope }: { readonly view: PreparedView | undefined; readonly scope: AbortScope },
 ): CallParams {
   const params = new CallParams(messagesOf(deps, state, view), deps.turn.metadata, scope);
-  if (view) copySettings(params, view.settings);
-  else addSettings(params, deps, state);
+  copySettings(params, view?.settings ?? deps.config);
+  if (!view) copySettings(params, state.changes.settings);
   const { offered } = view?.offer ?? deps.tools.after(state.changes.tools);
   if (offersTools(deps, state) && offered.length > 0) params.tools = offered;
   else if (params.toolChoice !== undefined) delete params.toolChoice;
@@ -166,18 +166,6 @@ function messagesOf(deps: TurnDeps, state: LoopState, view: PreparedView | undef
   if (view && view.systemPrompt === undefined && !summary) return view.messages;
   if (view) return messagesWith(view.systemPrompt, [...view.messages], summary);
   return viewOf(history, { systemPrompt: changes.settings.systemPrompt ?? deps.systemPrompt, summary });
-}
-
-/** Written out: this is the hot path. */
-function addSettings(params: CallParams, { config }: TurnDeps, { changes }: LoopState): void {
-  const { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = config;
-  if (model !== undefined) params.model = model;
-  if (toolChoice !== undefined) params.toolChoice = toolChoice;
-  if (temperature !== undefined) params.temperature = temperature;
-  if (maxTokens !== undefined) params.maxTokens = maxTokens;
-  if (responseFormat !== undefined) params.responseFormat = responseFormat;
-  if (providerOptions !== undefined) params.providerOptions = providerOptions;
-  if (changes !== noChanges) copySettings(params, changes.settings);
 }
 
 function offersTools(deps: TurnDeps, state: LoopState): boolean {
