@@ -3,6 +3,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { JournalRecord, LlmStart } from '../core/records.ts';
 import type { LoopState } from '../core/state.ts';
 import { callIdOf, type Deviation, describe, difference, nameOf } from './deviation.ts';
+import { extensionCodes } from './extension-codes.ts';
 import type { Recording } from './recording.ts';
 import type { ReplayRun } from './replay-runs.ts';
 
@@ -91,9 +92,20 @@ export class Score {
     if (index !== undefined) return this.#inOrder(index, this.#compared(index, made));
     // The owner may have died before it wrote this.
     const isLost = this.#run.dies && (this.#next >= this.#run.to || isOfBatch(made));
-    if (isLost) return [];
+    if (isLost || this.#cameTooLate(made)) return [];
     this.leave({ seq: this.#next + 1, what: 'the next record', ...this.#expected(), got: contentOf(made) });
     return [...this.#early.values(), made].map((record) => this.#place(record));
+  }
+
+  /**
+   * Whether a call is refused here that was not looked at any more then: an extension had failed the turn in the middle of the batch, and
+   * how many calls have a place at a time is not recorded.
+   */
+  #cameTooLate(made: JournalRecord): boolean {
+    if (made.type !== 'tool.result' || !refusals.has(made.error?.code)) return false;
+    const last = this.#records[this.#run.to - 1];
+    if (last?.type !== 'turn.failed' || !extensionCodes.has(last.code)) return false;
+    return ![...this.rest()].some((record) => callIdOf(record) === made.callId);
   }
 
   /** Notes a deviation. Errors with `DEVIATION` where the replay is strict. */
@@ -179,6 +191,8 @@ export class Score {
     return record;
   }
 }
+
+const refusals: ReadonlySet<unknown> = new Set(['TOOL_NOT_FOUND', 'TOOL_ARGUMENTS']);
 
 function isOfBatch({ type }: JournalRecord): boolean {
   return type.startsWith('tool.') || type === 'turn.asked' || type === 'turn.answered';

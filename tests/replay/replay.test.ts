@@ -62,6 +62,25 @@ describe('a replay', () => {
     expect(runs).toBe(2);
   });
 
+  it('fails in the middle of a batch where an extension failed it, before it looked at the last call', async () => {
+    const afterToolCall = () => {
+      throw new Error('it broke');
+    };
+    const options = { toolProviders: [plainTools({ count: () => 2 })], extensions: [{ name: 'x', afterToolCall }] };
+    const loop = bench.loop([calls('count', 'nonsense')], { ...options, toolConcurrency: 1 });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED' });
+    expect(bench.store.read('t').map(({ type }) => type)).toEqual([
+      'turn.started',
+      'llm.start',
+      'llm.done',
+      'tool.intent',
+      'tool.result',
+      'turn.failed',
+    ]);
+    await expectReplay();
+  });
+
   it('takes a whole configuration, and uses neither its model nor its store', async () => {
     const { turn, toolProviders } = inBatch({ count: () => 'two' }, [{ text: 'Two.' }]);
     await turn.result();
