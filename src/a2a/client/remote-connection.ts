@@ -9,7 +9,7 @@ import {
 import type { Context } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { failure, type RemoteName, remoteError } from './remote-errors.ts';
+import { type RemoteName, remoteError, timedOut } from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
 import type { ResolvedRemote } from './remote-options.ts';
 
@@ -96,7 +96,7 @@ export class RemoteConnection {
       return await ask(client, { signal: either, serviceParameters: headersOf(traceContext) });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (limit.signal.aborted) throw failure(this.name, 'PROVIDER_TIMEOUT', `did not answer within ${ms} ms`);
+      if (limit.signal.aborted) throw timedOut(this.name);
       throw remoteError(this.name, error);
     } finally {
       stop();

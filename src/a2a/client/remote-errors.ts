@@ -23,6 +23,7 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
     return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with ${quoted(name, thrown.message)}`);
   }
   const chain = chainOf(thrown);
+  if (/TimeoutError/.test(chain)) return timedOut(name);
   if (unreachable.test(chain))
     return failure(name, 'PROVIDER_UNREACHABLE', 'cannot be reached: check url and that it runs');
   if (closed.test(chain)) return failure(name, 'PROVIDER_STREAM_CLOSED', 'closed the connection: try again');
@@ -31,6 +32,10 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
     'PROVIDER_PROTOCOL',
     `does not answer as an A2A server, with ${quoted(name, messageOf(thrown))}: check url`,
   );
+}
+
+export function timedOut(name: RemoteName): AgentLoopError {
+  return failure(name, 'PROVIDER_TIMEOUT', 'did not answer in time: raise requestTimeoutMs where it may take longer');
 }
 
 /** An HTTP status that is none of success, and that carries no error of the protocol. */
@@ -66,12 +71,12 @@ export function quoted({ address, secrets }: RemoteName, words: string): string 
   return modelServer({ address, model: '', secrets }).quote(words);
 }
 
-/** Messages and codes of an error and its causes. */
+/** Names, codes and messages of an error and its causes. By shape: those of Node may be of another realm. */
 function chainOf(thrown: unknown): string {
   let chain = '';
   let error = thrown;
   for (let depth = 0; depth < 8 && typeof error === 'object' && error !== null; depth++) {
-    chain += ` ${'code' in error ? String(error.code) : ''} ${'message' in error ? String(error.message) : ''}`;
+    for (const member of ['name', 'code', 'message'] as const) chain += ` ${String(Reflect.get(error, member) ?? '')}`;
     error = 'cause' in error ? error.cause : undefined;
   }
   return chain;

@@ -153,7 +153,10 @@ function checkedOrigins(origins: unknown): readonly string[] {
 
 function checkedTransports(transports: unknown): readonly string[] {
   if (Array.isArray(transports) && transports.every((each) => knownTransports.includes(each))) return transports;
-  throw invalidConfig('remoteAgent: transports must be an array', `of ${knownTransports.join(', ')}`);
+  throw invalidConfig(
+    'remoteAgent: transports must be an array of known ones',
+    `they are ${knownTransports.join(', ')}`,
+  );
 }
 
 function checkMs(name: string, value: unknown): void {
