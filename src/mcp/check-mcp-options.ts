@@ -30,7 +30,14 @@ const shared = {
   needsApproval: true,
   policy: true,
 } as const;
-const ofProcess: Names<McpProcessOptions> = { ...shared, command: true, args: true, env: true, cwd: true };
+const ofProcess: Names<McpProcessOptions> = {
+  ...shared,
+  command: true,
+  args: true,
+  env: true,
+  cwd: true,
+  closeGraceMs: true,
+};
 const ofHttp: Names<McpHttpOptions> = { ...shared, url: true, headers: true };
 
 /** Throws `INVALID_CONFIG`, naming the server, the option and the cure. No value that may hold a secret is repeated. */
@@ -80,6 +87,7 @@ function checkProcess(owner: string, options: McpProcessOptions): void {
   if (typeof command !== 'string' || command.trim() === '') throw invalid(`${owner}: command is no name of a program`);
   if (args !== undefined && !isTextList(args)) throw invalid(`${owner}: args is no list of texts`);
   if (env !== undefined && !isTexts(env)) throw invalid(`${owner}: env is no object of texts`);
+  checkDurations(owner, options, ['closeGraceMs']);
   if (cwd !== undefined && typeof cwd !== 'string') throw invalid(`${owner}: cwd is no path`);
 }
 

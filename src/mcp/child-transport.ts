@@ -6,8 +6,7 @@ import type { ClientSdk } from './load-sdk.ts';
 import type { McpProcessOptions } from './mcp-options.ts';
 import { endGroup, isGroupAlive, watchGroup } from './process-group.ts';
 
-/** How long each step of an end may take: after stdin is closed, after SIGTERM. Milliseconds. */
-const graceMs = 1_500;
+const defaultGraceMs = 1_500;
 /** How long what a process that has ended wrote may be on its way. Milliseconds. */
 const restMs = 200;
 const tailLength = 2_000;
@@ -34,6 +33,10 @@ export class ChildTransport implements Transport {
     this.#sdk = sdk;
     this.#options = options;
     this.#buffer = new sdk.ReadBuffer();
+  }
+
+  get #graceMs(): number {
+    return this.#options.closeGraceMs ?? defaultGraceMs;
   }
 
   /** The end of what the process wrote to stderr. */
@@ -93,7 +96,8 @@ export class ChildTransport implements Transport {
     const child = this.#child;
     if (!child) return;
     child.stdin?.end();
-    if (child.pid !== undefined && isGroupAlive(child.pid)) await endGroup(child.pid, { graceMs, politely: true });
+    if (child.pid !== undefined && isGroupAlive(child.pid))
+      await endGroup(child.pid, { graceMs: this.#graceMs, politely: true });
     this.#hangUp();
     await this.#over;
   }
@@ -143,6 +147,7 @@ export class ChildTransport implements Transport {
 
   /** Lets go of pipes that a process which outlives the group may hold. */
   #hangUp(): void {
+    this.#child?.stdin?.destroy();
     this.#child?.stdout?.destroy();
     this.#child?.stderr?.destroy();
   }
@@ -152,7 +157,7 @@ export class ChildTransport implements Transport {
     this.#closed = true;
     this.#buffer.clear();
     const pid = this.#child?.pid;
-    if (pid !== undefined) void endGroup(pid, { graceMs, politely: false });
+    if (pid !== undefined) void endGroup(pid, { graceMs: this.#graceMs, politely: false });
     this.onclose?.();
   }
 }

@@ -86,6 +86,8 @@ export interface McpProcessOptions extends McpServerSettings {
   readonly env?: Readonly<Record<string, string>>;
   /** Default: the working folder of this process. */
   readonly cwd?: string;
+  /** How long the process may take to end once its stdin is closed, and once more after SIGTERM, before it is killed. Milliseconds; default 1,500. */
+  readonly closeGraceMs?: number;
 }
 
 /** A server that is reached over streamable HTTP. */

@@ -29,6 +29,10 @@ function pidOf({ ledger }: OddServer, what: string): number {
 
 describe('the processes of MCP servers', () => {
   it('end with close, and nothing stays open', async () => {
+    odd = oddServer();
+    // What is loaded with the first server stays.
+    await odd.tools.connect();
+    await odd.tools.close();
     const resources = openResources();
     odd = oddServer();
     await odd.call('echo', { text: 'a' });
@@ -41,7 +45,7 @@ describe('the processes of MCP servers', () => {
   });
 
   it('end also where they are deaf to everything, with what they have started', async () => {
-    odd = oddServer({ env: { STUBBORN: '1' } });
+    odd = oddServer({ env: { STUBBORN: '1' }, closeGraceMs: 150 });
     await odd.call('echo', { text: 'a' });
     const { ledger } = odd;
     await eventually(() => ledger().some((line) => line.startsWith('grandchild')));

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { appendFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
-const { LEDGER, STUBBORN, SECRET = 'none' } = process.env;
+const { LEDGER, STUBBORN, HOLD, SECRET = 'none' } = process.env;
 const note = (line) => LEDGER && appendFileSync(LEDGER, `${line}\n`);
 const write = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`);
 const text = (value) => ({
@@ -26,6 +26,12 @@ let silent = false;
 const canceled = new Set();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const name = { type: 'object', properties: { name: { type: 'string', minLength: 2 } }, required: ['name'] };
+
+/** Takes effect, and does not answer where HOLD is set. */
+function slowly(what) {
+  note(`ran ${what}`);
+  return HOLD ? new Promise(() => {}) : text(`${what} done`);
+}
 
 const tools = {
   meta: { run: (_args, { _meta }) => text(_meta) },
@@ -81,6 +87,9 @@ const tools = {
   read: { annotations: { readOnlyHint: true }, run: () => text('read') },
   put: { annotations: { idempotentHint: true, destructiveHint: false }, run: () => text('put') },
   drop: { annotations: { destructiveHint: true }, run: () => text('dropped') },
+  slow_read: { annotations: { readOnlyHint: true }, run: () => slowly('slow_read') },
+  slow_drop: { annotations: { destructiveHint: true }, run: () => slowly('slow_drop') },
+  slow_send: { run: () => slowly('slow_send') },
   ask: {
     async run() {
       note('ask begins');
