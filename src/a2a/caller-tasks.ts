@@ -1,6 +1,7 @@
 import type { Task } from '@a2a-js/sdk';
 import { filter, firstValueFrom, type Observable } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import { observeTask } from '../core/observe-turn.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { JournalRecord } from '../core/records.ts';
@@ -37,11 +38,21 @@ export class CallerTasks {
   /** Errors: TaskNotFound, also for a task of somebody else. */
   async find(taskId: string): Promise<TurnView> {
     if (taskId.trim() === '') throw malformed('The id of a task is required.');
-    if (!taskIdPattern.test(taskId)) throw taskNotFound();
-    const records = await this.ready(() => this.options.store.read(taskId));
-    const state = foldRecords(records);
-    if (!this.scope.owns(state.turn.contextId)) throw taskNotFound();
-    return { records, state };
+    const view = taskIdPattern.test(taskId) ? await this.read(taskId) : undefined;
+    if (!view) throw taskNotFound();
+    return view;
+  }
+
+  /** A task of the owner; `undefined` where there is none. */
+  async read(taskId: string): Promise<TurnView | undefined> {
+    try {
+      const records = await this.ready(() => this.options.store.read(taskId));
+      const state = foldRecords(records);
+      return this.scope.owns(state.turn.contextId) ? { records, state } : undefined;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
+      throw error;
+    }
   }
 
   /** What happens in a task until it is over, its records so far first. */

@@ -41,7 +41,7 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
 async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const { scope, options } = receipt.tasks;
   const taskId = scope.taskOf(message.messageId);
-  if (await exists(receipt.tasks, taskId)) return { taskId, beyond: 0 };
+  if (await receipt.tasks.read(taskId)) return { taskId, beyond: 0 };
   const metadata = metadataForTools(message, options.agent);
   const turn = options.agent.startTurn(userMessageOf(message, receipt.inputModes), {
     ...turnOptions(receipt),
@@ -52,19 +52,6 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   await begun(turn);
   return { taskId: turn.taskId, beyond: 0 };
 }
-
-async function exists(tasks: CallerTasks, taskId: string): Promise<boolean> {
-  try {
-    await tasks.ready(() => tasks.options.store.read(taskId, { from: behindAll }));
-    return true;
-  } catch (error) {
-    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
-    throw error;
-  }
-}
-
-/** A record that no journal has: nothing is read but whether there is one. */
-const behindAll = 1_000_000_000;
 
 async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const { tasks } = receipt;
