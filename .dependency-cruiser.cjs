@@ -49,8 +49,14 @@ module.exports = {
     {
       name: 'nothing-imports-the-command',
       severity: 'error',
-      from: { path: '^src/', pathNot: '^src/cli/' },
+      from: { path: '^src/', pathNot: '^src/(a2a|cli)/' },
       to: { path: '^src/(a2a|worker|cli)/' },
+    },
+    {
+      name: 'protocols-do-not-import-the-command',
+      severity: 'error',
+      from: { path: '^src/a2a/' },
+      to: { path: '^src/(worker|cli)/' },
     },
     {
       name: 'testing-is-for-tests',

@@ -1,11 +1,8 @@
-import { stat } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { isNativeError } from 'node:util/types';
-import { AgentLoopError, messageOf, nameOf } from '../core/errors.ts';
+import { type AgentLoopError, messageOf } from '../core/errors.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { assertToolOptions } from '../tools/tool-options.ts';
+import { defaultExport, invalidFile } from './default-export.ts';
 
 /**
  * The tools of an ES module whose default export is an array of `{ name, description, parameters, execute, … }`, or of
@@ -15,7 +12,7 @@ import { assertToolOptions } from '../tools/tool-options.ts';
  * something else, or where a tool or its JSON Schema is not right. What the module does when it is loaded is done.
  */
 export async function loadTools(file: string): Promise<LocalToolProvider> {
-  const exported = await defaultExport(file);
+  const exported = await defaultExport({ kind: 'tools file', file });
   if (!Array.isArray(exported))
     throw invalid(file, `has to have an array of tools as its default export: export default [{ … }]`);
   const provider = new LocalToolProvider([], { name: file });
@@ -25,18 +22,6 @@ export async function loadTools(file: string): Promise<LocalToolProvider> {
     });
   }
   return provider;
-}
-
-async function defaultExport(file: string): Promise<unknown> {
-  const path = resolve(file);
-  const found = await stat(path).catch((cause: unknown) => {
-    throw invalid(file, 'cannot be found; check the path', cause);
-  });
-  if (!found.isFile()) throw invalid(file, 'is not a file; name an ES module (.mjs or .js)');
-  const loaded: unknown = await import(pathToFileURL(path).href).catch((cause: unknown) => {
-    throw invalid(file, `cannot be loaded: ${describe(file, cause)}`, cause);
-  });
-  return typeof loaded === 'object' && loaded !== null && 'default' in loaded ? loaded.default : undefined;
 }
 
 async function addTool(provider: LocalToolProvider, entry: unknown): Promise<void> {
@@ -54,12 +39,6 @@ function isTool(entry: unknown): entry is Tool {
   return typeof entry === 'object' && entry !== null && 'definition' in entry && 'execute' in entry;
 }
 
-/** Only Node's own report of a syntax error shows its place; the error does not hold it. */
-function describe(file: string, cause: unknown): string {
-  const syntax = isNativeError(cause) && cause.name === 'SyntaxError';
-  return `${nameOf(cause)}: ${messageOf(cause)}${syntax ? `; "node --check ${file}" shows where` : ''}`;
-}
-
 function invalid(file: string, what: string, cause?: unknown): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `The tools file "${file}" ${what.replace(/\.$/, '')}.`, { cause });
+  return invalidFile({ kind: 'tools file', file }, what, cause);
 }

@@ -13,6 +13,8 @@ export interface AnswerOptions {
   /** How long an owner of the turn may take to record them. Milliseconds; default 30,000. */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
+  /** The id of the command that tells the owner an answer, by its question: one that is told twice is followed once. Default: new ones. */
+  readonly commandId?: (questionId: string) => string;
 }
 
 /**
@@ -21,11 +23,11 @@ export interface AnswerOptions {
  * owner, or the store, did not do so in time.
  */
 export async function answerTask(taskId: string, options: AnswerOptions): Promise<void> {
-  const { store, answers, deadlineMs = 30_000, clock = systemClock } = options;
+  const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId } = options;
   const state = foldRecords(await store.read(taskId));
   const ids = new Map<string, string>();
   for (const { questionId, answer } of open(state, answers)) {
-    const id = crypto.randomUUID();
+    const id = commandId(questionId);
     ids.set(questionId, id);
     await store.post(taskId, { id, type: 'answer', questionId, answer });
   }
@@ -36,6 +38,10 @@ export async function answerTask(taskId: string, options: AnswerOptions): Promis
   if (await appendFromOutside({ store, taskId, clock, deadlineMs, missing })) return;
   const message = `The answers for task "${taskId}" were not recorded within ${deadlineMs} ms; its owner, if it lives, still gets them.`;
   throw new AgentLoopError('BUSY', message, { taskId, retryable: true });
+}
+
+function newId(): string {
+  return crypto.randomUUID();
 }
 
 /** What is not recorded yet. A turn that is over takes no more. */

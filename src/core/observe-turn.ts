@@ -24,18 +24,32 @@ export function replayOf(records: readonly JournalRecord[]): Commit {
  * leaves the turn alone.
  */
 export function observeTurn(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return watched(store, taskId, { deadline, isOver: ({ outcome }) => outcome !== undefined });
+}
+
+/** As `observeTurn`, but a suspension does not end it: what happens once the turn goes on comes too. */
+export function observeTask(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return watched(store, taskId, { deadline, isOver: ({ isComplete }) => isComplete });
+}
+
+interface Watch {
+  readonly deadline: Deadline;
+  readonly isOver: (state: LoopState) => boolean;
+}
+
+function watched(store: TaskStateStore, taskId: string, { deadline, isOver }: Watch): Observable<Signal> {
   return whenReady(() => store.read(taskId), deadline).pipe(
     switchMap((records) => {
       const past = replayOf(records);
-      if (past.after.outcome) return of(past);
-      const future$ = store.follow(taskId, { from: past.after.seq + 1 }).pipe(signalsOf(past.after));
+      if (isOver(past.after)) return of(past);
+      const future$ = store.follow(taskId, { from: past.after.seq + 1 }).pipe(signalsOf(past.after, isOver));
       return concat(of(past), future$);
     }),
   );
 }
 
-/** Folds what a store's `follow` emits into signals; completes behind a record that ends or suspends the turn. */
-function signalsOf(start: LoopState) {
+/** Folds what a store's `follow` emits into signals; completes behind the record that is the last to be watched. */
+function signalsOf(start: LoopState, isOver: Watch['isOver']) {
   return operate<FollowSignal, Signal>((to) => {
     let state = start;
     return {
@@ -44,7 +58,7 @@ function signalsOf(start: LoopState) {
         const before = state;
         state = applyRecord(state, signal.record);
         to.next({ type: 'commit', steps: [{ before, record: signal.record }], after: state, barrier: false });
-        if (state.outcome) to.complete();
+        if (isOver(state)) to.complete();
       },
     };
   });

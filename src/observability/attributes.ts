@@ -1,7 +1,8 @@
 /**
  * Every attribute name that this engine writes. Source: OpenTelemetry semantic conventions 1.41.0 (`gen_ai`, `error`, `server`,
- * `session`, `user`; all of `gen_ai` is in development there and moves on in its own repository), OpenInference for
- * `openinference.span.kind` and `output.value`, and `millrace.*` for what neither of them names.
+ * `network`, `mcp`, `session`, `user`; all of `gen_ai` is in development there and moves on in its own repository), OpenInference for
+ * `openinference.span.kind` and `output.value`, and `millrace.*` and `mcp.server.name` for
+ * what neither of them names.
  */
 export const attribute = {
   conversationId: 'gen_ai.conversation.id',
@@ -12,6 +13,11 @@ export const attribute = {
   errorType: 'error.type',
   serverAddress: 'server.address',
   serverPort: 'server.port',
+  networkTransport: 'network.transport',
+  mcpMethod: 'mcp.method.name',
+  mcpProtocolVersion: 'mcp.protocol.version',
+  mcpResourceUri: 'mcp.resource.uri',
+  mcpServer: 'mcp.server.name',
 
   operationName: 'gen_ai.operation.name',
   agentName: 'gen_ai.agent.name',

@@ -59,6 +59,15 @@ export interface ReadOptions {
 export interface TaskQuery {
   readonly state?: TaskState;
   readonly contextId?: string;
+  /**
+   * Only tasks of contexts whose id begins with this and a colon. Those of a group come by `statusAt`, the newest first, and of one time by
+   * their ids, the last first.
+   */
+  readonly contextGroup?: string;
+  /** Of a group: only tasks behind this place in its order. */
+  readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'>;
+  /** Of a group: only tasks whose `statusAt` is this or later. ISO 8601. */
+  readonly statusSince?: string;
   /** Default 50. */
   readonly limit?: number;
 }
@@ -72,6 +81,8 @@ export interface TaskSummary {
   /** ISO 8601. */
   readonly createdAt: string;
   readonly updatedAt: string;
+  /** When a record told the state last: that the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
+  readonly statusAt: string;
   /** Whether somebody holds an unexpired lease. */
   readonly held: boolean;
 }
@@ -141,7 +152,7 @@ export interface TaskStateStore {
   /** The fold of the journal, or null where there is none. */
   load(taskId: string): MaybePromise<PersistedLoopState | null>;
 
-  /** The newest first. An index that is repaired, not atomic with the journals. */
+  /** The newest first, of a group as `contextGroup` says. An index that is repaired, not atomic with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 
   /** Forgets the task; its owner is told `NOT_FOUND` at its next append. Does nothing where there is none. */

@@ -27,7 +27,7 @@ import { textOf } from './markdown.ts';
 /** What stands as code in the first column of the page's tables, under the headings that match. */
 function firstColumn(page: string, heading = /./): readonly string[] {
   const sections = textOf(page)
-    .split(/^## /m)
+    .split(/^###? /m)
     .slice(1)
     .filter((section) => heading.test(section.split('\n', 1)[0] ?? ''));
   const cells = sections.flatMap((section) => [...section.matchAll(/^\| (`[^|]*`) +\|/gm)].map((match) => match[1]));
@@ -86,7 +86,7 @@ describe('the guides', () => {
 
   it('list every option of structured output', () => {
     const stray = { schema: { type: 'object' }, stray: 1 };
-    expect([...firstColumn('docs/structured-output.md', /Output options/)].sort()).toEqual(
+    expect([...firstColumn('docs/extensions.md', /Output options/)].sort()).toEqual(
       knownOptions(() => Reflect.apply(structuredOutput, undefined, [stray])),
     );
   });
@@ -111,7 +111,7 @@ describe('docs/extensions.md', () => {
   });
 });
 
-describe('docs/policies.md', () => {
+describe('docs/models.md', () => {
   const policies = {
     cacheResponses,
     circuitBreaker,
@@ -126,7 +126,7 @@ describe('docs/policies.md', () => {
   };
 
   it.each(Object.entries(policies))('lists every option of %s', (name, policy) => {
-    expect([...firstColumn('docs/policies.md', new RegExp(`^${name}$`))].sort()).toEqual(
+    expect([...firstColumn('docs/models.md', new RegExp(`^${name}$`))].sort()).toEqual(
       knownOptions(() => Reflect.apply(policy, undefined, [{ stray: 1 }])),
     );
   });

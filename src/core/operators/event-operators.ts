@@ -18,13 +18,17 @@ const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
 /** Only the events behind a cursor, and deltas. Errors at once with `INVALID_INPUT` for what is no cursor. */
 export function eventsBehind(cursor: string | undefined): MonoTypeOperatorFunction<AgentEvent> {
-  if (cursor === undefined) return (source) => source;
+  return cursor === undefined ? (source) => source : filter(isBehind(cursor));
+}
+
+/** Whether an event comes behind a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for what is no cursor. */
+export function isBehind(cursor: string): (event: AgentEvent) => boolean {
   const from = placeOf(cursor);
-  return filter((event) => {
+  return (event) => {
     if (event.cursor === undefined) return true;
     const { seq, n } = placeOf(event.cursor);
     return seq > from.seq || (seq === from.seq && n > from.n);
-  });
+  };
 }
 
 function placeOf(cursor: string): { readonly seq: number; readonly n: number } {

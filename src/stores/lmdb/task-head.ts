@@ -1,5 +1,6 @@
 import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Lease, TaskSummary } from '../interfaces.ts';
 
 /** The model call that a journal is in the middle of. */
@@ -21,6 +22,8 @@ export interface TaskHead {
   readonly born: number;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Absent in heads of older versions: as `createdAt`. */
+  readonly statusAt?: number;
   readonly status: TaskState;
   readonly seq: number;
   readonly hasEnded: boolean;
@@ -41,6 +44,7 @@ export function headOf(taskId: string, started: Stamped<TurnStarted>, born: numb
     born,
     createdAt: at,
     updatedAt: at,
+    statusAt: at,
     status: 'submitted',
     seq,
     hasEnded: false,
@@ -84,6 +88,7 @@ export function appended(
     status,
     seq: last?.seq ?? head.seq,
     updatedAt: last?.at ?? head.updatedAt,
+    statusAt: statusTimeIn(records) ?? statusTimeOf(head),
     hasEnded: last === undefined ? head.hasEnded : isTerminal(last),
     ...(call && { call }),
   };
@@ -99,8 +104,14 @@ export function summaryOf(head: TaskHead, now: number): TaskSummary {
     seq,
     createdAt: new Date(createdAt).toISOString(),
     updatedAt: new Date(updatedAt).toISOString(),
+    statusAt: new Date(statusTimeOf(head)).toISOString(),
     held: isHeld(head, now),
   };
+}
+
+/** When the state was told last. */
+export function statusTimeOf({ statusAt, createdAt }: TaskHead): number {
+  return statusAt ?? createdAt;
 }
 
 function callAfter(call: OpenCall | undefined, record: JournalRecord): OpenCall | undefined {

@@ -1,17 +1,20 @@
 import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
 import { isKnownType, type JournalRecord, journalSchema } from '../../core/records.ts';
+import { groupOf } from '../context-group.ts';
 import type { Command, TaskQuery } from '../interfaces.ts';
 import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
-import type { LmdbDatabase } from './lmdb-database.ts';
+import type { LmdbDatabase, LmdbEntry } from './lmdb-database.ts';
 import { damaged, newerLayout } from './lmdb-errors.ts';
-import type { TaskHead } from './task-head.ts';
+import { statusTimeOf, type TaskHead } from './task-head.ts';
 
 /** The version of the keys and heads below. */
 const layout = 1;
 const metaKey = ['meta'];
 /** Sorts behind every number and every hash. */
 const last = '~';
+/** Entries of a group that are read at a time. */
+const pageSize = 100;
 
 interface Meta {
   readonly layout: number;
@@ -24,7 +27,8 @@ interface Meta {
  * The journals, heads, commands and indexes in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
  *
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
- * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, which name the task. Values are JSON.
+ * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`, which name the task.
+ * Values are JSON.
  */
 export class TaskTable {
   readonly #db: LmdbDatabase;
@@ -79,6 +83,7 @@ export class TaskTable {
       this.#db.put(['all', born], taskId);
       this.#db.put(['context', hashOf(contextId), born], taskId);
     }
+    this.#putGroup(head, before);
     if (before?.status === status) return;
     if (before) this.#db.remove(['state', before.status, born]);
     this.#db.put(['state', status, born], taskId);
@@ -134,16 +139,54 @@ export class TaskTable {
     this.#db.remove(['all', born]);
     this.#db.remove(['context', hashOf(contextId), born]);
     this.#db.remove(['state', status, born]);
+    const group = groupKey(head);
+    if (group) this.#db.remove(group);
   }
 
-  /** The newest first. */
-  list({ state, contextId, limit = 50 }: TaskQuery): readonly TaskHead[] {
+  /** The newest first, or the order of a group. */
+  list(query: TaskQuery): readonly TaskHead[] {
+    const { state, contextId, contextGroup, limit = 50 } = query;
+    if (contextGroup !== undefined) return this.#grouped(contextGroup, query);
     if (contextId === undefined) return this.#indexed(state === undefined ? ['all'] : ['state', state], limit);
     const index = ['context', hashOf(contextId)];
     if (state === undefined) return this.#indexed(index, limit);
     return this.#indexed(index)
       .filter(({ status }) => status === state)
       .slice(0, limit);
+  }
+
+  #putGroup(head: TaskHead, before: TaskHead | undefined): void {
+    const [old, now] = [before && groupKey(before), groupKey(head)];
+    if (now === undefined || (before && statusTimeOf(before) === statusTimeOf(head))) return;
+    if (old) this.#db.remove(old);
+    this.#db.put(now, head.taskId);
+  }
+
+  #grouped(group: string, { state, contextId, behind, statusSince, limit = 50 }: TaskQuery): readonly TaskHead[] {
+    const index = ['group', hashOf(group)];
+    const start = behind ? [...index, Date.parse(behind.statusAt), behind.taskId] : [...index, last];
+    const end = [...index, statusSince === undefined ? 0 : Date.parse(statusSince)];
+    const found: TaskHead[] = [];
+    for (const { value } of this.#behind(start, end)) {
+      if (found.length >= limit) break;
+      const head = this.findHead(value);
+      if (!head || (state !== undefined && head.status !== state)) continue;
+      if (contextId === undefined || head.contextId === contextId) found.push(head);
+    }
+    return found;
+  }
+
+  /** The entries behind a key, backwards, read page by page. */
+  *#behind(start: Key, end: Key): Generator<LmdbEntry> {
+    for (let from = start; ; ) {
+      const at = JSON.stringify(from);
+      const page = this.#db.range({ start: from, end, reverse: true, limit: pageSize + 1 });
+      const entries = page.filter(({ key }) => JSON.stringify(key) !== at);
+      yield* entries;
+      const next = entries.at(-1);
+      if (next === undefined || page.length <= pageSize) return;
+      from = next.key;
+    }
   }
 
   #indexed(index: readonly string[], limit?: number): readonly TaskHead[] {
@@ -162,6 +205,12 @@ export class TaskTable {
 /** A text of any length and with any characters, as a part of a key. */
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
+}
+
+/** Where a task stands in the order of its group; `undefined` where its context is in none. */
+function groupKey(head: TaskHead): Key | undefined {
+  const group = groupOf(head.contextId);
+  return group === undefined ? undefined : ['group', hashOf(group), statusTimeOf(head), head.taskId];
 }
 
 function numberIn(key: Key): number {

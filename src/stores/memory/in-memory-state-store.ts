@@ -18,6 +18,7 @@ import type {
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
+import { listedTasks } from './listed-tasks.ts';
 import { MemoryTask } from './memory-task.ts';
 
 export interface InMemoryStateStoreOptions {
@@ -131,14 +132,8 @@ export class InMemoryStateStore implements TaskStateStore {
 
   /** The one created last first. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
-    const { state, contextId, limit = 50 } = query;
     const now = this.#clock.now();
-    return [...this.#tasks.values()]
-      .filter((task) => state === undefined || task.status === state)
-      .filter((task) => contextId === undefined || task.started.contextId === contextId)
-      .reverse()
-      .slice(0, limit)
-      .map((task) => task.summary(now));
+    return listedTasks(this.#tasks.values(), query).map((task) => task.summary(now));
   }
 
   /** Its followers get `NOT_FOUND`. */

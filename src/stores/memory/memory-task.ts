@@ -2,6 +2,7 @@ import type { Subscriber } from 'rxjs';
 import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { checkAppend } from '../check-append.ts';
+import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import { Broadcast } from './broadcast.ts';
@@ -13,6 +14,8 @@ export class MemoryTask {
   readonly started: Stamped<TurnStarted>;
   readonly records: JournalRecord[];
   status: TaskState = 'submitted';
+  /** Milliseconds since 1970. */
+  statusAt: number;
   hasEnded = false;
   owner: string | undefined;
   epoch = 0;
@@ -23,6 +26,7 @@ export class MemoryTask {
 
   constructor(started: Stamped<TurnStarted>) {
     this.started = started;
+    this.statusAt = started.at;
     this.records = [started];
   }
 
@@ -50,6 +54,7 @@ export class MemoryTask {
       this.#attempt.apply(record);
     }
     this.status = options.status;
+    this.statusAt = statusTimeIn(records) ?? this.statusAt;
     this.expiresAt = now + lease.leaseMs;
     const last = records.at(-1);
     this.hasEnded = last !== undefined && isTerminal(last);
@@ -86,6 +91,7 @@ export class MemoryTask {
       seq: this.records.length,
       createdAt: new Date(at).toISOString(),
       updatedAt: new Date(this.records.at(-1)?.at ?? at).toISOString(),
+      statusAt: new Date(this.statusAt).toISOString(),
       held: this.isHeld(now),
     };
   }

@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import { isKnownType, isTerminal, type JournalRecord } from '../../core/records.ts';
+import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Lease } from '../interfaces.ts';
 import { ended, rewound, unknownRecord } from '../store-errors.ts';
 import { AppendGroup } from './append-group.ts';
@@ -92,7 +93,8 @@ export class JournalWriter {
     const terminal = last !== undefined && isTerminal(last);
     const seconds = secondsToLive(this.#deps.timeToLive, status, terminal);
     const open = openCallAfter(records);
-    const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${last?.at ?? 0}`;
+    const times = `${last?.at ?? 0} ${statusTimeIn(records) ?? 0}`;
+    const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${times}`;
     const args: string[] = [owner, status, numbers];
     for (const record of records) args.push(...encodeRecord(record));
     return {

@@ -4,6 +4,7 @@ import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { groupOf, statusTimeIn } from '../context-group.ts';
 import type {
   AppendOptions,
   Command,
@@ -65,6 +66,8 @@ export class RedisStateStore implements TaskStateStore {
   readonly #deltas: DeltaFeed;
   readonly #index: TaskIndex;
   readonly #tasks: TaskList;
+  /** By task: its context, where that is of a group. For those whose lease was taken here. */
+  readonly #grouped = new Map<string, string>();
 
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
@@ -116,13 +119,21 @@ export class RedisStateStore implements TaskStateStore {
       subject: { taskId },
     });
     // Mends an index that lost its entry.
-    this.#index.add({ taskId, contextId: answer.text(3) }, Number(answer.text(4))).catch(() => {});
+    const contextId = answer.text(3);
+    this.#index.add({ taskId, contextId }, Number(answer.text(4))).catch(() => {});
+    if (groupOf(contextId) !== undefined) this.#grouped.set(taskId, contextId);
     return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs };
   }
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
     this.#sendDeltas(lease.taskId);
-    return this.#writer.append(lease, records, options);
+    const appended = this.#writer.append(lease, records, options);
+    const { taskId } = lease;
+    const contextId = this.#grouped.get(taskId);
+    const statusAt = contextId === undefined ? undefined : statusTimeIn(records);
+    if (contextId === undefined || statusAt === undefined) return appended;
+    // Behind the record, which stands whether the index can be told or not; a list that meets the entry mends it.
+    return appended.then(() => this.#index.tell({ taskId, contextId }, statusAt).catch(() => {}));
   }
 
   async renew(lease: Lease): Promise<void> {
@@ -140,6 +151,7 @@ export class RedisStateStore implements TaskStateStore {
     const { taskId, owner, epoch } = lease;
     this.#sendDeltas(taskId);
     this.#writer.flush(taskId);
+    this.#grouped.delete(taskId);
     const { head } = this.#keys(taskId);
     await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
   }

@@ -1,3 +1,5 @@
+import { groupOf } from '../context-group.ts';
+import type { TaskQuery } from '../interfaces.ts';
 import { command, type RedisClient } from './redis-client.ts';
 import { redisError } from './redis-errors.ts';
 import { listOf } from './script-answer.ts';
@@ -8,12 +10,20 @@ export interface IndexedTask {
   readonly contextId: string;
 }
 
+/** A part of the index, and where in it a page begins. */
+export interface IndexPage extends Pick<TaskQuery, 'contextId' | 'contextGroup' | 'behind' | 'statusSince'> {
+  /** From 0. */
+  readonly offset: number;
+  readonly size: number;
+}
+
 const sampleEvery = 32;
 const sampleSize = 128;
 
 /**
- * Which tasks there are, the newest first: one sorted set of all, one for each context, neither atomic with the journals. Tasks whose
- * time ran out are removed when a list meets them, and by a sample now and then, so that dead entries stay a fraction.
+ * Which tasks there are, the newest first: one sorted set of all, one for each context, and one by the time of the status for each group of
+ * contexts, none atomic with the journals. Tasks whose time ran out are removed when a list meets them, and by a sample now and then, so
+ * that dead entries stay a fraction.
  */
 export class TaskIndex {
   readonly #client: RedisClient;
@@ -27,24 +37,49 @@ export class TaskIndex {
 
   /** Again for the same task does nothing. */
   async add(task: IndexedTask, createdAt: number): Promise<void> {
-    await this.#both(task, (key, member) => this.#send('zadd', key, 'NX', createdAt, member));
+    await Promise.all([
+      this.#both(task, (key, member) => this.#send('zadd', key, 'NX', createdAt, member)),
+      this.tell(task, createdAt),
+    ]);
+  }
+
+  /** Says when the status of a task was told; an earlier time changes nothing. Does nothing for a context of no group. */
+  async tell({ taskId, contextId }: IndexedTask, statusAt: number): Promise<void> {
+    const group = groupOf(contextId);
+    if (group !== undefined) await this.#send('zadd', this.#ofGroup(group), 'GT', statusAt, `${taskId} ${contextId}`);
   }
 
   async remove(task: IndexedTask): Promise<void> {
-    await this.#both(task, (key, member) => this.#send('zrem', key, member));
+    const group = groupOf(task.contextId);
+    await Promise.all([
+      this.#both(task, (key, member) => this.#send('zrem', key, member)),
+      group === undefined ? undefined : this.#send('zrem', this.#ofGroup(group), `${task.taskId} ${task.contextId}`),
+    ]);
   }
 
-  /** A page of tasks, the one created last first; `offset` counts from 0. */
-  async page(contextId: string | undefined, offset: number, size: number): Promise<readonly IndexedTask[]> {
-    const key = contextId === undefined ? this.#all : this.#ofContext(contextId);
-    const members = await this.#send('zrevrange', key, offset, offset + size - 1);
-    return listOf(members).map((member) => taskOf(String(member)));
+  /** A page of tasks: the one created last first, of a group the one whose status was told last. */
+  async page({
+    contextId,
+    contextGroup,
+    behind,
+    statusSince,
+    offset,
+    size,
+  }: IndexPage): Promise<readonly IndexedTask[]> {
+    if (contextGroup === undefined) {
+      const key = contextId === undefined ? this.#all : this.#ofContext(contextId);
+      return tasksOf(await this.#send('zrevrange', key, offset, offset + size - 1));
+    }
+    const newest = behind ? Date.parse(behind.statusAt) : '+inf';
+    const oldest = statusSince === undefined ? '-inf' : Date.parse(statusSince);
+    const key = this.#ofGroup(contextGroup);
+    return tasksOf(await this.#send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
   }
 
   /** Every 32nd time some tasks by chance, to see whether they are still there; else none. */
   async sample(): Promise<readonly IndexedTask[]> {
     if (++this.#added % sampleEvery !== 0) return [];
-    return listOf(await this.#send('zrandmember', this.#all, sampleSize)).map((member) => taskOf(String(member)));
+    return tasksOf(await this.#send('zrandmember', this.#all, sampleSize));
   }
 
   get #all(): string {
@@ -53,6 +88,10 @@ export class TaskIndex {
 
   #ofContext(contextId: string): string {
     return `${this.#prefix}:context:${contextId}`;
+  }
+
+  #ofGroup(group: string): string {
+    return `${this.#prefix}:group:${group}`;
   }
 
   #both(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
@@ -68,6 +107,10 @@ export class TaskIndex {
       throw redisError(thrown);
     }
   }
+}
+
+function tasksOf(members: unknown): readonly IndexedTask[] {
+  return listOf(members).map((member) => taskOf(String(member)));
 }
 
 function taskOf(member: string): IndexedTask {

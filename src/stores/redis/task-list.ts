@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import type { TaskState } from '../../core/events.ts';
+import { byStatus, isWithin } from '../context-group.ts';
 import type { TaskQuery, TaskSummary } from '../interfaces.ts';
 import type { ScriptAnswer } from './script-answer.ts';
 import type { ScriptRunner } from './script-runner.ts';
@@ -22,16 +23,26 @@ export class TaskList {
     this.#deps = deps;
   }
 
-  async list({ state, contextId, limit = 50 }: TaskQuery): Promise<readonly TaskSummary[]> {
+  async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
+    const { limit = 50 } = query;
     const found: TaskSummary[] = [];
     for (let offset = 0; found.length < limit; ) {
-      const page = await this.#deps.index.page(contextId, offset, pageSize);
+      const page = await this.#deps.index.page({ ...query, offset, size: pageSize });
       if (page.length === 0) break;
       const summaries = await this.#summaries(page);
       offset += summaries.length;
-      found.push(...summaries.filter((summary) => state === undefined || summary.state === state));
+      found.push(...summaries.filter((summary) => fits(query, summary)));
     }
+    if (query.contextGroup !== undefined) await this.#mend(found);
     return found.slice(0, limit);
+  }
+
+  /** Puts tasks of a group in their order: one whose index was not told of its last status stands where it stood before. */
+  async #mend(found: TaskSummary[]): Promise<void> {
+    const before = [...found];
+    found.sort((a, b) => byStatus(placeOf(a), placeOf(b)));
+    const moved = found.filter((summary, index) => summary !== before[index]);
+    await Promise.all(moved.map((task) => this.#deps.index.tell(task, Date.parse(task.statusAt))));
   }
 
   /** Called once for each new task: now and then looks whether some tasks of the index are still there. */
@@ -58,6 +69,17 @@ export class TaskList {
   }
 }
 
+function fits(query: TaskQuery, { state, contextId, taskId, statusAt }: TaskSummary): boolean {
+  if (query.state !== undefined && state !== query.state) return false;
+  if (query.contextGroup === undefined) return true;
+  if (query.contextId !== undefined && contextId !== query.contextId) return false;
+  return isWithin(query, placeOf({ statusAt, taskId }));
+}
+
+function placeOf({ statusAt, taskId }: Pick<TaskSummary, 'statusAt' | 'taskId'>) {
+  return { statusAt: Date.parse(statusAt), taskId };
+}
+
 function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
   return {
     taskId,
@@ -67,6 +89,7 @@ function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
     seq: answer.int(4),
     createdAt: new Date(Number(answer.text(5))).toISOString(),
     updatedAt: new Date(Number(answer.text(6))).toISOString(),
+    statusAt: new Date(Number(answer.text(8))).toISOString(),
     held: answer.int(7) === 1,
   };
 }

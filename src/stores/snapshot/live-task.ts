@@ -2,6 +2,7 @@ import { applyRecord } from '../../core/apply-record.ts';
 import { isTerminal, type JournalRecord } from '../../core/records.ts';
 import { type LoopState, taskState } from '../../core/state.ts';
 import { checkAppend } from '../check-append.ts';
+import { statusTimeIn } from '../context-group.ts';
 import type { Lease } from '../interfaces.ts';
 import { MemoryTask } from '../memory/memory-task.ts';
 import { fenced, notFound } from '../store-errors.ts';
@@ -45,6 +46,7 @@ export class LiveTask {
     this.shown = new MemoryTask(saved.started);
     this.shown.records.push(...records.slice(1));
     this.shown.status = taskState(this.#state);
+    this.shown.statusAt = statusTimeIn(records) ?? saved.started.at;
     this.shown.grant(this.#lease, now());
   }
 

@@ -17,6 +17,7 @@ import type {
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { CommandBox } from '../memory/command-box.ts';
+import { listedTasks } from '../memory/listed-tasks.ts';
 import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
 import { followSnapshots } from './follow-snapshots.ts';
 import { LiveTask } from './live-task.ts';
@@ -168,15 +169,10 @@ class SnapshotStateStore implements TaskStateStore {
     return found ? toPersisted(found.state) : null;
   }
 
-  list({ state, contextId, limit = 50 }: TaskQuery = {}): readonly TaskSummary[] {
+  list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
-    return [...this.#live.values()]
-      .filter((task) => !task.isDropped)
-      .map((task) => task.shown.summary(now))
-      .filter((summary) => state === undefined || summary.state === state)
-      .filter((summary) => contextId === undefined || summary.contextId === contextId)
-      .reverse()
-      .slice(0, limit);
+    const known = [...this.#live.values()].filter((task) => !task.isDropped).map(({ shown }) => shown);
+    return listedTasks(known, query).map((task) => task.summary(now));
   }
 
   async delete(taskId: string): Promise<void> {

@@ -15,12 +15,19 @@ export const listCases: ContractGroup = {
         const created = new Date(startedAt).toISOString();
         const fresh = { taskId, contextId, agentId: 'contract-agent', createdAt: created };
         await lists(subject, { contextId }, [
-          { ...fresh, state: 'submitted', seq: 1, updatedAt: created, held: false },
+          { ...fresh, state: 'submitted', seq: 1, updatedAt: created, statusAt: created, held: false },
         ]);
         const owner = await Owner.take(subject, taskId);
         await owner.append(note('two'), note('three'));
         const updatedAt = new Date(startedAt + 3).toISOString();
-        await lists(subject, { contextId }, [{ ...fresh, state: 'working', seq: 3, updatedAt, held: true }]);
+        await lists(subject, { contextId }, [
+          { ...fresh, state: 'working', seq: 3, updatedAt, statusAt: created, held: true },
+        ]);
+        await owner.append(done);
+        const ended = new Date(startedAt + 4).toISOString();
+        await lists(subject, { contextId }, [
+          { ...fresh, state: 'completed', seq: 4, updatedAt: ended, statusAt: ended, held: true },
+        ]);
       },
     },
     {
@@ -53,6 +60,48 @@ export const listCases: ContractGroup = {
           assert(completed.some(({ taskId }) => taskId === ends));
           assert(completed.every(({ state }) => state === 'completed'));
         });
+      },
+    },
+    {
+      title: 'list gives the tasks of a group, the one whose status was told last first, in pages behind a place',
+      async run(subject) {
+        const group = subject.newTaskId();
+        const oldest = await begin(subject, { contextId: `${group}:a`, at: startedAt });
+        const middle = await begin(subject, { contextId: `${group}:b`, at: startedAt + 1_000 });
+        const newest = await begin(subject, { contextId: `${group}:a`, at: startedAt + 2_000 });
+        await begin(subject, { contextId: `${group}x:a`, at: startedAt + 3_000 });
+        await begin(subject, { contextId: group, at: startedAt + 4_000 });
+        await listsIds(subject, { contextGroup: group }, [newest, middle, oldest]);
+        const owner = await Owner.take(subject, middle);
+        await owner.append(note('the status is as it was'));
+        await listsIds(subject, { contextGroup: group }, [newest, middle, oldest]);
+        const last = await Owner.take(subject, oldest);
+        await last.send(last.stamp(done).map((record) => ({ ...record, at: startedAt + 5_000 })));
+        await listsIds(subject, { contextGroup: group }, [oldest, newest, middle]);
+        await listsIds(subject, { contextGroup: group, limit: 2 }, [oldest, newest]);
+        const [first] = await subject.peer.list({ contextGroup: group, limit: 1 });
+        assert(first);
+        await listsIds(subject, { contextGroup: group, behind: first }, [newest, middle]);
+        const statusSince = new Date(startedAt + 2_000).toISOString();
+        await listsIds(subject, { contextGroup: group, statusSince }, [oldest, newest]);
+        await listsIds(subject, { contextGroup: group, contextId: `${group}:a` }, [oldest, newest]);
+        await listsIds(subject, { contextGroup: group, state: 'completed' }, [oldest]);
+        await subject.store.delete(newest);
+        await listsIds(subject, { contextGroup: group }, [oldest, middle]);
+      },
+    },
+    {
+      title: 'tasks of a group whose status was told at one time come by their ids, the last first, also over pages',
+      async run(subject) {
+        const contextId = `${subject.newTaskId()}:c`;
+        const contextGroup = contextId.slice(0, -2);
+        const taskIds: string[] = [];
+        for (const _ of upTo(120)) taskIds.push(await begin(subject, { contextId, at: startedAt }));
+        const sorted = taskIds.sort().reverse();
+        await listsIds(subject, { contextGroup, limit: 500 }, sorted);
+        const statusAt = new Date(startedAt).toISOString();
+        const behind = { statusAt, taskId: sorted[104] ?? '' };
+        await listsIds(subject, { contextGroup, behind, limit: 10 }, sorted.slice(105, 115));
       },
     },
     {

@@ -74,6 +74,25 @@ class ListsTheDeleted extends InMemoryStateStore {
   }
 }
 
+class GroupsByCreation extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).toSorted((a, b) => (a.createdAt < b.createdAt ? 1 : -1));
+  }
+}
+
+class IgnoresPlace extends InMemoryStateStore {
+  override list({ behind: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class OneTimeBackwards extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    const listed = super.list(query);
+    return listed.every(({ statusAt }) => statusAt === listed[0]?.statusAt) ? listed.toReversed() : listed;
+  }
+}
+
 class NotFit extends InMemoryStateStore {
   override check(): StoreCheck {
     return { ok: false, warnings: ['Set maxmemory-policy to noeviction.'] };
@@ -83,6 +102,9 @@ class NotFit extends InMemoryStateStore {
 const says = 'list says of a task what its journal says';
 const filters = 'list filters by state and by context, and by both';
 const held = 'held says whether a lease lasts: after acquire, not after release, not once it ran out';
+const grouped = 'list gives the tasks of a group, the one whose status was told last first, in pages behind a place';
+const atOneTime =
+  'tasks of a group whose status was told at one time come by their ids, the last first, also over pages';
 const newest = 'the task created last comes first, whatever was written since';
 
 export const brokenIndexes: readonly BrokenStore[] = [
@@ -92,6 +114,9 @@ export const brokenIndexes: readonly BrokenStore[] = [
   broken('the context does not filter', filters, IgnoresContext),
   broken('no limit', 'list gives 50 unless told how many', NoLimit),
   broken('the limit comes before the filter', filters, LimitBeforeFilter),
+  broken('a group in the order of creation', grouped, GroupsByCreation),
+  broken('no places in a group', grouped, IgnoresPlace),
+  broken('tasks of one time in the wrong order', atOneTime, OneTimeBackwards),
   broken('nobody holds anything', held, NeverHeld),
   broken('a lease is held for ever', held, HeldForEver),
   broken('the state never changes', says, StaysSubmitted),

@@ -37,6 +37,8 @@ const everywhere = {
   'list says of a task what its journal says': unlisted,
   'the task created last comes first, whatever was written since': unlisted,
   'list filters by state and by context, and by both': unlisted,
+  'list gives the tasks of a group, the one whose status was told last first, in pages behind a place': unlisted,
+  'tasks of a group whose status was told at one time come by their ids, the last first, also over pages': unlisted,
   'list gives 50 unless told how many': unlisted,
   'held says whether a lease lasts: after acquire, not after release, not once it ran out': unlisted,
   'a deleted task is not listed': unlisted,

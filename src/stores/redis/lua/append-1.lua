@@ -4,12 +4,13 @@
 -- ARGV  1 owner  2 status of the task after these records
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
 --         number of records, seq of the model call that is open after them (0: none, below 0: as before),
---         1 if the last one is terminal, at of the last one in ms (0: as before)
+--         1 if the last one is terminal, at of the last one in ms (0: as before),
+--         time of the status in ms (0: as before)
 --       4… two for each record: JSON, and its digest where it goes to the blobs, else ''
 -- Gives {OK} | {NOT_FOUND} | {FENCED} | {TERMINAL} | {REWOUND, seq of the head} | {TORN, seq of the head, seq of the journal}
 local numbers = {}
 for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(number) end
-local epoch, leaseMs, seconds, first, count, open, ended, at = unpack(numbers)
+local epoch, leaseMs, seconds, first, count, open, ended, at, statusAt = unpack(numbers)
 
 local journal = keyOf('j')
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended')
@@ -41,6 +42,10 @@ end
 if at > 0 then
   fields[#fields + 1] = 'updatedAt'
   fields[#fields + 1] = whole(at)
+end
+if statusAt > 0 then
+  fields[#fields + 1] = 'statusAt'
+  fields[#fields + 1] = whole(statusAt)
 end
 redis.call('HSET', KEYS[1], unpack(fields))
 -- Deltas of earlier model calls are in the records by now.

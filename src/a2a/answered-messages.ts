@@ -1,0 +1,41 @@
+import type { Message } from '@a2a-js/sdk';
+import type { TurnAnswered } from '../core/records.ts';
+import { dataPart } from './parts.ts';
+import { shownContext } from './scope.ts';
+
+const pattern = /^a2a\/[^/]*\/(.*)$/s;
+
+/** The id of the command by which a message is followed, one for each question that it answers: what comes twice is followed once. */
+export function commandOf(messageId: string, questionId = ''): string {
+  return `a2a/${questionId}/${messageId}`;
+}
+
+/** The message that a command is of; `undefined` where it is of none. */
+export function messageOfCommand(command: string): string | undefined {
+  return pattern.exec(command)?.[1];
+}
+
+/** Adds what a client answered to the history: one message for all answers that it sent in one. */
+export function addAnswer(
+  history: Message[],
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
+  { questionId, answer, command = '' }: TurnAnswered,
+): void {
+  const messageId = messageOfCommand(command) ?? `${taskId}:answers:${questionId}`;
+  const last = history.at(-1);
+  const part = dataPart({ answers: { [questionId]: answer } });
+  if (last?.messageId === messageId) {
+    last.parts.push(part);
+    return;
+  }
+  history.push({
+    messageId,
+    taskId,
+    contextId: shownContext(contextId),
+    role: 1,
+    parts: [part],
+    metadata: undefined,
+    extensions: [],
+    referenceTaskIds: [],
+  });
+}

@@ -1,0 +1,104 @@
+import type { Task } from '@a2a-js/sdk';
+import { filter, firstValueFrom, type Observable } from 'rxjs';
+import { foldRecords } from '../core/apply-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { observeTask } from '../core/observe-turn.ts';
+import { whenReady } from '../core/operators/when-ready.ts';
+import type { JournalRecord } from '../core/records.ts';
+import type { Commit, Signal } from '../core/signals.ts';
+import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
+import type { ResolvedHandlerOptions } from './handler-options.ts';
+import { malformed, protocolErrors, taskNotFound } from './protocol-errors.ts';
+import type { Scope } from './scope.ts';
+import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
+import { isAtRest } from './wire-state.ts';
+
+/** What became of a message. */
+export interface Sent {
+  readonly taskId: string;
+  /** The task goes on at least behind this record, whatever it waited for there. */
+  readonly beyond: number;
+}
+
+export interface AwaitOptions extends SnapshotOptions {
+  /** Whether the task is shown as it stands. */
+  readonly immediately: boolean;
+}
+
+/** The tasks of one owner: what a call may see and do, nothing else. */
+export class CallerTasks {
+  readonly scope: Scope;
+  readonly options: ResolvedHandlerOptions;
+
+  constructor(options: ResolvedHandlerOptions, scope: Scope) {
+    this.options = options;
+    this.scope = scope;
+  }
+
+  /** Errors: TaskNotFound, also for a task of somebody else. */
+  async find(taskId: string): Promise<TurnView> {
+    if (taskId.trim() === '') throw malformed('The id of a task is required.');
+    const view = taskIdPattern.test(taskId) ? await this.read(taskId) : undefined;
+    if (!view) throw taskNotFound();
+    return view;
+  }
+
+  /** A task of the owner; `undefined` where there is none. */
+  async read(taskId: string): Promise<TurnView | undefined> {
+    try {
+      const records = await this.ready(() => this.options.store.read(taskId));
+      const state = foldRecords(records);
+      return this.scope.owns(state.turn.contextId) ? { records, state } : undefined;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
+      throw error;
+    }
+  }
+
+  /** What happens in a task until it is over, its records so far first. */
+  signals(taskId: string): Observable<Signal> {
+    return observeTask(this.options.store, taskId, this.#deadline);
+  }
+
+  /** The task once it is over or waits for somebody. Leaving does not stop it. */
+  async awaited({ taskId, beyond }: Sent, { immediately, ...shown }: AwaitOptions): Promise<Task> {
+    const records: JournalRecord[] = [];
+    const rests = ({ steps, after }: Commit) => {
+      for (const { record } of steps) records.push(record);
+      return immediately || after.isComplete || (after.seq > beyond && isAtRest(shownState(after)));
+    };
+    const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
+    const { after } = await firstValueFrom(commits$.pipe(filter(rests)));
+    return taskOf({ records, state: after }, shown);
+  }
+
+  /** Errors: TaskNotFound, TaskNotCancelable. */
+  async cancel(taskId: string): Promise<Task> {
+    const found = await this.find(taskId);
+    if (!found.state.isComplete) await this.#cancelled(taskId);
+    const view = found.state.isComplete ? found : await this.find(taskId);
+    if (!view.state.isComplete || view.state.outcome?.state === 'canceled') return taskOf(view);
+    throw new (protocolErrors().TaskNotCancelableError)('The task is over already.');
+  }
+
+  /** One answer of the store. Errors: `UNAVAILABLE` where it does not come in time. */
+  ready<T>(ask: () => MaybePromise<T>): Promise<T> {
+    return firstValueFrom(whenReady(ask, this.#deadline));
+  }
+
+  get #deadline() {
+    return { clock: this.options.clock, ms: this.options.storeDeadlineMs };
+  }
+
+  /** Resolves after the deadline, too: the turn has been told then, and stops as soon as its owner can. */
+  async #cancelled(taskId: string): Promise<void> {
+    const { agent, clock, cancelDeadlineMs } = this.options;
+    let stop = () => {};
+    const late = new Promise<void>((resolve) => {
+      stop = clock.schedule(cancelDeadlineMs, resolve);
+    });
+    const over = agent.cancel(taskId, 'canceled');
+    over.catch(() => {});
+    await Promise.race([late, over]).finally(() => stop());
+  }
+}

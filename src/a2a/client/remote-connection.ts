@@ -1,0 +1,142 @@
+import type { AgentCard, Message, SendMessageResult, StreamResponse, Task } from '@a2a-js/sdk';
+import {
+  type Client,
+  ClientFactory,
+  DefaultAgentCardResolver,
+  JsonRpcTransportFactory,
+  RestTransportFactory,
+} from '@a2a-js/sdk/client';
+import type { Context } from '@opentelemetry/api';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { carrierFromContext } from '../../observability/trace-carrier.ts';
+import { type RemoteName, remoteError, timedOut } from './remote-errors.ts';
+import { remoteFetch } from './remote-fetch.ts';
+import type { ResolvedRemote } from './remote-options.ts';
+
+/** Of one request. */
+export interface RequestScope {
+  /** Ends it. */
+  readonly signal: AbortSignal;
+  /** Whose trace the other side goes on with. */
+  readonly traceContext?: Context | undefined;
+}
+
+const wellKnown = '/.well-known/agent-card.json';
+const legacyCompat = { enabled: true };
+
+/** The way to one A2A agent: its card, read when it is first needed, and the requests that we make. Errors carry `PROVIDER_…` codes. */
+export class RemoteConnection {
+  readonly name: RemoteName;
+  readonly #remote: ResolvedRemote;
+  readonly #clock: Clock;
+  #secrets: readonly string[] = [];
+  #client: Promise<Client> | undefined;
+
+  constructor(remote: ResolvedRemote) {
+    this.#remote = remote;
+    this.#clock = remote.local.clock ?? systemClock;
+    const secrets = () => this.#secrets;
+    this.name = {
+      address: `${remote.url.origin}${remote.url.pathname.replace(/\/$/, '')}`,
+      get secrets() {
+        return secrets();
+      },
+    };
+  }
+
+  get address(): URL {
+    return this.#remote.url;
+  }
+
+  /** Not older than the connection. */
+  async card(scope: RequestScope): Promise<AgentCard> {
+    return this.#ask(scope, (client) => client.getAgentCard());
+  }
+
+  /** Leaves a message, and does not wait for what comes of it. The same `messageId` again is the same message, for who keeps to that. */
+  send(message: Message, scope: RequestScope): Promise<SendMessageResult> {
+    const configuration = {
+      acceptedOutputModes: [],
+      taskPushNotificationConfig: undefined,
+      returnImmediately: true,
+    };
+    const request = { tenant: '', message, configuration, metadata: undefined };
+    return this.#ask(scope, (client, options) => client.sendMessage(request, options));
+  }
+
+  task(id: string, scope: RequestScope): Promise<Task> {
+    return this.#ask(scope, (client, options) => client.getTask({ tenant: '', id }, options));
+  }
+
+  cancel(id: string, scope: RequestScope): Promise<Task> {
+    return this.#ask(scope, (client, options) => client.cancelTask({ tenant: '', id, metadata: undefined }, options));
+  }
+
+  /** The task as it is, then what happens to it; `undefined` where the other side does not stream. */
+  async follow(
+    id: string,
+    { signal, traceContext }: RequestScope,
+  ): Promise<AsyncGenerator<StreamResponse> | undefined> {
+    const client = await this.#connect();
+    const card = await client.getAgentCard();
+    if (card.capabilities?.streaming !== true) return undefined;
+    return client.resubscribeTask({ tenant: '', id }, { signal, serviceParameters: headersOf(traceContext) });
+  }
+
+  async #ask<T>(
+    { signal, traceContext }: RequestScope,
+    ask: (client: Client, options: { signal: AbortSignal; serviceParameters: Record<string, string> }) => Promise<T>,
+  ): Promise<T> {
+    const { requestTimeoutMs: ms } = this.#remote;
+    const limit = new AbortController();
+    const stop = this.#clock.schedule(ms, () => limit.abort());
+    const either = AbortSignal.any([signal, limit.signal]);
+    try {
+      const client = await this.#connect();
+      return await ask(client, { signal: either, serviceParameters: headersOf(traceContext) });
+    } catch (error) {
+      if (signal.aborted) throw signal.reason;
+      if (limit.signal.aborted) throw timedOut(this.name);
+      throw remoteError(this.name, error);
+    } finally {
+      stop();
+    }
+  }
+
+  /** One that fails is tried again with the next request. */
+  #connect(): Promise<Client> {
+    this.#client ??= this.#open().catch((error: unknown) => {
+      this.#client = undefined;
+      throw remoteError(this.name, error);
+    });
+    return this.#client;
+  }
+
+  #open(): Promise<Client> {
+    const { url, headers, origins, transports, requestTimeoutMs } = this.#remote;
+    const fetchImpl = remoteFetch({
+      name: this.name,
+      headers,
+      origins,
+      onSecrets: (secrets) => {
+        this.#secrets = secrets;
+      },
+    });
+    const timed: typeof fetch = (input, init) =>
+      fetchImpl(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(requestTimeoutMs) });
+    const factory = new ClientFactory({
+      transports: [
+        new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),
+        new RestTransportFactory({ fetchImpl, legacyCompat }),
+      ],
+      cardResolver: new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat }),
+      ...(transports.length > 0 && { preferredTransports: [...transports] }),
+    });
+    if (url.pathname.endsWith('.json')) return factory.createFromUrl(url.href, '');
+    return factory.createFromUrl(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
+  }
+}
+
+function headersOf(traceContext: Context | undefined): Record<string, string> {
+  return traceContext ? carrierFromContext(traceContext) : {};
+}

@@ -1,0 +1,83 @@
+import { A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { AgentLoopError, type ErrorCode, messageOf } from '../../core/errors.ts';
+import { modelServer } from '../../providers/openai-wire/model-server.ts';
+
+/** What an error may say of the other side. */
+export interface RemoteName {
+  /** Origin and path. */
+  readonly address: string;
+  /** What the last request was authorized by; none of it is ever shown. */
+  readonly secrets: readonly string[];
+}
+
+const unreachable = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT/;
+const closed = /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|aborted|UND_ERR_BODY_TIMEOUT/;
+
+/** What a request to the other side threw, as a coded error in words of ours. */
+export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  if (thrown instanceof TaskNotFoundError)
+    return failure(name, 'PROVIDER_NOT_FOUND', 'does not know the task (any more)');
+  if (thrown instanceof TaskNotCancelableError) return failure(name, 'PROVIDER_BAD_REQUEST', 'cannot cancel the task');
+  if (thrown instanceof A2AError) {
+    return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with ${quoted(name, thrown.message)}`);
+  }
+  const chain = chainOf(thrown);
+  if (/TimeoutError/.test(chain)) return timedOut(name);
+  if (unreachable.test(chain))
+    return failure(name, 'PROVIDER_UNREACHABLE', 'cannot be reached: check url and that it runs');
+  if (closed.test(chain)) return failure(name, 'PROVIDER_STREAM_CLOSED', 'closed the connection: try again');
+  return failure(
+    name,
+    'PROVIDER_PROTOCOL',
+    `does not answer as an A2A server, with ${quoted(name, messageOf(thrown))}: check url`,
+  );
+}
+
+export function timedOut(name: RemoteName): AgentLoopError {
+  return failure(name, 'PROVIDER_TIMEOUT', 'did not answer in time: raise requestTimeoutMs where it may take longer');
+}
+
+/** An HTTP status that is none of success, and that carries no error of the protocol. */
+export function httpFailure(name: RemoteName, status: number): AgentLoopError {
+  if (status === 401 || status === 403)
+    return failure(name, 'PROVIDER_AUTH', 'refuses the credentials: check auth', status);
+  if (status === 404) return failure(name, 'PROVIDER_NOT_FOUND', 'has nothing at this address: check url', status);
+  if (status === 429) return failure(name, 'PROVIDER_RATE_LIMIT', 'is asked too often: try again later', status);
+  if (status >= 500) return failure(name, 'PROVIDER_SERVER', `fails with HTTP ${status}: try again later`, status);
+  if (status >= 300 && status < 400) {
+    return failure(name, 'PROVIDER_PROTOCOL', 'redirects: set url to where it really is', status);
+  }
+  return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with HTTP ${status}`, status);
+}
+
+const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_RATE_LIMIT',
+  'PROVIDER_SERVER',
+  'PROVIDER_STREAM_CLOSED',
+  'PROVIDER_TIMEOUT',
+]);
+
+export function failure(name: RemoteName, code: ErrorCode, what: string, status?: number): AgentLoopError {
+  return new AgentLoopError(code, `The agent at ${name.address} ${what}.`, {
+    retryable: retryableCodes.has(code),
+    ...(status === undefined ? {} : { status }),
+  });
+}
+
+/** Words of the other side, fit to be shown: on one line, shortened, without what authorized the request. */
+export function quoted({ address, secrets }: RemoteName, words: string): string {
+  return modelServer({ address, model: '', secrets }).quote(words);
+}
+
+/** Names, codes and messages of an error and its causes. By shape: those of Node may be of another realm. */
+function chainOf(thrown: unknown): string {
+  let chain = '';
+  let error = thrown;
+  for (let depth = 0; depth < 8 && typeof error === 'object' && error !== null; depth++) {
+    for (const member of ['name', 'code', 'message'] as const) chain += ` ${String(Reflect.get(error, member) ?? '')}`;
+    error = 'cause' in error ? error.cause : undefined;
+  }
+  return chain;
+}

@@ -1,0 +1,43 @@
+import { failure, httpFailure, type RemoteName } from './remote-errors.ts';
+import type { RemoteHeaders } from './remote-options.ts';
+
+export interface RemoteFetchOptions {
+  readonly name: RemoteName;
+  readonly headers: RemoteHeaders;
+  readonly origins: ReadonlySet<string>;
+  /** Told what a request is authorized by, so that no error shows it. */
+  readonly onSecrets: (secrets: readonly string[]) => void;
+}
+
+/**
+ * A `fetch` that authorizes its requests, and that follows no redirect: credentials go to the origins that were named, and nowhere else.
+ * An answer that is none of the protocol becomes an error of its HTTP status.
+ */
+export function remoteFetch({ name, headers, origins, onSecrets }: RemoteFetchOptions): typeof fetch {
+  return async (input, init = {}) => {
+    const request = new Request(input, { ...init, redirect: 'manual' });
+    const { origin } = new URL(request.url);
+    if (!origins.has(origin)) {
+      throw failure(
+        name,
+        'PROVIDER_PROTOCOL',
+        `says that it is found at ${origin}: add that to origins if it is right`,
+      );
+    }
+    const own = await headers();
+    onSecrets(Object.values(own));
+    for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
+    const response = await fetch(request);
+    if (response.ok || (isJson(response) && !isRefused(response.status))) return response;
+    await response.body?.cancel();
+    throw httpFailure(name, response.status);
+  };
+}
+
+function isJson(response: Response): boolean {
+  return response.status >= 400 && /[/+]json\b/.test(response.headers.get('content-type') ?? '');
+}
+
+function isRefused(status: number): boolean {
+  return status === 401 || status === 403 || status === 429;
+}

@@ -1,0 +1,165 @@
+import type { AgentSettings } from '../../agent/agent-options.ts';
+import { invalidConfig } from '../../core/invalid-config.ts';
+import { shownValue } from '../../core/shown-value.ts';
+
+/** Headers of requests, made anew for each, so that a token may be a short-lived one. */
+export type RemoteHeaders = () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
+
+/** How the other side knows who asks. Sent to the origin of `url` only, and to `origins`; never recorded, traced or logged. */
+export type RemoteAuth =
+  | { readonly bearer: string }
+  | { readonly headers: Readonly<Record<string, string>> }
+  | RemoteHeaders;
+
+/** The options of an agent that have a meaning where another server has the model and the tools. */
+type LocalOption =
+  | (
+      | 'id'
+      | 'name'
+      | 'description'
+      | 'contextId'
+      | 'metadata'
+      | 'messageStore'
+      | 'taskStateStore'
+      | 'busy'
+      | 'extensions'
+    )
+  | ('clock' | 'generateId' | 'logger' | 'shutdown' | 'leaseMs' | 'storeDeadlineMs' | 'abortGraceMs')
+  | ('enableTracing' | 'captureContent' | 'redact' | 'spanNames');
+
+export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
+  /** The server's address, below which its card is at `/.well-known/agent-card.json`, or the address of the card itself. */
+  readonly url: string;
+  /** Default: none. */
+  readonly auth?: RemoteAuth;
+  /** Other origins than that of `url` that the card may lead to, and that are given `auth`. Default: none. */
+  readonly origins?: readonly string[];
+  /** Which of its transports to use, the best first. Default: as the card prefers. */
+  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[];
+  /** How long a request may take to be answered. Milliseconds; default 30,000. What the task itself takes has no limit. */
+  readonly requestTimeoutMs?: number;
+  /**
+   * How long the other side may be silent before it is asked how the task is, and after how long an unreachable one is given up.
+   * Milliseconds; default 60,000.
+   */
+  readonly silenceMs?: number;
+}
+
+export interface ResolvedRemote {
+  readonly url: URL;
+  readonly headers: RemoteHeaders;
+  readonly origins: ReadonlySet<string>;
+  readonly transports: readonly string[];
+  readonly requestTimeoutMs: number;
+  readonly silenceMs: number;
+  readonly local: Pick<AgentSettings, LocalOption>;
+}
+
+const localOptions: Readonly<Record<LocalOption, true>> = {
+  id: true,
+  name: true,
+  description: true,
+  contextId: true,
+  metadata: true,
+  messageStore: true,
+  taskStateStore: true,
+  busy: true,
+  extensions: true,
+  clock: true,
+  generateId: true,
+  logger: true,
+  shutdown: true,
+  leaseMs: true,
+  storeDeadlineMs: true,
+  abortGraceMs: true,
+  enableTracing: true,
+  captureContent: true,
+  redact: true,
+  spanNames: true,
+};
+
+const remoteOptions = ['url', 'auth', 'origins', 'transports', 'requestTimeoutMs', 'silenceMs'];
+const knownTransports = ['JSONRPC', 'HTTP+JSON'];
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
+  if (typeof options !== 'object' || options === null) {
+    throw invalidConfig('remoteAgent takes an object of options', "write remoteAgent({ url: 'https://…' })");
+  }
+  const known = [...remoteOptions, ...Object.keys(localOptions)];
+  const stray = Object.keys(options).find((name) => !known.includes(name));
+  if (stray !== undefined)
+    throw invalidConfig(`remoteAgent has no option "${stray}"`, `the options are: ${known.join(', ')}`);
+  const { url, auth, origins = [], transports = [], requestTimeoutMs = 30_000, silenceMs = 60_000, ...local } = options;
+  checkMs('requestTimeoutMs', requestTimeoutMs);
+  checkMs('silenceMs', silenceMs);
+  const address = addressOf(url);
+  return {
+    url: address,
+    headers: headersOf(auth),
+    origins: new Set([address.origin, ...checkedOrigins(origins)]),
+    transports: checkedTransports(transports),
+    requestTimeoutMs,
+    silenceMs,
+    local,
+  };
+}
+
+function addressOf(url: unknown): URL {
+  const parsed = parsedUrl(url);
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw invalidConfig('remoteAgent: url must be an http(s) address', "write url: 'https://agent.example'");
+  }
+  if (parsed.username || parsed.password) {
+    throw invalidConfig('remoteAgent: url must not contain a user or password', 'give them as auth');
+  }
+  return parsed;
+}
+
+function parsedUrl(url: unknown): URL | undefined {
+  return typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined;
+}
+
+function headersOf(auth: RemoteAuth | undefined): RemoteHeaders {
+  if (auth === undefined) return () => ({});
+  if (typeof auth === 'function') return auth;
+  if (typeof auth === 'object' && auth !== null) {
+    if ('bearer' in auth && typeof auth.bearer === 'string' && auth.bearer !== '') {
+      const headers = { authorization: `Bearer ${auth.bearer}` };
+      return () => headers;
+    }
+    if ('headers' in auth && typeof auth.headers === 'object' && auth.headers !== null) {
+      const headers = { ...auth.headers };
+      return () => headers;
+    }
+  }
+  throw invalidConfig(
+    'remoteAgent: auth is none of the forms',
+    'write { bearer }, { headers } or a function that gives headers',
+  );
+}
+
+function checkedOrigins(origins: unknown): readonly string[] {
+  if (!Array.isArray(origins)) throw invalidConfig('remoteAgent: origins must be an array', "write ['https://…']");
+  return origins.map((origin: unknown) => {
+    const parsed = parsedUrl(origin);
+    if (parsed && parsed.origin === origin) return parsed.origin;
+    throw invalidConfig(
+      `remoteAgent: ${shownValue(origin)} is no origin`,
+      "write it as 'https://host' or 'https://host:port'",
+    );
+  });
+}
+
+function checkedTransports(transports: unknown): readonly string[] {
+  if (Array.isArray(transports) && transports.every((each) => knownTransports.includes(each))) return transports;
+  throw invalidConfig(
+    'remoteAgent: transports must be an array of known ones',
+    `they are ${knownTransports.join(', ')}`,
+  );
+}
+
+function checkMs(name: string, value: unknown): void {
+  if (typeof value === 'number' && Number.isFinite(value) && value > 0) return;
+  throw invalidConfig(`remoteAgent: ${name} must be a number above 0, not ${shownValue(value)}`, 'give milliseconds');
+}

@@ -1,0 +1,135 @@
+import { Part, TaskState } from '@a2a-js/sdk';
+import { AbortScope } from '../../core/abort-scope.ts';
+import type { Clock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { ToolCall } from '../../core/messages.ts';
+import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
+import { followRemoteTask } from './follow-remote-task.ts';
+import type { RemoteConnection } from './remote-connection.ts';
+import { quoted } from './remote-errors.ts';
+import { type PartJson, textOfParts } from './remote-parts.ts';
+import { nextStep, type RemoteReference } from './remote-progress.ts';
+import { isStill, RemoteTask } from './remote-task.ts';
+import { type ReplyArguments, replyName, type SendArguments, sendName } from './remote-tools.ts';
+
+export interface RemoteProviderOptions {
+  readonly connection: RemoteConnection;
+  readonly agentName: string;
+  readonly clock: Clock;
+  readonly silenceMs: number;
+}
+
+/**
+ * The other side in the place of a model. What it wants of us are calls: to send what the user said, to reply to its questions. Then its
+ * task is the model's answer, streamed as it is written. It remembers nothing, so a turn that is resumed goes on with its task.
+ */
+export function remoteProvider(options: RemoteProviderOptions): LLMProvider {
+  const { address } = options.connection;
+  return {
+    info: {
+      providerName: 'a2a',
+      model: options.agentName,
+      serverAddress: address.hostname,
+      serverPort: Number(address.port) || (address.protocol === 'https:' ? 443 : 80),
+    },
+    async call(params) {
+      const scope = new AbortScope();
+      if (params.signal) scope.follow(params.signal);
+      for await (const chunk of answer(options, params, scope.signal)) if (chunk.type === 'done') return chunk.response;
+      throw new AgentLoopError('INTERNAL', 'The answer of a remote agent has no end; please report this.');
+    },
+    stream: (params) => fromAsyncIterable(({ signal }) => answer(options, params, signal)),
+  };
+}
+
+async function* answer(
+  options: RemoteProviderOptions,
+  params: LLMCallParams,
+  signal: AbortSignal,
+): AsyncGenerator<LLMChunk> {
+  const step = nextStep(params.messages);
+  if (step.type === 'follow') {
+    yield* follow(options, step.reference, { ...params, signal });
+    return;
+  }
+  const { parts, contextId } = step;
+  const args: SendArguments = { parts, ...(contextId !== undefined && { contextId }) };
+  yield done(calling(params, sendName, args));
+}
+
+async function* follow(
+  { connection, agentName, clock, silenceMs }: RemoteProviderOptions,
+  { taskId, contextId, text, answered }: RemoteReference,
+  params: LLMCallParams & { readonly signal: AbortSignal },
+): AsyncGenerator<LLMChunk> {
+  if (taskId === undefined) {
+    if (text) yield { type: 'text', text };
+    yield done(saying(text ?? ''));
+    return;
+  }
+  const task = new RemoteTask();
+  const { signal, traceContext } = params;
+  for await (const update of followRemoteTask(connection, taskId, { signal, traceContext, clock, silenceMs })) {
+    yield* task.take(update);
+    if (isStill(task.state) && !(asks(task) && task.statusKey === answered)) break;
+  }
+  if (asks(task)) {
+    const args = questionOf(task, { taskId, agentName, ...(contextId !== undefined && { contextId }) });
+    yield done(calling(params, replyName, args, task.text));
+    return;
+  }
+  if (task.state !== TaskState.TASK_STATE_COMPLETED) throw notCompleted(connection, task);
+  yield done(saying(task.text));
+}
+
+function asks({ state }: RemoteTask): boolean {
+  return state === TaskState.TASK_STATE_INPUT_REQUIRED || state === TaskState.TASK_STATE_AUTH_REQUIRED;
+}
+
+function questionOf(
+  task: RemoteTask,
+  { agentName, ...ids }: Pick<ReplyArguments, 'taskId' | 'contextId'> & { readonly agentName: string },
+): ReplyArguments {
+  const isAuth = task.state === TaskState.TASK_STATE_AUTH_REQUIRED;
+  const said = textOfParts(task.parts.filter(({ content }) => content?.$case === 'text'));
+  return {
+    ...ids,
+    kind: isAuth ? 'auth' : 'input',
+    prompt: said || `The agent ${agentName} ${isAuth ? 'needs you to sign in' : 'asks for input'}.`,
+    parts: task.parts.map((part) => Part.toJSON(part) as PartJson),
+    status: task.statusKey,
+  };
+}
+
+function notCompleted({ name }: RemoteConnection, task: RemoteTask): AgentLoopError {
+  const words = textOfParts(task.parts);
+  const why = words === '' ? '' : `, saying ${quoted(name, words)}`;
+  const canceled = task.state === TaskState.TASK_STATE_CANCELED;
+  const what = canceled
+    ? 'was canceled there'
+    : `has ${task.state === TaskState.TASK_STATE_REJECTED ? 'rejected' : 'failed'} its task`;
+  return new AgentLoopError('PROVIDER_FAILED', `The agent at ${name.address} ${what}${why}.`, {
+    reason: canceled ? 'remote_canceled' : 'remote_failed',
+  });
+}
+
+/** The step as a call; its id is one that the history does not have yet. */
+function calling(
+  { messages }: LLMCallParams,
+  name: string,
+  args: SendArguments | ReplyArguments,
+  text = '',
+): LLMResponse {
+  const id = `${name}_${messages.length}`;
+  const call: ToolCall = { id, type: 'function', function: { name, arguments: JSON.stringify(args) } };
+  return { message: { role: 'assistant', content: text || null, toolCalls: [call] }, finishReason: 'tool_calls' };
+}
+
+function saying(content: string): LLMResponse {
+  return { message: { role: 'assistant', content }, finishReason: 'stop' };
+}
+
+function done(response: LLMResponse): LLMChunk {
+  return { type: 'done', response };
+}

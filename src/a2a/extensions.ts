@@ -1,0 +1,35 @@
+import type { AgentExtension } from '@a2a-js/sdk';
+
+/**
+ * The metadata of every update of a task, `{ cursor, reason, code }`: where the journal stands behind it, and why a turn ended or waits.
+ * The cursor given back in the header `cursorHeader` makes a stream go on behind that update.
+ */
+export const turnExtension = 'urn:millrace:a2a:turn:v1';
+
+/** The metadata of a message, `{ tools: [{ name, description, parameters }] }`: tools that the client runs, for the turn that the message starts. */
+export const clientToolsExtension = 'urn:millrace:a2a:client-tools:v1';
+
+/** Asked for in `A2A-Extensions`: tool calls are shown as `working` updates, `{ phase, callId, toolName }` in their metadata. */
+export const toolEventsExtension = 'urn:millrace:a2a:tool-events:v1';
+
+/** The header, or the metadata of gRPC, in which a client says behind which cursor a stream goes on. */
+export const cursorHeader = 'millrace-cursor';
+
+/** What a card declares of what the request handler does beyond the protocol. */
+export function agentExtensions(offered: {
+  readonly clientTools: boolean;
+  readonly toolEvents: boolean;
+}): AgentExtension[] {
+  return [
+    extension(
+      turnExtension,
+      `Cursor, reason and code of an update; streams go on behind the cursor in ${cursorHeader}.`,
+    ),
+    ...(offered.clientTools ? [extension(clientToolsExtension, 'Tools that the client brings and runs.')] : []),
+    ...(offered.toolEvents ? [extension(toolEventsExtension, 'Tool calls as they start and end.')] : []),
+  ];
+}
+
+function extension(uri: string, description: string): AgentExtension {
+  return { uri, description, required: false, params: undefined };
+}

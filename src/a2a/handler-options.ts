@@ -1,0 +1,84 @@
+import type { AgentCard } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { Agent } from '../agent/agent.ts';
+import { type Clock, systemClock } from '../core/clock.ts';
+import type { Logger } from '../core/config.ts';
+import { invalidConfig } from '../core/invalid-config.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { AuthContext } from '../tools/interfaces.ts';
+import type { PushConfigs } from './push-configs.ts';
+import type { MessageLimits } from './received-message.ts';
+import type { ScopeOf } from './scope.ts';
+
+export interface A2ARequestHandlerOptions {
+  /** Needs a `taskStateStore`: the journal is what clients are shown. */
+  readonly agent: Agent;
+  /** The public card, or a function that gives it each time. */
+  readonly card: AgentCard | (() => AgentCard | Promise<AgentCard>);
+  /** The card for callers with a user. Default: none. */
+  readonly extendedCard?: (context: ServerCallContext) => AgentCard | Promise<AgentCard>;
+  /** Default: the tenant and the user; callers without a user are refused where the card declares `securitySchemes`. */
+  readonly scopeOf?: ScopeOf;
+  /** What tools learn of who asks. Default: `{ user, tenant }`, as far as there are any. */
+  readonly authContextOf?: (context: ServerCallContext) => AuthContext | undefined;
+  /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
+  readonly push?: PushConfigs;
+  readonly limits?: MessageLimits;
+  /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
+  readonly toolEvents?: boolean;
+  /** How long a cancel waits for the turn to stop. Milliseconds; default 10,000. */
+  readonly cancelDeadlineMs?: number;
+}
+
+export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
+  readonly store: TaskStateStore;
+  readonly clock: Clock;
+  readonly logger: Logger | undefined;
+  readonly storeDeadlineMs: number;
+  readonly cancelDeadlineMs: number;
+  readonly limits: MessageLimits;
+}
+
+const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
+  agent: true,
+  card: true,
+  extendedCard: true,
+  scopeOf: true,
+  authContextOf: true,
+  push: true,
+  limits: true,
+  toolEvents: true,
+  cancelDeadlineMs: true,
+};
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function resolveHandlerOptions(options: A2ARequestHandlerOptions): ResolvedHandlerOptions {
+  if (typeof options !== 'object' || options === null)
+    throw invalidConfig(
+      'the options of an A2A request handler must be an object',
+      'write a2aRequestHandler({ agent, card })',
+    );
+  const stray = Object.keys(options).find((name) => !Object.hasOwn(names, name));
+  if (stray !== undefined)
+    throw invalidConfig(
+      `${stray} is not an option of an A2A request handler`,
+      `the options are: ${Object.keys(names).join(', ')}`,
+    );
+  const { agent, card, cancelDeadlineMs = 10_000, limits = {} } = options;
+  if (!(agent instanceof Agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  if (typeof card !== 'function' && typeof card?.name !== 'string')
+    throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
+  if (!(cancelDeadlineMs > 0))
+    throw invalidConfig('cancelDeadlineMs must be above 0', 'give milliseconds, or leave it out');
+  for (const [name, value] of Object.entries(limits)) {
+    if (!(typeof value === 'number' && value > 0))
+      throw invalidConfig(`limits.${name} must be a number above 0`, 'or leave it out');
+  }
+  const { taskStateStore: store, clock = systemClock, logger, storeDeadlineMs = 30_000 } = agent.options;
+  if (!store)
+    throw invalidConfig(
+      'the agent has no taskStateStore',
+      'give it one: agent({ taskStateStore: new InMemoryStateStore(), … })',
+    );
+  return { ...options, store, clock, logger, storeDeadlineMs, cancelDeadlineMs, limits };
+}

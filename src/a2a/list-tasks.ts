@@ -1,0 +1,96 @@
+import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
+import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
+import type { CallerTasks } from './caller-tasks.ts';
+import { malformed } from './protocol-errors.ts';
+import { shownContext } from './scope.ts';
+import { taskOf } from './task-snapshot.ts';
+import { stateOf, wireState } from './wire-state.ts';
+
+const maxPageSize = 100;
+const defaultPageSize = 50;
+
+/** So far the tasks of a query are counted. */
+const maxTotal = 1_000;
+
+type Place = NonNullable<TaskQuery['behind']>;
+
+/**
+ * A page of the caller's tasks, the one whose status changed last first. Journals are read only where history or artifacts are asked for:
+ * without, a task has its status without a message. Errors: RequestMalformed, naming the parameter.
+ */
+export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): Promise<ListTasksResponse> {
+  const { store } = tasks.options;
+  const pageSize = checkedPageSize(params.pageSize);
+  const behind = params.pageToken === '' ? undefined : placeOf(params.pageToken);
+  const query = queryOf(tasks, params);
+  const page = { ...query, limit: pageSize + 1, ...(behind && { behind }) };
+  const found = await tasks.ready(() => store.list(page));
+  const shown = found.slice(0, pageSize);
+  const last = found.length > pageSize ? shown.at(-1) : undefined;
+  const wire = await Promise.all(shown.map((summary) => shownTask(tasks, summary, params)));
+  return {
+    tasks: wire.filter((task) => task !== undefined),
+    nextPageToken: last ? tokenOf(last) : '',
+    pageSize,
+    totalSize: behind || last ? await totalOf(tasks, query) : shown.length,
+  };
+}
+
+function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAfter }: ListTasksRequest): TaskQuery {
+  const state = status === 0 ? undefined : stateOf(status);
+  if (status !== 0 && state === undefined) throw malformed('status must be a state of a task.');
+  const since = Date.parse(statusTimestampAfter ?? '');
+  if (statusTimestampAfter && Number.isNaN(since)) throw malformed('statusTimestampAfter must be a time of ISO 8601.');
+  return {
+    contextGroup: scope.group,
+    ...(contextId !== '' && { contextId: scope.contextIn(contextId) }),
+    ...(state && { state }),
+    ...(statusTimestampAfter && { statusSince: new Date(since).toISOString() }),
+  };
+}
+
+function checkedPageSize(pageSize: number = defaultPageSize): number {
+  if (Number.isSafeInteger(pageSize) && pageSize >= 1 && pageSize <= maxPageSize) return pageSize;
+  throw malformed(`pageSize must be a whole number from 1 to ${maxPageSize}.`);
+}
+
+/** `undefined` for a task that was deleted meanwhile. */
+async function shownTask(
+  tasks: CallerTasks,
+  summary: TaskSummary,
+  params: ListTasksRequest,
+): Promise<Task | undefined> {
+  const { historyLength = 0, includeArtifacts = false } = params;
+  if (!(Number.isSafeInteger(historyLength) && historyLength >= 0))
+    throw malformed('historyLength must be a whole number of at least 0.');
+  if (historyLength > 0 || includeArtifacts) {
+    const view = await tasks.read(summary.taskId);
+    return view && taskOf(view, { historyLength, artifacts: includeArtifacts });
+  }
+  const { taskId, contextId, state, statusAt } = summary;
+  return {
+    id: taskId,
+    contextId: shownContext(contextId),
+    status: { state: wireState(state), message: undefined, timestamp: statusAt },
+    artifacts: [],
+    history: [],
+    metadata: undefined,
+  };
+}
+
+async function totalOf(tasks: CallerTasks, query: TaskQuery): Promise<number> {
+  const all = await tasks.ready(() => tasks.options.store.list({ ...query, limit: maxTotal }));
+  return all.length;
+}
+
+function tokenOf({ statusAt, taskId }: Place): string {
+  return Buffer.from(`${statusAt} ${taskId}`).toString('base64url');
+}
+
+/** Errors: RequestMalformed for what is no token of ours. */
+function placeOf(token: string): Place {
+  const [statusAt = '', taskId = '', ...more] = Buffer.from(token, 'base64url').toString().split(' ');
+  const isOurs = more.length === 0 && taskId !== '' && !Number.isNaN(Date.parse(statusAt));
+  if (isOurs && tokenOf({ statusAt, taskId }) === token) return { statusAt, taskId };
+  throw malformed('pageToken must be the nextPageToken of the page before.');
+}

@@ -1,0 +1,22 @@
+import type { TaskPushNotificationConfig } from '@a2a-js/sdk';
+
+/** A task of the caller. */
+export interface OwnTask {
+  readonly taskId: string;
+  /** As the stores know it, with the owner's digest in front. */
+  readonly contextId: string;
+}
+
+/**
+ * Keeps what clients want to be told of their tasks. The handler has checked that the task is the caller's; what an implementation throws
+ * reaches the client only where it is an error of the protocol.
+ */
+export interface PushConfigs {
+  /** Keeps a configuration under an id of the server's making, or that of one that is replaced. Gives what was kept. */
+  create(task: OwnTask, config: TaskPushNotificationConfig): Promise<TaskPushNotificationConfig>;
+  /** `undefined` where there is none of that id. */
+  get(task: OwnTask, id: string): Promise<TaskPushNotificationConfig | undefined>;
+  list(task: OwnTask): Promise<readonly TaskPushNotificationConfig[]>;
+  /** Does nothing where there is none. */
+  delete(task: OwnTask, id: string): Promise<void>;
+}

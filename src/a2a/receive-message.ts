@@ -1,0 +1,115 @@
+import type { SendMessageRequest, Message as WireMessage } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { firstValueFrom } from 'rxjs';
+import type { AgentTurnOptions } from '../agent/agent-options.ts';
+import { AgentLoop } from '../core/agent-loop.ts';
+import { recordsOfAnswers } from '../core/check-answers.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { isSuspended, type LoopState } from '../core/state.ts';
+import type { Turn } from '../core/turn.ts';
+import { contextFromCarrier } from '../observability/trace-carrier.ts';
+import { commandOf, messageOfCommand } from './answered-messages.ts';
+import type { CallerTasks, Sent } from './caller-tasks.ts';
+import { metadataForTools } from './client-tools.ts';
+import { malformed, protocolErrors, unsupported } from './protocol-errors.ts';
+import { type Received, receivedAnswers } from './received-answers.ts';
+import { checkedMessage, userMessageOf } from './received-message.ts';
+import { headersOf } from './requested.ts';
+import { shownContext } from './scope.ts';
+
+/** A message on its way, with what the call and the agent's card say of it. */
+export interface Receipt {
+  readonly tasks: CallerTasks;
+  readonly call: ServerCallContext;
+  readonly inputModes: readonly string[];
+}
+
+/** Starts a turn with a message, or gives the message to the task that it names. One that came before changes nothing. */
+export async function receiveMessage(receipt: Receipt, params: SendMessageRequest): Promise<Sent> {
+  const { tasks } = receipt;
+  const message = checkedMessage(params.message, tasks.options.limits);
+  const config = params.configuration?.taskPushNotificationConfig;
+  if (config && !tasks.options.push) throw new (protocolErrors().PushNotificationNotSupportedError)();
+  const sent = message.taskId === '' ? await start(receipt, message) : await tell(receipt, message);
+  if (config) {
+    const { state } = await tasks.find(sent.taskId);
+    await tasks.options.push?.create({ taskId: sent.taskId, contextId: state.turn.contextId }, config);
+  }
+  return sent;
+}
+
+async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
+  const { scope, options } = receipt.tasks;
+  const taskId = scope.taskOf(message.messageId);
+  if (await receipt.tasks.read(taskId)) return { taskId, beyond: 0 };
+  const metadata = metadataForTools(message, options.agent);
+  const turn = options.agent.startTurn(userMessageOf(message, receipt.inputModes), {
+    ...turnOptions(receipt),
+    taskId,
+    contextId: scope.contextIn(message.contextId || scope.contextOf(message.messageId)),
+    ...(metadata && { metadata }),
+  });
+  await begun(turn);
+  return { taskId: turn.taskId, beyond: 0 };
+}
+
+async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
+  const { tasks } = receipt;
+  const { taskId, messageId, contextId } = message;
+  const { state } = await tasks.find(taskId);
+  if (contextId !== '' && contextId !== shownContext(state.turn.contextId))
+    throw malformed('message.contextId is not the context of the task; leave it out.');
+  if (state.commands.some((command) => messageOfCommand(command) === messageId)) return goOn(receipt, state);
+  if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
+  await follow(receipt, { message, state, received: receivedAnswers(state, message) });
+  return goOn(receipt, state);
+}
+
+interface Followed {
+  readonly message: WireMessage;
+  readonly state: LoopState;
+  readonly received: Received;
+}
+
+/** What is told besides is posted first, so that the turn has it when the answers let it go on. */
+async function follow({ tasks, inputModes }: Receipt, { message, state, received }: Followed): Promise<void> {
+  const { store, clock } = tasks.options;
+  const { taskId } = state.turn;
+  const { messageId } = message;
+  const { answers, rest } = received;
+  recordsOfAnswers(state, answers);
+  if (rest.length > 0) {
+    const told = userMessageOf({ ...message, parts: [...rest] }, inputModes);
+    await tasks.ready(() => store.post(taskId, { id: commandOf(messageId), type: 'steer', message: told }));
+  }
+  if (Object.keys(answers).length === 0) return;
+  const commandId = (questionId: string) => commandOf(messageId, questionId);
+  await AgentLoop.answer(taskId, { store, answers, clock, commandId });
+}
+
+/** Lets a turn go on that nobody runs. */
+async function goOn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
+  const { taskId } = turn;
+  if (!isComplete) await begun(receipt.tasks.options.agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
+  return { taskId, beyond: outcome && isSuspended(outcome.state) ? seq : 0 };
+}
+
+/** Resolves when a turn has shown a sign of life. Rejects where it is lost at once, but for these reasons. */
+async function begun(turn: Turn, ...but: readonly AgentLoopError['code'][]): Promise<void> {
+  try {
+    await firstValueFrom(turn, { defaultValue: undefined });
+  } catch (error) {
+    if (!AgentLoopError.isInstance(error) || !but.includes(error.code)) throw error;
+  }
+}
+
+function turnOptions({ call, tasks }: Receipt): AgentTurnOptions & { readonly detached: true } {
+  const { authContextOf = defaultAuthContext } = tasks.options;
+  const authContext = authContextOf(call);
+  return { detached: true, parentContext: contextFromCarrier(headersOf(call)), ...(authContext && { authContext }) };
+}
+
+function defaultAuthContext({ user, tenant }: ServerCallContext) {
+  if (!user?.isAuthenticated) return tenant === undefined ? undefined : { tenant };
+  return { user: user.userName, ...(tenant !== undefined && { tenant }) };
+}

@@ -1,0 +1,75 @@
+import type { Part, Message as WireMessage } from '@a2a-js/sdk';
+import type { Answers } from '../core/check-answers.ts';
+import type { Question } from '../core/records.ts';
+import { type LoopState, openQuestions } from '../core/state.ts';
+import { malformed } from './protocol-errors.ts';
+
+/** What a message to a task says: answers to its questions, and what is to be told to the model besides. */
+export interface Received {
+  readonly answers: Answers;
+  /** The parts that answer nothing. */
+  readonly rest: readonly Part[];
+}
+
+/**
+ * Finds the answers in a message: data parts `{ answers: { [question id]: … } }`; where one question is open, a data part is its answer as
+ * it stands, and for a question that takes any answer so is a text. Errors: RequestMalformed, naming what is asked, where questions are
+ * open and nothing answers one.
+ */
+export function receivedAnswers(state: LoopState, { parts }: WireMessage): Received {
+  const open = openQuestions(state);
+  const named = parts.flatMap((part) => namedAnswers(part) ?? []);
+  const answers: Answers = Object.assign({}, ...named);
+  const rest = parts.filter((part) => namedAnswers(part) === undefined);
+  if (named.length > 0 || open.length === 0) return { answers, rest };
+  const [only] = open;
+  const answer = only && open.length === 1 ? answerIn(parts, only) : undefined;
+  if (only && answer) return { answers: { [only.id]: answer.value }, rest: answer.rest };
+  if (state.outcome) throw malformed(`The task waits for answers: ${open.map(formOf).join('; ')}.`);
+  return { answers, rest };
+}
+
+function namedAnswers({ content }: Part): Answers | undefined {
+  if (content?.$case !== 'data') return undefined;
+  const data: unknown = content.value;
+  if (typeof data !== 'object' || data === null || !('answers' in data)) return undefined;
+  const { answers } = data;
+  return isObject(answers) ? { ...answers } : undefined;
+}
+
+/** The answer to the only question, as far as the parts have one. */
+function answerIn(
+  parts: readonly Part[],
+  { kind }: Question,
+): { readonly value: unknown; readonly rest: readonly Part[] } | undefined {
+  const data = parts.find(({ content }) => content?.$case === 'data');
+  if (data?.content) return { value: data.content.value, rest: parts.filter((part) => part !== data) };
+  if (kind !== 'input' && kind !== 'auth') return undefined;
+  const texts = parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []));
+  return texts.length === 0
+    ? undefined
+    : { value: texts.join('\n'), rest: parts.filter(({ content }) => content?.$case !== 'text') };
+}
+
+/** How a question is answered. */
+function formOf({ id, kind, toolName }: Question): string {
+  return `"${id}" (${toolName}) with a data part { "answers": { "${id}": ${shape(kind)} } }`;
+}
+
+function shape(kind: Question['kind']): string {
+  switch (kind) {
+    case 'approval':
+      return '{ "approved": true }';
+    case 'client-tool':
+      return '{ "result": … }';
+    case 'in-doubt':
+      return '{ "outcome": "applied", "content": "…" }';
+    case 'input':
+    case 'auth':
+      return '…';
+  }
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

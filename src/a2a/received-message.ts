@@ -1,0 +1,84 @@
+import type { Message as WireMessage } from '@a2a-js/sdk';
+import type { UserMessage } from '../core/messages.ts';
+import { contentOf, formsOf, type PartForm } from './parts.ts';
+import { malformed } from './protocol-errors.ts';
+
+/** How large a message may be. */
+export interface MessageLimits {
+  /** Default 100. */
+  readonly maxParts?: number;
+  /** Of all texts, data, files and metadata together; default 10 MiB. */
+  readonly maxMessageBytes?: number;
+}
+
+/** What of a message our own has no place for. */
+interface ReceivedMetadata {
+  readonly parts?: readonly PartForm[];
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly extensions?: readonly string[];
+  readonly referenceTaskIds?: readonly string[];
+}
+
+const maxIdLength = 256;
+const userRole = 1;
+
+/** Checks a message as far as its own form goes. Errors: RequestMalformed, naming the member and the cure. */
+export function checkedMessage(message: WireMessage | undefined, limits: MessageLimits): WireMessage {
+  const { maxParts = 100, maxMessageBytes = 10 * 1024 * 1024 } = limits;
+  if (!message) throw malformed('message is required.');
+  if (!message.messageId.trim()) throw malformed('message.messageId is required.');
+  if (message.role !== userRole) throw malformed('message.role must be ROLE_USER.');
+  for (const name of ['messageId', 'contextId', 'taskId'] as const) {
+    if (message[name].length > maxIdLength)
+      throw malformed(`message.${name} must have at most ${maxIdLength} characters.`);
+  }
+  if (message.parts.length === 0) throw malformed('message.parts must hold at least one part.');
+  if (message.parts.length > maxParts) throw malformed(`message.parts must hold at most ${maxParts} parts.`);
+  if (message.parts.some(({ content }) => content === undefined))
+    throw malformed('Each part needs a content: text, data, raw or url.');
+  if (sizeOf(message) > maxMessageBytes)
+    throw malformed(`The message is larger than ${maxMessageBytes} bytes; send large files by reference.`);
+  return message;
+}
+
+/** Of the parts that count: bytes of files, characters of everything else. */
+function sizeOf({ parts, metadata }: WireMessage): number {
+  const ofParts = parts.reduce((sum, { content, metadata }) => sum + sizeOfContent(content) + sizeOfJson(metadata), 0);
+  return ofParts + sizeOfJson(metadata);
+}
+
+function sizeOfContent(content: WireMessage['parts'][number]['content']): number {
+  return content?.$case === 'data' ? sizeOfJson(content.value) : (content?.value.length ?? 0);
+}
+
+function sizeOfJson(value: unknown): number {
+  return value === undefined ? 0 : JSON.stringify(value).length;
+}
+
+/** The message as the model gets it, with what a client is shown of it later. Errors: as `contentOf`. */
+export function userMessageOf(message: WireMessage, inputModes: readonly string[]): UserMessage {
+  const parts = formsOf(message.parts);
+  const { metadata, extensions, referenceTaskIds } = message;
+  const received: ReceivedMetadata = {
+    ...(parts && { parts }),
+    ...(metadata && Object.keys(metadata).length > 0 && { metadata }),
+    ...(extensions.length > 0 && { extensions }),
+    ...(referenceTaskIds.length > 0 && { referenceTaskIds }),
+  };
+  return {
+    role: 'user',
+    id: message.messageId,
+    content: contentOf(message.parts, inputModes),
+    ...(Object.keys(received).length > 0 && { metadata: { a2a: received } }),
+  };
+}
+
+/** What `userMessageOf` kept of a message. */
+export function receivedMetadataOf({ metadata }: UserMessage): ReceivedMetadata {
+  const kept: ReceivedMetadata | undefined = isObject(metadata?.['a2a']) ? metadata['a2a'] : undefined;
+  return kept ?? {};
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,251 @@
+import type {
+  AgentCard,
+  CancelTaskRequest,
+  DeleteTaskPushNotificationConfigRequest,
+  GetExtendedAgentCardRequest,
+  GetTaskPushNotificationConfigRequest,
+  GetTaskRequest,
+  ListTaskPushNotificationConfigsRequest,
+  ListTaskPushNotificationConfigsResponse,
+  ListTasksRequest,
+  ListTasksResponse,
+  SendMessageRequest,
+  StreamResponse,
+  SubscribeToTaskRequest,
+  Task,
+  TaskPushNotificationConfig,
+} from '@a2a-js/sdk';
+import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
+import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
+import { CallerTasks } from './caller-tasks.ts';
+import { clientToolsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
+import {
+  type A2ARequestHandlerOptions,
+  type ResolvedHandlerOptions,
+  resolveHandlerOptions,
+} from './handler-options.ts';
+import { listTasks } from './list-tasks.ts';
+import { malformed, protocolErrors, taskNotFound, toldError, unsupported } from './protocol-errors.ts';
+import { receiveMessage } from './receive-message.ts';
+import { recoverTasks } from './recover-tasks.ts';
+import { activated, requestedCursor } from './requested.ts';
+import { ResponseStream } from './response-stream.ts';
+import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
+import { streamUpdates } from './stream-updates.ts';
+import { taskOf } from './task-snapshot.ts';
+
+/** The protocol's methods, and what keeps turns going that another process left. */
+export interface A2AHandler extends A2ARequestHandler {
+  /**
+   * Goes on with turns of the agent that nobody runs: those of processes that died. To be called at start and now and then. Gives how
+   * many it took. Rejects where the store cannot be asked.
+   */
+  recover(): Promise<number>;
+}
+
+/**
+ * Serves an agent by the methods of A2A, for the transports of `@a2a-js/sdk`.
+ *
+ * A message without a task starts a detached turn: clients come and go. Tasks are read from the agent's journal, so any process that
+ * shares its stores answers for all of them. A message that comes twice starts one task. Every method sees the tasks of the caller's
+ * scope only; those of others do not exist. Rejections are errors of the protocol without internal words.
+ *
+ * Memory: what streams hold for clients that are slower than their turns, text merged. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`.
+ */
+export function a2aRequestHandler(options: A2ARequestHandlerOptions): A2AHandler {
+  protocolErrors();
+  return new RequestHandler(resolveHandlerOptions(options));
+}
+
+class RequestHandler implements A2AHandler {
+  readonly #options: ResolvedHandlerOptions;
+  readonly #scopeOf: (context: ServerCallContext) => string | undefined | Promise<string | undefined>;
+
+  constructor(options: ResolvedHandlerOptions) {
+    this.#options = options;
+    this.#scopeOf = options.scopeOf ?? defaultScopeOf(() => this.getAgentCard());
+  }
+
+  async getAgentCard(): Promise<AgentCard> {
+    const { card } = this.#options;
+    return typeof card === 'function' ? card() : card;
+  }
+
+  async getAuthenticatedExtendedAgentCard(
+    _params: GetExtendedAgentCardRequest,
+    context: ServerCallContext,
+  ): Promise<AgentCard> {
+    const { capabilities } = await this.getAgentCard();
+    if (!capabilities?.extendedAgentCard) throw unsupported('The agent has no extended card.');
+    const { extendedCard } = this.#options;
+    if (!extendedCard) throw new (protocolErrors().ExtendedAgentCardNotConfiguredError)();
+    if (!context.user?.isAuthenticated) throw unauthenticated();
+    return told(async () => extendedCard(context));
+  }
+
+  sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Task> {
+    return told(async () => {
+      activated(context, turnExtension);
+      const { historyLength, returnImmediately: immediately = false } = params.configuration ?? {};
+      const options = { historyLength: checkedLength(historyLength), immediately };
+      const tasks = await this.#tasksOf(context);
+      return tasks.awaited(await this.#receive(tasks, params, context), options);
+    });
+  }
+
+  sendMessageStream(
+    params: SendMessageRequest,
+    context: ServerCallContext,
+  ): AsyncGenerator<StreamResponse, void, undefined> {
+    const streaming = this.#streaming(context);
+    return this.#stream(async () => {
+      const historyLength = checkedLength(params.configuration?.historyLength);
+      const from = requestedCursor(context);
+      const tasks = await this.#tasksOf(context);
+      const { taskId, beyond } = await this.#receive(tasks, params, context);
+      const options = { ...streaming, from, historyLength, untilInput: true, beyond };
+      return tasks.signals(taskId).pipe(streamUpdates(options));
+    });
+  }
+
+  resubscribe(
+    { id }: SubscribeToTaskRequest,
+    context: ServerCallContext,
+  ): AsyncGenerator<StreamResponse, void, undefined> {
+    const streaming = this.#streaming(context);
+    return this.#stream(async () => {
+      const from = requestedCursor(context);
+      const tasks = await this.#tasksOf(context);
+      const { state } = await tasks.find(id);
+      if (state.isComplete) throw unsupported('The task is over; there is nothing to subscribe to.');
+      const options = { ...streaming, from, historyLength: undefined, untilInput: false, beyond: 0 };
+      return tasks.signals(id).pipe(streamUpdates(options));
+    });
+  }
+
+  getTask({ id, historyLength }: GetTaskRequest, context: ServerCallContext): Promise<Task> {
+    return told(async () => {
+      const tasks = await this.#tasksOf(context);
+      return taskOf(await tasks.find(id), { historyLength: checkedLength(historyLength) });
+    });
+  }
+
+  listTasks(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
+    return told(async () => listTasks(await this.#tasksOf(context), params));
+  }
+
+  cancelTask({ id }: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
+    return told(async () => (await this.#tasksOf(context)).cancel(id));
+  }
+
+  createTaskPushNotificationConfig(
+    params: TaskPushNotificationConfig,
+    context: ServerCallContext,
+  ): Promise<TaskPushNotificationConfig> {
+    return told(async () => {
+      const push = await this.#push();
+      return push.create(await this.#own(params.taskId, context), params);
+    });
+  }
+
+  getTaskPushNotificationConfig(
+    { taskId, id }: GetTaskPushNotificationConfigRequest,
+    context: ServerCallContext,
+  ): Promise<TaskPushNotificationConfig> {
+    return told(async () => {
+      const push = await this.#push();
+      const found = await push.get(await this.#own(taskId, context), id);
+      if (!found) throw taskNotFound();
+      return found;
+    });
+  }
+
+  listTaskPushNotificationConfigs(
+    { taskId }: ListTaskPushNotificationConfigsRequest,
+    context: ServerCallContext,
+  ): Promise<ListTaskPushNotificationConfigsResponse> {
+    return told(async () => {
+      const push = await this.#push();
+      return { configs: [...(await push.list(await this.#own(taskId, context)))], nextPageToken: '' };
+    });
+  }
+
+  deleteTaskPushNotificationConfig(
+    { taskId, id }: DeleteTaskPushNotificationConfigRequest,
+    context: ServerCallContext,
+  ): Promise<void> {
+    return told(async () => {
+      const push = await this.#push();
+      await push.delete(await this.#own(taskId, context), id);
+    });
+  }
+
+  recover(): Promise<number> {
+    return recoverTasks(this.#options);
+  }
+
+  async #tasksOf(context: ServerCallContext): Promise<CallerTasks> {
+    const owner = await this.#scopeOf(context);
+    if (owner === undefined) throw unauthenticated();
+    return new CallerTasks(this.#options, new Scope(this.#options.agent.id, owner));
+  }
+
+  async #own(taskId: string, context: ServerCallContext) {
+    const { state } = await (await this.#tasksOf(context)).find(taskId);
+    return { taskId, contextId: state.turn.contextId };
+  }
+
+  async #push() {
+    const { capabilities } = await this.getAgentCard();
+    const { push } = this.#options;
+    if (capabilities?.pushNotifications && push) return push;
+    throw new (protocolErrors().PushNotificationNotSupportedError)();
+  }
+
+  async #checkExtensions({ requestedExtensions = [] }: ServerCallContext): Promise<void> {
+    const { capabilities } = await this.getAgentCard();
+    const required = (capabilities?.extensions ?? []).filter((each) => each.required).map(({ uri }) => uri);
+    const missing = required.filter((uri) => !requestedExtensions.includes(uri));
+    if (missing.length === 0) return;
+    const message = `The client must support these extensions: ${missing.join(', ')}.`;
+    throw new (protocolErrors().ExtensionSupportRequiredError)(message);
+  }
+
+  async #receive(tasks: CallerTasks, params: SendMessageRequest, call: ServerCallContext) {
+    await this.#checkExtensions(call);
+    activated(call, clientToolsExtension);
+    const { defaultInputModes: inputModes } = await this.getAgentCard();
+    return receiveMessage({ tasks, call, inputModes }, params);
+  }
+
+  /** Called with the method, not with the first pull: transports send the headers in between. */
+  #streaming(context: ServerCallContext) {
+    const { clock, toolEvents = false } = this.#options;
+    activated(context, turnExtension);
+    return { now: () => clock.now(), toolEvents: toolEvents && activated(context, toolEventsExtension) };
+  }
+
+  #stream(begin: () => Promise<Observable<StreamResponse>>): AsyncGenerator<StreamResponse, void, undefined> {
+    const begun = async () => {
+      const { capabilities } = await this.getAgentCard();
+      if (!capabilities?.streaming) throw unsupported('The agent does not stream.');
+      return begin();
+    };
+    const responses$ = defer(begun).pipe(switchMap((begun$) => begun$));
+    return new ResponseStream(responses$.pipe(catchError((error: unknown) => throwError(() => toldError(error)))));
+  }
+}
+
+async function told<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toldError(error);
+  }
+}
+
+/** Errors: RequestMalformed. */
+function checkedLength(historyLength: number | undefined): number | undefined {
+  if (historyLength === undefined || (Number.isSafeInteger(historyLength) && historyLength >= 0)) return historyLength;
+  throw malformed('historyLength must be a whole number of at least 0.');
+}

@@ -1,0 +1,93 @@
+import { createHash } from 'node:crypto';
+import type { AgentCard } from '@a2a-js/sdk';
+import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { malformed, protocolErrors } from './protocol-errors.ts';
+
+/**
+ * Names the owner of what a call makes and sees: calls of one scope share their tasks and contexts, those of different scopes know nothing
+ * of each other. `undefined` refuses the call.
+ */
+export type ScopeOf = (context: ServerCallContext) => string | undefined;
+
+/** The tenant and the user. Callers without a user share one scope, and are refused where the card declares how to authenticate. */
+export function defaultScopeOf(
+  card: () => Promise<AgentCard>,
+): (context: ServerCallContext) => Promise<string | undefined> {
+  return async ({ user, tenant = '' }) => {
+    if (user?.isAuthenticated) return JSON.stringify([tenant, user.userName]);
+    const { securitySchemes } = await card();
+    return Object.keys(securitySchemes).length > 0 ? undefined : JSON.stringify([tenant]);
+  };
+}
+
+/**
+ * One owner's part of the stores. The contexts of an owner carry a digest of it in front, which clients never see: so tasks, messages and
+ * indexes of two owners are apart whatever ids they choose.
+ */
+export class Scope {
+  /** The group of the owner's contexts; see `TaskQuery`. */
+  readonly group: string;
+
+  /** `agentId`: agents that share a store do not share tasks. */
+  constructor(agentId: string, owner: string) {
+    this.group = digest(['millrace.a2a', agentId, owner]).toString('base64url').slice(0, 22);
+  }
+
+  /** The id of the owner's context in the stores. Errors: RequestMalformed for one that is too long. */
+  contextIn(shown: string): string {
+    const inner = plain.test(shown) ? shown : `.${Buffer.from(shown).toString('base64url')}`;
+    const contextId = `${this.group}:${inner}`;
+    if (contextId.length > maxContextLength) throw malformed('The contextId is too long; give at most 78 bytes.');
+    return contextId;
+  }
+
+  owns(contextId: string): boolean {
+    return contextId.startsWith(`${this.group}:`);
+  }
+
+  /** The id of the task that a message starts: the same whenever the message comes. */
+  taskOf(messageId: string): string {
+    return uuidOf(digest(['task', this.group, messageId]));
+  }
+
+  /** The context of a message that names none. */
+  contextOf(messageId: string): string {
+    return uuidOf(digest(['context', this.group, messageId]));
+  }
+}
+
+/** What stands in the stores as it is; other ids are encoded, behind a dot. */
+const plain = /^[\w:-][\w.:-]*$/;
+
+/** What all stores take. */
+const maxContextLength = 128;
+
+/** The id of a context as its owner knows it. */
+export function shownContext(contextId: string): string {
+  const inner = contextId.slice(contextId.indexOf(':') + 1);
+  return inner.startsWith('.') ? Buffer.from(inner.slice(1), 'base64url').toString() : inner;
+}
+
+const scoped = /^[\w-]{22}:/;
+
+/** Whether a context belongs to an owner of A2A at all. */
+export function isScoped(contextId: string): boolean {
+  return scoped.test(contextId);
+}
+
+export function unauthenticated(): Error {
+  return new (protocolErrors().A2AError)('Authentication is required.');
+}
+
+function digest(names: readonly string[]): Buffer {
+  return createHash('sha256').update(JSON.stringify(names)).digest();
+}
+
+/** The first 122 bits of a digest as a UUID of version 8. */
+function uuidOf(bytes: Buffer): string {
+  const hex = [...bytes.toString('hex').slice(0, 32)];
+  hex[12] = '8';
+  hex[16] = '89ab'[Number.parseInt(hex[16] ?? '0', 16) % 4] ?? '8';
+  const at = (from: number, to: number) => hex.slice(from, to).join('');
+  return `${at(0, 8)}-${at(8, 12)}-${at(12, 16)}-${at(16, 20)}-${at(20, 32)}`;
+}

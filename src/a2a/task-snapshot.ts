@@ -1,0 +1,158 @@
+import type { Artifact, Message, Part, Task, TaskStatus } from '@a2a-js/sdk';
+import type { TaskState } from '../core/events.ts';
+import { artifactId, isoTime } from '../core/events-of.ts';
+import { type Message as OwnMessage, textOf, type UserMessage } from '../core/messages.ts';
+import type { JournalRecord } from '../core/records.ts';
+import { type LoopState, openQuestions, taskState, waitingState } from '../core/state.ts';
+import { agentMessage, failureMessage, finalMessage, questionMessage } from './agent-message.ts';
+import { addAnswer } from './answered-messages.ts';
+import { dataPart, partsOf, textPart } from './parts.ts';
+import { receivedMetadataOf } from './received-message.ts';
+import { shownContext } from './scope.ts';
+import { turnMetadata } from './turn-metadata.ts';
+import { wireState } from './wire-state.ts';
+
+/** The records of a turn and what they fold to. */
+export interface TurnView {
+  readonly records: readonly JournalRecord[];
+  readonly state: LoopState;
+}
+
+export interface SnapshotOptions {
+  /** How many of the last messages. Default: all. */
+  readonly historyLength?: number | undefined;
+  /** Default true. */
+  readonly artifacts?: boolean;
+}
+
+/** The artifact that holds the value of a turn which ends with one. */
+export const outputId = 'output';
+
+/** A task as its journal tells it. A pure function of the records. */
+export function taskOf({ records, state }: TurnView, options: SnapshotOptions = {}): Task {
+  const { historyLength, artifacts = true } = options;
+  const { taskId, contextId } = state.turn;
+  return {
+    id: taskId,
+    contextId: shownContext(contextId),
+    status: statusOf({ records, state }),
+    artifacts: artifacts ? artifactsOf(records) : [],
+    history:
+      historyLength === 0 ? [] : historyOf({ records, state }).slice(-(historyLength ?? Number.POSITIVE_INFINITY)),
+    metadata: turnMetadata({ cursor: cursorBehind(records), ...reasonsOf(state) }),
+  };
+}
+
+function statusOf({ records, state }: TurnView): TaskStatus {
+  const told = records.findLast(({ type }) => type.startsWith('turn.'));
+  return {
+    state: wireState(shownState(state)),
+    message: statusMessage(state),
+    timestamp: isoTime(told?.at ?? state.updatedAt),
+  };
+}
+
+/** As the updates tell it: a question makes the task wait though other calls still run, and a started turn works. */
+export function shownState(state: LoopState): TaskState {
+  const questions = openQuestions(state);
+  return state.outcome || questions.length === 0 ? taskState(state) : waitingState(questions);
+}
+
+function statusMessage(state: LoopState): Message | undefined {
+  const { turn, outcome, finalMessage: text = '', value } = state;
+  if (outcome?.state === 'completed') return finalMessage(turn, text, value);
+  if (outcome?.error) return failureMessage(turn, outcome.error.code);
+  if (outcome?.state === 'canceled') return undefined;
+  return questionMessage(turn, openQuestions(state));
+}
+
+function reasonsOf({ outcome }: LoopState): { readonly reason?: string; readonly code?: string } {
+  if (!outcome) return {};
+  return { reason: outcome.reason, ...(outcome.error && { code: outcome.error.code }) };
+}
+
+/** The cursor behind all events of these records: in front of those of the next one. */
+function cursorBehind(records: readonly JournalRecord[]): string {
+  const { seq, epoch } = records.at(-1) ?? { seq: 0, epoch: 0 };
+  return `${seq + 1}-${epoch}.0`;
+}
+
+function artifactsOf(records: readonly JournalRecord[]): Artifact[] {
+  const artifacts = new Map<string, Artifact>();
+  const set = (id: string, part: Part) => artifacts.set(id, artifact(id, [part]));
+  for (const record of records) {
+    if (record.type === 'llm.done') {
+      const text = textOf(record.message.content);
+      if (text !== '') set(artifactId(record.iteration), textPart(text));
+    }
+    if (record.type === 'turn.done' && record.value !== undefined) set(outputId, dataPart(record.value));
+  }
+  return [...artifacts.values()];
+}
+
+export function artifact(id: string, parts: Part[]): Artifact {
+  return { artifactId: id, name: '', description: '', parts, metadata: undefined, extensions: [] };
+}
+
+function historyOf({ records, state }: TurnView): Message[] {
+  const { turn } = state;
+  const history: Message[] = [];
+  for (const record of records) {
+    switch (record.type) {
+      case 'turn.started':
+        history.push(...userMessages(turn, record.messages));
+        break;
+      case 'x.steer':
+        history.push(...userMessages(turn, record.effects?.messages ?? []));
+        break;
+      case 'llm.done': {
+        const text = textOf(record.message.content);
+        if (text !== '') history.push(agentMessage(turn, `${turn.taskId}:${record.iteration}`, [textPart(text)]));
+        break;
+      }
+      case 'turn.asked': {
+        const asked = questionMessage(turn, [record.question]);
+        if (asked) history.push(asked);
+        break;
+      }
+      case 'turn.answered':
+        addAnswer(history, turn, record);
+        break;
+      case 'turn.done':
+        endsWith(history, finalMessage(turn, record.text, record.value));
+        break;
+    }
+  }
+  return history;
+}
+
+/** The final message stands for the last text where it is the same. */
+function endsWith(history: Message[], final: Message | undefined): void {
+  if (!final) return;
+  const last = history.at(-1);
+  const same = last?.role === 2 && textIn(last) === textIn(final);
+  history.splice(same ? history.length - 1 : history.length, 1, final);
+}
+
+function textIn({ parts }: Message): string | undefined {
+  const first = parts[0]?.content;
+  return first?.$case === 'text' ? first.value : undefined;
+}
+
+function userMessages({ taskId, contextId }: LoopState['turn'], messages: readonly OwnMessage[]): Message[] {
+  return messages
+    .filter((message): message is UserMessage => message.role === 'user')
+    .map((message, index) => {
+      const { parts, metadata, extensions = [], referenceTaskIds = [] } = receivedMetadataOf(message);
+      return {
+        messageId: message.id ?? `${taskId}:given:${index}`,
+        taskId,
+        contextId: shownContext(contextId),
+        role: 1,
+        parts: partsOf(message.content, parts),
+        metadata: metadata && { ...metadata },
+        extensions: [...extensions],
+        referenceTaskIds: [...referenceTaskIds],
+      };
+    });
+}

@@ -1,0 +1,114 @@
+import type { Part, StreamResponse } from '@a2a-js/sdk';
+import type { A2APart, AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent } from '../core/events.ts';
+import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
+import { toolEventsExtension } from './extensions.ts';
+import { dataPart, textPart } from './parts.ts';
+import { shownContext } from './scope.ts';
+import { artifact, outputId } from './task-snapshot.ts';
+import { turnMetadata } from './turn-metadata.ts';
+import { wireState } from './wire-state.ts';
+
+export interface WireOptions {
+  /** What the turn ended with, where the event is its end. */
+  readonly value: unknown;
+  /** Whether tool calls are shown. */
+  readonly toolEvents: boolean;
+}
+
+/** What a client is sent of an event. Nothing for the task, which it has got, and for what is internal. */
+export function responsesOf(event: AgentEvent, options: WireOptions): readonly StreamResponse[] {
+  switch (event.kind) {
+    case 'status-update':
+      return [...outputOf(event, options.value), statusUpdate(event, options.value)];
+    case 'artifact-update':
+      return [artifactUpdate(event)];
+    case 'internal:tool-start':
+    case 'internal:tool-complete':
+      return options.toolEvents ? [toolUpdate(event)] : [];
+    default:
+      return [];
+  }
+}
+
+function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse {
+  const { taskId, contextId, status, cursor, reason, error } = event;
+  return {
+    payload: {
+      $case: 'statusUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        status: { state: wireState(status.state), message: messageOf(event, value), timestamp: status.timestamp },
+        metadata: turnMetadata({ cursor, reason, code: error?.code }),
+      },
+    },
+  };
+}
+
+function messageOf(event: StatusUpdateEvent, value: unknown) {
+  const { status, error, questions = [] } = event;
+  if (error) return failureMessage(event, error.code);
+  if (status.state === 'completed') return finalMessage(event, textIn(status.message?.parts), value);
+  return questionMessage(event, questions);
+}
+
+function textIn(parts: readonly A2APart[] = []): string {
+  return parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+}
+
+/** The value of a turn is an artifact of its own, in front of its end. */
+function outputOf(event: StatusUpdateEvent, value: unknown): readonly StreamResponse[] {
+  if (event.status.state !== 'completed' || value === undefined) return [];
+  const { taskId, contextId } = event;
+  const whole = {
+    artifact: artifact(outputId, [dataPart(value)]),
+    append: false,
+    lastChunk: true,
+    metadata: undefined,
+  };
+  return [{ payload: { $case: 'artifactUpdate', value: { taskId, contextId: shownContext(contextId), ...whole } } }];
+}
+
+function artifactUpdate(event: ArtifactUpdateEvent): StreamResponse {
+  const { taskId, contextId, append, lastChunk, cursor } = event;
+  return {
+    payload: {
+      $case: 'artifactUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        artifact: artifact(event.artifact.artifactId, event.artifact.parts.map(wirePart)),
+        append,
+        lastChunk,
+        metadata: turnMetadata({ cursor }),
+      },
+    },
+  };
+}
+
+function wirePart(part: A2APart): Part {
+  return part.kind === 'text' ? textPart(part.text) : dataPart(part.data);
+}
+
+type ToolEvent = Extract<AgentEvent, { kind: 'internal:tool-start' | 'internal:tool-complete' }>;
+
+/** Names only: what a tool is given and gives is the agent's business. */
+function toolUpdate(event: ToolEvent): StreamResponse {
+  const { taskId, contextId, timestamp, cursor, callId, toolName } = event;
+  const call = { callId, toolName };
+  const shown =
+    event.kind === 'internal:tool-start'
+      ? { phase: 'start', ...call }
+      : { phase: 'complete', ...call, success: event.success, durationMs: event.durationMs };
+  return {
+    payload: {
+      $case: 'statusUpdate',
+      value: {
+        taskId,
+        contextId: shownContext(contextId),
+        status: { state: wireState('working'), message: undefined, timestamp },
+        metadata: { ...turnMetadata({ cursor }), [toolEventsExtension]: shown },
+      },
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { AgentLoopError } from '../core/errors.ts';
+import type { ClientSdk } from './load-sdk.ts';
+import type { SecretWords } from './secret-words.ts';
+
+/** What went wrong between this process and a server. */
+export type FailureKind =
+  /** The server answered, with an error. */
+  | 'refused'
+  /** It does not know the session any more; nothing was done. */
+  | 'session-lost'
+  /** The way to it is gone. */
+  | 'lost'
+  /** It did not answer in time. */
+  | 'silent'
+  /** We left. */
+  | 'canceled';
+
+export interface Failure {
+  readonly kind: FailureKind;
+  /** What the server did, as the rest of a sentence that begins with it. No credentials, and nothing of what a stranger's proxy says. */
+  readonly what: string;
+}
+
+export interface FailureContext {
+  readonly sdk: ClientSdk;
+  readonly secrets: SecretWords;
+}
+
+const maxLength = 2_000;
+
+/** Tells failures of requests apart. */
+export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Failure {
+  if (AgentLoopError.isInstance(thrown)) return ownFailure(thrown);
+  const { McpError, ErrorCode } = sdk.types;
+  if (thrown instanceof McpError) {
+    // Servers use the same codes for errors of their own.
+    if (thrown.code === ErrorCode.ConnectionClosed && thrown.message.endsWith(': Connection closed'))
+      return { kind: 'lost', what: 'went away before it answered' };
+    if (thrown.code === ErrorCode.RequestTimeout && thrown.message.endsWith(': Request timed out'))
+      return { kind: 'silent', what: 'did not answer in time' };
+    const said = secrets.redact(thrown.message.replace(/^MCP error -?\d+: /, '')).slice(0, maxLength);
+    return { kind: 'refused', what: `answered with an error: ${said}` };
+  }
+  if (thrown instanceof sdk.StreamableHTTPError) return httpFailure(thrown.code);
+  if (isFlaw(thrown)) return { kind: 'refused', what: 'answered with what the protocol does not allow' };
+  return { kind: 'lost', what: `cannot be reached (${secrets.redact(reasonOf(thrown)).slice(0, maxLength)})` };
+}
+
+/** As a tool error. `began`: whether the server may have begun what it was asked for. */
+export function toolError(server: string, { kind, what }: Failure, began: boolean): AgentLoopError {
+  if (kind === 'canceled') return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was left.`);
+  const doubtful = began && (kind === 'silent' || kind === 'lost');
+  const message = `the MCP server "${server}" ${what}${doubtful ? '; the call may or may not have taken effect' : ''}`;
+  const code = kind === 'silent' ? 'TOOL_TIMEOUT' : 'TOOL_FAILED';
+  return new AgentLoopError(code, message, { retryable: kind !== 'refused' });
+}
+
+/** What an `OpenCall` was cancelled with. */
+function ownFailure({ code, message }: AgentLoopError): Failure {
+  if (code === 'CANCELED') return { kind: 'canceled', what: message };
+  return { kind: code === 'TOOL_TIMEOUT' ? 'silent' : 'lost', what: message };
+}
+
+function httpFailure(status: number | undefined): Failure {
+  if (status === 404 || status === 400) return { kind: 'session-lost', what: `refused the request (HTTP ${status})` };
+  if (status === 401 || status === 403)
+    return { kind: 'refused', what: `does not accept our credentials (HTTP ${status})` };
+  if (status === undefined || status < 0) return { kind: 'refused', what: 'answers with what is not MCP' };
+  return { kind: 'refused', what: `refused the request (HTTP ${status})` };
+}
+
+/** What Zod throws. */
+function isFlaw(thrown: unknown): boolean {
+  return isErrorLike(thrown) && (thrown.name === 'ZodError' || thrown.name === '$ZodError');
+}
+
+/** What the system said, which fetch hides in causes. */
+function reasonOf(thrown: unknown): string {
+  let reason = thrown;
+  while (isErrorLike(reason) && isErrorLike(reason.cause)) reason = reason.cause;
+  if (!isErrorLike(reason)) return String(reason);
+  return reason.message.split('\n', 1)[0] || String(reason.code ?? reason.name);
+}
+
+interface ErrorLike {
+  readonly name: string;
+  readonly message: string;
+  readonly cause?: unknown;
+  readonly code?: unknown;
+}
+
+function isErrorLike(value: unknown): value is ErrorLike {
+  return typeof value === 'object' && value !== null && 'message' in value && typeof value.message === 'string';
+}

@@ -1,0 +1,163 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import type { ClientSdk } from './load-sdk.ts';
+import type { McpProcessOptions } from './mcp-options.ts';
+import { endGroup, isGroupAlive, watchGroup } from './process-group.ts';
+
+const defaultGraceMs = 1_500;
+/** How long what a process that has ended wrote may be on its way. Milliseconds. */
+const restMs = 200;
+const tailLength = 2_000;
+
+/**
+ * An MCP server as a process, one JSON message a line. It leads a process group of its own, so that what it starts ends with it: with
+ * `close`, with its own end, and, at once, with the end of this process.
+ */
+export class ChildTransport implements Transport {
+  onclose?: () => void;
+  onerror?: (error: Error) => void;
+  onmessage?: (message: JSONRPCMessage) => void;
+  protocolVersion: string | undefined;
+  readonly #sdk: ClientSdk;
+  readonly #options: McpProcessOptions;
+  readonly #buffer: ReadBuffer;
+  #child: ChildProcess | undefined;
+  #stderr = '';
+  #delivering = false;
+  #over: Promise<void> | undefined;
+  #closed = false;
+
+  constructor(sdk: ClientSdk, options: McpProcessOptions) {
+    this.#sdk = sdk;
+    this.#options = options;
+    this.#buffer = new sdk.ReadBuffer();
+  }
+
+  get #graceMs(): number {
+    return this.#options.closeGraceMs ?? defaultGraceMs;
+  }
+
+  /** The end of what the process wrote to stderr. */
+  get stderrTail(): string {
+    return this.#stderr;
+  }
+
+  setProtocolVersion(version: string): void {
+    this.protocolVersion = version;
+  }
+
+  /** Resolves once the process runs; rejects where it cannot be started. */
+  start(): Promise<void> {
+    const { command, args = [], env, cwd } = this.#options;
+    return new Promise((resolve, reject) => {
+      const child = spawn(command, args, {
+        env: { ...this.#sdk.getDefaultEnvironment(), ...env },
+        stdio: 'pipe',
+        detached: process.platform !== 'win32',
+        windowsHide: true,
+        ...(cwd !== undefined && { cwd }),
+      });
+      this.#child = child;
+      this.#over = new Promise((ended) => {
+        child.once('error', (error) => {
+          reject(error);
+          this.#ended();
+          ended();
+        });
+        child.once('exit', () => {
+          const rest = setTimeout(() => this.#hangUp(), restMs);
+          child.once('close', () => {
+            clearTimeout(rest);
+            ended();
+            this.#ended();
+          });
+        });
+      });
+      child.once('spawn', () => {
+        if (child.pid !== undefined) watchGroup(child.pid);
+        resolve();
+      });
+      this.#listen(child);
+    });
+  }
+
+  send(message: JSONRPCMessage): Promise<void> {
+    const stdin = this.#child?.stdin;
+    return new Promise((resolve, reject) => {
+      if (this.#closed || !stdin?.writable) return reject(new Error('the process is not there'));
+      stdin.write(this.#sdk.serializeMessage(message), (error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /** Closes stdin, then sends SIGTERM, then SIGKILL, to all that the process started, each where the one before did not help. */
+  async close(): Promise<void> {
+    const child = this.#child;
+    if (!child) return;
+    child.stdin?.end();
+    if (child.pid !== undefined && isGroupAlive(child.pid))
+      await endGroup(child.pid, { graceMs: this.#graceMs, politely: true });
+    this.#hangUp();
+    await this.#over;
+  }
+
+  #listen(child: ChildProcess): void {
+    child.stdin?.on('error', (error) => this.onerror?.(error));
+    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr = (this.#stderr + text).slice(-tailLength);
+    });
+  }
+
+  #read(chunk: Buffer): void {
+    try {
+      this.#buffer.append(chunk);
+    } catch (error) {
+      // A line without an end: nothing behind it could be understood.
+      this.#fail(error);
+      this.#hangUp();
+      void this.close();
+      return;
+    }
+    if (!this.#delivering) void this.#deliver();
+  }
+
+  /** One message after the other, each once the one before it was taken in: the SDK takes in a progress notification later than a response. */
+  async #deliver(): Promise<void> {
+    this.#delivering = true;
+    for (let more = true; more; await Promise.resolve()) more = this.#deliverOne();
+    this.#delivering = false;
+  }
+
+  #deliverOne(): boolean {
+    try {
+      const message = this.#buffer.readMessage();
+      if (message === null) return false;
+      this.onmessage?.(message);
+    } catch (error) {
+      this.#fail(error);
+    }
+    return true;
+  }
+
+  #fail(error: unknown): void {
+    this.onerror?.(error instanceof Error ? error : new Error(String(error)));
+  }
+
+  /** Lets go of pipes that a process which outlives the group may hold. */
+  #hangUp(): void {
+    this.#child?.stdin?.destroy();
+    this.#child?.stdout?.destroy();
+    this.#child?.stderr?.destroy();
+  }
+
+  #ended(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#buffer.clear();
+    const pid = this.#child?.pid;
+    if (pid !== undefined) void endGroup(pid, { graceMs: this.#graceMs, politely: false });
+    this.onclose?.();
+  }
+}

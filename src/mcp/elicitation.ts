@@ -1,0 +1,95 @@
+import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
+import { jsonSchemaChecker } from '../tools/json-schema.ts';
+import { compileJsonSchema } from '../tools/json-schema-engine.ts';
+
+/**
+ * Puts a server's question to whoever is behind the turn, and gives the answer: what `elicitation/create` wants, `{ action, content }`, or
+ * the content alone. An answer that does not fit the server's schema is asked for again. Throws where there is no answer yet, as `ask` does.
+ * `onAnswer` is called for each answer that is taken.
+ */
+export async function askUser(
+  params: ElicitRequest['params'],
+  {
+    server,
+    context,
+    onAnswer,
+  }: { readonly server: string; readonly context: ToolContext; readonly onAnswer: () => void },
+): Promise<ElicitResult> {
+  const check = await checkerOf(params);
+  let problem = '';
+  for (;;) {
+    const prompt = `${params.message}${problem}`;
+    const answer = context.ask({
+      kind: isUrl(params) ? 'auth' : 'input',
+      prompt,
+      data: { server, ...shownOf(params) },
+    });
+    onAnswer();
+    const result = resultOf(answer, params);
+    const flaw = result.action === 'accept' && check ? check(result.content ?? {}) : undefined;
+    if (flaw === undefined) return result;
+    problem = ` (the last answer did not fit: ${flaw})`;
+  }
+}
+
+function isUrl(params: ElicitRequest['params']): params is Extract<ElicitRequest['params'], { mode: 'url' }> {
+  return params.mode === 'url';
+}
+
+/** What an answer needs to know. */
+function shownOf(params: ElicitRequest['params']): object {
+  if (isUrl(params)) return { mode: 'url', url: params.url };
+  return { mode: 'form', requestedSchema: params.requestedSchema };
+}
+
+type Check = (content: unknown) => string | undefined;
+
+/** None for what holds no form, or a form that is no JSON Schema: the server checks what it gets. */
+async function checkerOf(params: ElicitRequest['params']): Promise<Check | undefined> {
+  if (isUrl(params)) return undefined;
+  const schema: JSONSchema = params.requestedSchema;
+  const owner = 'the question of an MCP server';
+  try {
+    await compileJsonSchema(schema, owner);
+  } catch {
+    return undefined;
+  }
+  const checker = jsonSchemaChecker(schema, owner);
+  return (content) => {
+    const checked = checker(content);
+    return checked instanceof Promise || checked.ok ? undefined : checked.message.replaceAll('arguments', 'content');
+  };
+}
+
+/** `{ action, content }` as it is; else the content of a form, or of its one field, or whether somebody went to the address. */
+function resultOf(answer: unknown, params: ElicitRequest['params']): ElicitResult {
+  if (isUrl(params) && answer === false) return { action: 'decline' };
+  if (!isRecord(answer)) {
+    const [field = 'value'] = isUrl(params) ? [] : Object.keys(params.requestedSchema.properties);
+    return { action: 'accept', content: isUrl(params) ? {} : fieldsOf({ [field]: answer }) };
+  }
+  const { action } = answer;
+  if (action === 'decline' || action === 'cancel') return { action };
+  const given = action === 'accept' ? answer['content'] : answer;
+  return { action: 'accept', content: isRecord(given) ? fieldsOf(given) : {} };
+}
+
+function fieldsOf(given: Readonly<Record<string, unknown>>): NonNullable<ElicitResult['content']> {
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [name, isTextList(value) ? value : scalar(value)]),
+  );
+}
+
+function scalar(value: unknown): string | number | boolean {
+  if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value;
+  return JSON.stringify(value);
+}
+
+function isTextList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'string');
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,85 @@
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { ClientSdk } from './load-sdk.ts';
+import type { McpHeaders, McpHttpOptions } from './mcp-options.ts';
+
+export interface HttpTransportOptions {
+  readonly sdk: ClientSdk;
+  readonly server: McpHttpOptions;
+  /** Told of headers before they are sent. */
+  readonly onHeaders: (headers: McpHeaders) => void;
+  /**
+   * Called where the stream that should have brought the answer of a tool has ended. `resumable`: the server may send the rest of it
+   * on another stream.
+   */
+  readonly onStreamEnd: (resumable: boolean) => void;
+}
+
+/** Streams that break off are taken up again this often. */
+const reconnectionOptions = {
+  initialReconnectionDelay: 500,
+  maxReconnectionDelay: 30_000,
+  reconnectionDelayGrowFactor: 2,
+  maxRetries: 10,
+};
+
+/** Streamable HTTP with the server's headers on each request, and an eye on answers that break off: the SDK's own waits for them for ever. */
+export function httpTransport(options: HttpTransportOptions): StreamableHTTPClientTransport {
+  const { sdk, server } = options;
+  const send: FetchLike = async (url, init) => {
+    const headers = new Headers(init?.headers);
+    const own = typeof server.headers === 'function' ? await server.headers() : server.headers;
+    if (own) {
+      options.onHeaders(own);
+      for (const [name, value] of Object.entries(own)) headers.set(name, value);
+    }
+    const response = await fetch(url, { ...init, headers });
+    return isToolCall(init?.body) ? watched(response, options.onStreamEnd) : response;
+  };
+  return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });
+}
+
+/** A call that the server makes a task of has its answer elsewhere. */
+function isToolCall(body: unknown): boolean {
+  if (typeof body !== 'string') return false;
+  const message: unknown = JSON.parse(body);
+  if (!isRecord(message) || message['method'] !== 'tools/call') return false;
+  return !isRecord(message['params']) || message['params']['task'] === undefined;
+}
+
+/** The same response, whose end is told. */
+function watched(response: Response, onEnd: (resumable: boolean) => void): Response {
+  const { body, status, headers } = response;
+  if (!response.ok || !body || !headers.get('content-type')?.startsWith('text/event-stream')) return response;
+  const decoder = new TextDecoder();
+  let line = '';
+  let resumable = false;
+  const read = (text: string) => {
+    const lines = (line + text).split(/\r?\n/);
+    line = (lines.pop() ?? '').slice(0, 3);
+    if (lines.some((each) => each.startsWith('id:'))) resumable = true;
+  };
+  const reader = body.getReader();
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { value, done } = await reader.read();
+        if (value) {
+          read(decoder.decode(value, { stream: true }));
+          return controller.enqueue(value);
+        }
+        if (done) controller.close();
+      } catch (error) {
+        controller.error(error);
+      }
+      // Behind the reading of what came last.
+      setTimeout(() => onEnd(resumable), 0);
+    },
+    cancel: (reason: unknown) => reader.cancel(reason),
+  });
+  return new Response(stream, { status, headers });
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

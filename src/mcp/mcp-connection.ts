@@ -1,0 +1,262 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { pathToFileURL } from 'node:url';
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type {
+  CallToolRequest,
+  CallToolResult,
+  ClientCapabilities,
+  ElicitRequest,
+  ElicitResult,
+  Tool,
+} from '@modelcontextprotocol/sdk/types.js';
+import { AgentLoopError } from '../core/errors.ts';
+import { isHttp } from './check-mcp-options.ts';
+import { ChildTransport } from './child-transport.ts';
+import { httpTransport } from './http-transport.ts';
+import type { ClientSdk } from './load-sdk.ts';
+import type { McpServerOptions } from './mcp-options.ts';
+import type { OpenCall } from './open-call.ts';
+import { answerSampling } from './sampling.ts';
+import type { SecretWords } from './secret-words.ts';
+
+export interface ConnectionOptions {
+  readonly sdk: ClientSdk;
+  readonly server: McpServerOptions;
+  readonly secrets: SecretWords;
+  readonly connectTimeoutMs: number;
+  /** How long a server may be silent. */
+  readonly idleMs: number;
+  readonly onToolsChanged: () => void;
+  /** Called once, however the connection ended. */
+  readonly onClosed: () => void;
+}
+
+const longestPingMs = 5_000;
+const farewellMs = 1_000;
+const maxPages = 100;
+/** The limits of calls are our own. The longest that a timer can be. */
+const noTimeout = 2_147_483_647;
+
+/** One session with one server, from its handshake to its end. It is never taken up again: another one takes its place. */
+export class McpConnection {
+  readonly client: Client;
+  readonly transport: Transport;
+  /** Whether a call was answered. */
+  proven = false;
+  readonly #options: ConnectionOptions;
+  readonly #calls = new Set<OpenCall>();
+  /** The call on whose stream a message of the server came: over HTTP each call has its own. */
+  readonly #origin = new AsyncLocalStorage<OpenCall>();
+  #closed = false;
+  #probe: Promise<void> | undefined;
+  /** Called when a call has settled or waits. */
+  #onFewer: (() => void) | undefined;
+
+  constructor(options: ConnectionOptions) {
+    const { sdk, server } = options;
+    this.#options = options;
+    this.client = new sdk.Client(clientInfo, { capabilities: capabilitiesOf(server) });
+    this.transport = isHttp(server)
+      ? httpTransport({
+          sdk,
+          server,
+          onHeaders: (headers) => options.secrets.addHeaders(headers),
+          onStreamEnd: (resumable) => this.#brokenOff(resumable),
+        })
+      : new ChildTransport(sdk, server);
+    this.#handleRequests();
+    this.client.onclose = () => {
+      if (this.#closed) return;
+      this.#closed = true;
+      options.onClosed();
+    };
+  }
+
+  /** Starts the server where it is a process, and shakes hands. Rejects with what the SDK or the system says; nothing is left open then. */
+  async open(): Promise<void> {
+    try {
+      await this.client.connect(this.transport, { timeout: this.#options.connectTimeoutMs });
+    } catch (error) {
+      await this.transport.close().catch(() => {});
+      throw error;
+    }
+  }
+
+  /** A look at whether the server is still there, while that goes on. */
+  get probing(): Promise<void> | undefined {
+    return this.#probe;
+  }
+
+  /** The version that both sides agreed on. */
+  get protocolVersion(): string | undefined {
+    const { transport } = this;
+    const knows =
+      transport instanceof ChildTransport || transport instanceof this.#options.sdk.StreamableHTTPClientTransport;
+    return knows ? transport.protocolVersion : undefined;
+  }
+
+  /** The end of what a server that is a process has written to stderr. */
+  get stderrTail(): string {
+    return this.transport instanceof ChildTransport ? this.transport.stderrTail : '';
+  }
+
+  /** All pages of the server's tools. */
+  async listTools(): Promise<readonly Tool[]> {
+    const { sdk, connectTimeoutMs: timeout } = this.#options;
+    if (!this.client.getServerCapabilities()?.tools) return [];
+    const tools: Tool[] = [];
+    let cursor: string | undefined;
+    for (let page = 0; page < maxPages; page++) {
+      const request = { method: 'tools/list' as const, params: cursor === undefined ? {} : { cursor } };
+      const answer = await this.client.request(request, sdk.types.ListToolsResultSchema, { timeout });
+      tools.push(...answer.tools);
+      cursor = answer.nextCursor;
+      if (cursor === undefined) return tools;
+    }
+    throw new AgentLoopError('TOOL_FAILED', `gives a list of tools that does not end after ${maxPages} pages`);
+  }
+
+  /** Sends a tool call, as a task where the tool wants that. */
+  async callTool(
+    params: CallToolRequest['params'],
+    { call, signal, asTask }: { readonly call: OpenCall; readonly signal: AbortSignal; readonly asTask: boolean },
+  ): Promise<CallToolResult> {
+    const options = { signal, timeout: noTimeout, onprogress: call.progressed.bind(call) };
+    this.#calls.add(call);
+    try {
+      const result = await this.#origin.run(call, () =>
+        asTask
+          ? this.#runTask(params, options)
+          : this.client.request(
+              { method: 'tools/call', params },
+              this.#options.sdk.types.CallToolResultSchema,
+              options,
+            ),
+      );
+      this.proven = true;
+      return result;
+    } finally {
+      this.#calls.delete(call);
+      this.#onFewer?.();
+    }
+  }
+
+  async #runTask(
+    params: CallToolRequest['params'],
+    options: { readonly signal: AbortSignal; readonly timeout: number },
+  ): Promise<CallToolResult> {
+    const { tasks } = this.client.experimental;
+    const { CallToolResultSchema } = this.#options.sdk.types;
+    const request = { method: 'tools/call' as const, params };
+    let taskId: string | undefined;
+    const cancel = () => {
+      if (taskId !== undefined) tasks.cancelTask(taskId).catch(() => {});
+    };
+    options.signal.addEventListener('abort', cancel, { once: true });
+    for await (const step of tasks.requestStream(request, CallToolResultSchema, { ...options, task: {} })) {
+      if (step.type === 'taskCreated') taskId = step.task.taskId;
+      if (step.type === 'result') return step.result;
+      if (step.type === 'error') throw step.error;
+    }
+    throw new AgentLoopError('TOOL_FAILED', 'ended the task without a result');
+  }
+
+  /** Finds out whether the server is still there, and closes the connection if it is not. Never rejects. */
+  probe(): Promise<void> {
+    this.#probe ??= this.client
+      .ping({ timeout: Math.min(this.#options.idleMs, longestPingMs) })
+      .then(
+        () => {},
+        () => this.close(),
+      )
+      .finally(() => {
+        this.#probe = undefined;
+      });
+    return this.#probe;
+  }
+
+  /** Says goodbye, and ends the server where it is a process of ours. Never rejects. */
+  async close(): Promise<void> {
+    const { sdk } = this.#options;
+    if (!this.#closed && this.transport instanceof sdk.StreamableHTTPClientTransport) {
+      const farewell = this.transport.terminateSession().catch(() => {});
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, farewellMs);
+      });
+      await Promise.race([farewell, late]);
+      clearTimeout(timer);
+    }
+    await this.transport.close().catch(() => {});
+  }
+
+  #handleRequests(): void {
+    const { sdk, server, onToolsChanged } = this.#options;
+    const { types } = sdk;
+    this.client.setNotificationHandler(types.ToolListChangedNotificationSchema, onToolsChanged);
+    if (server.elicitation !== false) {
+      this.client.setRequestHandler(types.ElicitRequestSchema, ({ params }, { signal }) =>
+        this.#elicit(params, signal),
+      );
+    }
+    const { sampling, roots } = server;
+    if (sampling) {
+      this.client.setRequestHandler(types.CreateMessageRequestSchema, async ({ params }, { signal }) => {
+        const call = await this.#callOf(signal);
+        if (!call) throw new types.McpError(types.ErrorCode.InvalidRequest, 'no tool call is running');
+        return answerSampling(params, { sdk, sampling, call, signal });
+      });
+    }
+    if (roots) {
+      const list = {
+        roots: roots.map((root) => ({ uri: root.startsWith('file:') ? root : pathToFileURL(root).href })),
+      };
+      this.client.setRequestHandler(types.ListRootsRequestSchema, () => list);
+    }
+  }
+
+  async #elicit(params: ElicitRequest['params'], signal: AbortSignal): Promise<ElicitResult> {
+    const call = await this.#callOf(signal);
+    if (!call) return { action: 'cancel' };
+    const answer = call.ask(params, signal);
+    this.#onFewer?.();
+    return answer;
+  }
+
+  /**
+   * The call that a request of the server belongs to. Over stdio nothing says so: there it is the only one that runs, and where several do
+   * the request waits until it is; a second one that waits is refused, as it could not be told from the first.
+   */
+  async #callOf(signal: AbortSignal): Promise<OpenCall | undefined> {
+    const known = this.#origin.getStore();
+    if (known) return known;
+    if (this.#onFewer) return undefined;
+    for (;;) {
+      const running = [...this.#calls].filter((call) => !call.isWaiting);
+      if (running.length <= 1 || signal.aborted) return signal.aborted ? undefined : running[0];
+      await new Promise<void>((resolve) => {
+        this.#onFewer = resolve;
+        signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      this.#onFewer = undefined;
+    }
+  }
+
+  #brokenOff(resumable: boolean): void {
+    const call = this.#origin.getStore();
+    if (!call || call.isSettled) return;
+    if (resumable) return void this.probe();
+    call.leave({ kind: 'lost', what: 'broke off its answer' });
+  }
+}
+
+const clientInfo = { name: 'millrace', version: '1' };
+
+function capabilitiesOf({ elicitation, sampling, roots }: McpServerOptions): ClientCapabilities {
+  return {
+    ...(elicitation !== false && { elicitation: { form: {}, url: {} } }),
+    ...(sampling && { sampling: {} }),
+    ...(roots && { roots: {} }),
+  };
+}

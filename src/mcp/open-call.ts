@@ -1,0 +1,153 @@
+import type { CallToolResult, ElicitRequest, ElicitResult, Progress } from '@modelcontextprotocol/sdk/types.js';
+import type { ToolContext } from '../tools/interfaces.ts';
+import type { Failure } from './call-failure.ts';
+import { CallLimits } from './call-limits.ts';
+
+/** What a server asks the user while a call runs. */
+export interface Elicitation {
+  readonly params: ElicitRequest['params'];
+  readonly answer: (result: ElicitResult) => void;
+}
+
+/** What a call comes to next. */
+export type CallStep =
+  | { readonly type: 'result'; readonly result: CallToolResult }
+  /** What `send` rejected with. */
+  | { readonly type: 'failed'; readonly error: unknown }
+  /** We did not wait for the server. */
+  | { readonly type: 'left'; readonly failure: Failure }
+  | { readonly type: 'asked'; readonly elicitation: Elicitation };
+
+export interface OpenCallOptions {
+  readonly idleMs: number;
+  readonly totalMs: number;
+  /** Sends the request; aborting the signal tells the server that nobody waits any more. */
+  readonly send: (call: OpenCall, signal: AbortSignal) => Promise<CallToolResult>;
+}
+
+/**
+ * One request to a tool, from its sending to its result. It may outlive the attempt that made it: while a question of its server waits
+ * for an answer, nobody listens, and the next attempt takes it up again.
+ */
+export class OpenCall {
+  /** How many questions of this call were put, and answered. */
+  answered = 0;
+  /** Model calls that the server has caused. */
+  sampled = 0;
+  readonly #limits: CallLimits;
+  readonly #controller = new AbortController();
+  readonly #asked: Elicitation[] = [];
+  #end: Exclude<CallStep, { type: 'asked' }> | undefined;
+  #wake: (() => void) | undefined;
+  #context: ToolContext | undefined;
+  #abandon: (() => void) | undefined;
+
+  constructor({ idleMs, totalMs, send }: OpenCallOptions) {
+    const onReached = (limitMs: number) => this.leave({ kind: 'silent', what: `did not answer within ${limitMs} ms` });
+    this.#limits = new CallLimits({ idleMs, totalMs, onReached });
+    const settle = (end: Exclude<CallStep, { type: 'asked' }>) => {
+      this.#limits.stop();
+      this.#end ??= end;
+      this.#wake?.();
+    };
+    send(this, this.#controller.signal).then(
+      (result) => settle({ type: 'result', result }),
+      (error: unknown) => settle({ type: 'failed', error }),
+    );
+  }
+
+  /** Whether its server waits for an answer of the user, and so does nothing else for this call. */
+  get isWaiting(): boolean {
+    return this.#asked.length > 0;
+  }
+
+  get isSettled(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** Why we did not wait for the server, where we did not. */
+  get left(): Failure | undefined {
+    return this.#end?.type === 'left' ? this.#end.failure : undefined;
+  }
+
+  /** The next question, else the end, once there is one. For one reader at a time. */
+  async next(): Promise<CallStep> {
+    for (;;) {
+      const [elicitation] = this.#asked;
+      if (this.#end) return this.#end;
+      if (elicitation) return { type: 'asked', elicitation };
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  /** That of the attempt that listens. */
+  get context(): ToolContext | undefined {
+    return this.#context;
+  }
+
+  /** An attempt listens from now on; `undefined`: nobody does. */
+  attend(context: ToolContext | undefined): void {
+    this.#context = context;
+  }
+
+  progressed(progress: Progress): void {
+    this.#limits.renew();
+    this.#context?.progress({ type: 'mcp-progress', ...progress });
+  }
+
+  /** Puts a question of the server; resolves with the answer. Its time does not count. */
+  ask(params: ElicitRequest['params'], signal: AbortSignal): Promise<ElicitResult> {
+    return new Promise((resolve) => {
+      const answer = (result: ElicitResult) => {
+        const index = this.#asked.indexOf(elicitation);
+        if (index === -1) return;
+        this.#asked.splice(index, 1);
+        this.#limits.resume();
+        resolve(result);
+      };
+      const elicitation: Elicitation = { params, answer };
+      this.#asked.push(elicitation);
+      this.#limits.pause();
+      signal.addEventListener('abort', () => answer({ action: 'cancel' }), { once: true });
+      this.#wake?.();
+    });
+  }
+
+  /** Runs work that the server waits for, outside of the call's limits. */
+  async outside<T>(work: () => Promise<T>): Promise<T> {
+    this.#limits.pause();
+    try {
+      return await work();
+    } finally {
+      this.#limits.resume();
+    }
+  }
+
+  /** Keeps the call while its question waits for an answer, for so long at most. */
+  hold(ms: number, onAbandoned: () => void): void {
+    const timer = setTimeout(() => {
+      this.leave({ kind: 'canceled', what: 'asked what nobody answered' });
+      onAbandoned();
+    }, ms);
+    this.#abandon = () => clearTimeout(timer);
+  }
+
+  /** Ends what `hold` began. */
+  release(): void {
+    this.#abandon?.();
+    this.#abandon = undefined;
+  }
+
+  /** Ends the call at once, whatever the server does, which is told to stop. */
+  leave(failure: Failure): void {
+    this.release();
+    if (this.#end) return;
+    this.#end = { type: 'left', failure };
+    this.#limits.stop();
+    for (const { answer } of [...this.#asked]) answer({ action: 'cancel' });
+    this.#controller.abort(failure.kind);
+    this.#wake?.();
+  }
+}

@@ -1,0 +1,144 @@
+import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { type Failure, failureOf } from './call-failure.ts';
+import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
+import { McpConnection } from './mcp-connection.ts';
+import type { McpReconnectOptions, McpServerOptions } from './mcp-options.ts';
+import { SecretWords } from './secret-words.ts';
+
+export interface ServerLinkOptions {
+  readonly name: string;
+  readonly server: McpServerOptions;
+  readonly reconnect: McpReconnectOptions;
+  /** Called where the server says that its tools are others now, and for each new connection. */
+  readonly onToolsChanged: () => void;
+}
+
+export const defaultIdleMs = 60_000;
+const defaultConnectMs = 30_000;
+/** What a server says of its failing start: characters of its stderr. */
+const maxStderr = 500;
+
+/**
+ * One server, and the way to it: connects when somebody needs that, again where the connection was lost, and not too often where the server
+ * cannot be reached or dies without having answered a call.
+ */
+export class ServerLink {
+  readonly name: string;
+  readonly server: McpServerOptions;
+  readonly secrets: SecretWords;
+  readonly #options: ServerLinkOptions;
+  readonly #closing = new Set<Promise<void>>();
+  #sdk: ClientSdk | undefined;
+  #connection: McpConnection | undefined;
+  #connecting: Promise<McpConnection> | undefined;
+  #failures = 0;
+  #retryAt = 0;
+  #lastError: AgentLoopError | undefined;
+  #closed = false;
+
+  constructor(options: ServerLinkOptions) {
+    this.#options = options;
+    this.name = options.name;
+    this.server = options.server;
+    this.secrets = new SecretWords(options.server);
+  }
+
+  /** The connection there is. */
+  get connection(): McpConnection | undefined {
+    return this.#connection;
+  }
+
+  /**
+   * A connection that works as far as anybody knows. Rejects with `MISSING_PACKAGE`; `SHUTDOWN` once closed; `TOOL_FAILED`, in words for the
+   * model, where the server cannot be reached, and at once while it is left alone.
+   */
+  async connected(): Promise<McpConnection> {
+    await this.#connection?.probing;
+    if (this.#closed)
+      throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed with its mcpTools; make others.`);
+    if (this.#connection) return this.#connection;
+    this.#connecting ??= this.#connect().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  /** Tells what went wrong with a request. */
+  failureOf(thrown: unknown): Failure {
+    const { secrets } = this;
+    return this.#sdk ? failureOf(thrown, { sdk: this.#sdk, secrets }) : { kind: 'lost', what: messageOf(thrown) };
+  }
+
+  /** Does what the connection needs after that: it is closed, or looked after, or nothing. */
+  attendTo({ kind }: Failure, connection: McpConnection): void {
+    if (kind === 'silent') void connection.probe();
+    if (kind === 'lost' || kind === 'session-lost') this.drop(connection);
+  }
+
+  /** Lets go of a connection; the next call makes another one. */
+  drop(connection: McpConnection | undefined): void {
+    if (!connection) return;
+    if (this.#connection === connection) this.#connection = undefined;
+    const closing = connection.close().finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
+  }
+
+  /** Ends the server where it is a process of ours. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#connecting?.catch(() => {});
+    this.drop(this.#connection);
+    await Promise.all(this.#closing);
+  }
+
+  async #connect(): Promise<McpConnection> {
+    const waitMs = this.#retryAt - Date.now();
+    if (this.#lastError && waitMs > 0) {
+      const message = `${this.#lastError.message}; the next try is in ${Math.ceil(waitMs / 1_000)} s`;
+      throw new AgentLoopError('TOOL_FAILED', message, { retryable: true, cause: this.#lastError });
+    }
+    this.#sdk ??= await loadClientSdk();
+    const { server, secrets } = this;
+    const { timeoutMs: idleMs = defaultIdleMs, connectTimeoutMs = defaultConnectMs } = server;
+    const made: McpConnection = new McpConnection({
+      sdk: this.#sdk,
+      server,
+      secrets,
+      idleMs,
+      connectTimeoutMs,
+      onToolsChanged: this.#options.onToolsChanged,
+      onClosed: () => this.#lost(made),
+    });
+    await made.open().catch((thrown: unknown) => {
+      throw this.#unusable(this.failureOf(thrown).what, made.stderrTail);
+    });
+    if (this.#closed) {
+      await made.close();
+      throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed while it started.`);
+    }
+    this.#connection = made;
+    this.#options.onToolsChanged();
+    return made;
+  }
+
+  #lost(connection: McpConnection): void {
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
+    if (connection.proven) this.#failures = 0;
+    else this.#unusable('ended', connection.stderrTail);
+  }
+
+  #unusable(what: string, stderr: string): AgentLoopError {
+    const wrote = this.secrets.redact(stderr).trim().slice(-maxStderr);
+    const message = `the MCP server "${this.name}" cannot be used: it ${what}${wrote === '' ? '' : `, and wrote: ${wrote}`}`;
+    return this.#leaveAlone(new AgentLoopError('TOOL_FAILED', message, { retryable: true }));
+  }
+
+  #leaveAlone(error: AgentLoopError): AgentLoopError {
+    const { initialMs = 500, maxMs = 30_000 } = this.#options.reconnect;
+    this.#retryAt = Date.now() + Math.min(maxMs, initialMs * 2 ** this.#failures);
+    this.#failures++;
+    this.#lastError = error;
+    return error;
+  }
+}

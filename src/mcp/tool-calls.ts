@@ -1,0 +1,153 @@
+import type { CallToolRequest, CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { AgentLoopError } from '../core/errors.ts';
+import { textOf } from '../core/messages.ts';
+import { carrierFromContext } from '../observability/trace-carrier.ts';
+import type { JSONSchema, ToolContext, ToolResult } from '../tools/interfaces.ts';
+import { compileJsonSchema } from '../tools/json-schema-engine.ts';
+import { toolError } from './call-failure.ts';
+import { contentOf } from './content-parts.ts';
+import { askUser } from './elicitation.ts';
+import { noteRequest } from './note-request.ts';
+import { OpenCall } from './open-call.ts';
+import { defaultIdleMs, type ServerLink } from './server-link.ts';
+
+/** A tool at its server. */
+export interface ToolTarget {
+  readonly name: string;
+  readonly outputSchema: JSONSchema | undefined;
+  readonly asTask: boolean;
+}
+
+const defaultTotalMs = 600_000;
+const defaultHoldMs = 600_000;
+/** Calls that wait for an answer of the user; beyond that the oldest is given up. */
+const maxHeld = 100;
+
+/**
+ * The calls of one server's tools. An attempt that asks the user leaves its call open at the server, by its idempotency key; the next attempt
+ * takes it up, so that the tool runs once where the answer comes in time, and in this process.
+ */
+export class ToolCalls {
+  readonly #link: ServerLink;
+  readonly #held = new Map<string, OpenCall>();
+
+  constructor(link: ServerLink) {
+    this.#link = link;
+  }
+
+  /** One attempt. Rejects with the tool error, in words for the model, or with what `ask` throws. */
+  async run(target: ToolTarget, context: ToolContext): Promise<ToolResult> {
+    const call = this.#taken(context.idempotencyKey) ?? this.#start(target, context);
+    const leave = () => call.leave({ kind: 'canceled', what: 'was left' });
+    if (context.signal.aborted) leave();
+    context.signal.addEventListener('abort', leave, { once: true });
+    call.attend(context);
+    try {
+      return this.#resultOf(await this.#attended(call, context), target, context);
+    } finally {
+      call.attend(undefined);
+      context.signal.removeEventListener('abort', leave);
+    }
+  }
+
+  /** Gives up all calls that wait for an answer. */
+  close(): void {
+    for (const call of this.#held.values()) call.leave({ kind: 'canceled', what: 'was closed' });
+    this.#held.clear();
+  }
+
+  #taken(key: string): OpenCall | undefined {
+    const call = this.#held.get(key);
+    this.#held.delete(key);
+    call?.release();
+    return call;
+  }
+
+  #start(target: ToolTarget, context: ToolContext): OpenCall {
+    const { timeoutMs: idleMs = defaultIdleMs, maxTimeMs: totalMs = defaultTotalMs } = this.#link.server;
+    const send = (call: OpenCall, signal: AbortSignal) => this.#send(target, context, { call, signal });
+    return new OpenCall({ idleMs, totalMs, send });
+  }
+
+  async #send(
+    { name, asTask }: ToolTarget,
+    context: ToolContext,
+    { call, signal }: { readonly call: OpenCall; readonly signal: AbortSignal },
+  ): Promise<CallToolResult> {
+    const params: CallToolRequest['params'] = {
+      name,
+      arguments: argumentsOf(context.arguments),
+      _meta: { 'millrace/idempotency-key': context.idempotencyKey, ...carrierFromContext(context.traceContext) },
+    };
+    for (let again = false; ; again = true) {
+      const connection = await this.#link.connected();
+      noteRequest(context.traceContext, { method: 'tools/call', link: this.#link, connection });
+      try {
+        return await connection.callTool(params, { call, signal, asTask });
+      } catch (thrown) {
+        const failure = call.left ?? this.#link.failureOf(thrown);
+        this.#link.attendTo(failure, connection);
+        // Nothing was done: the server does not know the session. One that we have not used before is not worth another try.
+        if (failure.kind !== 'session-lost' || again || !connection.proven)
+          throw toolError(this.#link.name, failure, true);
+      }
+    }
+  }
+
+  /** The end of a call, with all that its server asks on the way answered. */
+  async #attended(call: OpenCall, context: ToolContext): Promise<CallToolResult> {
+    for (let before = 0; before < call.answered; before++) context.ask({ prompt: 'asked before' });
+    for (;;) {
+      const step = await call.next();
+      if (step.type === 'result') return step.result;
+      if (step.type === 'failed') throw step.error;
+      if (step.type === 'left') throw toolError(this.#link.name, step.failure, true);
+      const { params, answer } = step.elicitation;
+      try {
+        const onAnswer = () => call.answered++;
+        answer(await askUser(params, { server: this.#link.name, context, onAnswer }));
+      } catch (thrown) {
+        this.#hold(call, context);
+        throw thrown;
+      }
+    }
+  }
+
+  #hold(call: OpenCall, { idempotencyKey, signal }: ToolContext): void {
+    if (signal.aborted) return;
+    const { elicitation } = this.#link.server;
+    const { holdMs = defaultHoldMs } = typeof elicitation === 'object' ? elicitation : {};
+    const [oldest] = this.#held.keys();
+    if (this.#held.size >= maxHeld && oldest !== undefined)
+      this.#taken(oldest)?.leave({ kind: 'canceled', what: 'has too many calls that wait for answers' });
+    this.#held.set(idempotencyKey, call);
+    call.hold(holdMs, () => this.#held.delete(idempotencyKey));
+  }
+
+  #resultOf(result: CallToolResult, target: ToolTarget, { call }: ToolContext): ToolResult {
+    const content = contentOf(result);
+    if (result.isError === true) {
+      const error = textOf(content) || 'the tool reports a failure';
+      return { toolCallId: call.id, content: content === '' ? `Tool error: ${error}` : content, success: false, error };
+    }
+    const flaw = outputFlaw(result, target);
+    if (flaw === undefined) return { toolCallId: call.id, content, success: true };
+    throw new AgentLoopError('TOOL_FAILED', `the MCP server "${this.#link.name}" ${flaw}`);
+  }
+}
+
+function argumentsOf(given: unknown): Record<string, unknown> {
+  return typeof given === 'object' && given !== null ? { ...given } : {};
+}
+
+function outputFlaw({ structuredContent }: CallToolResult, { outputSchema, name }: ToolTarget): string | undefined {
+  if (outputSchema === undefined) return undefined;
+  if (structuredContent === undefined) return `gave no structured content, which "${name}" promises`;
+  try {
+    const validate = compileJsonSchema(outputSchema, name);
+    if (validate instanceof Promise || validate(structuredContent)) return undefined;
+    return `gave structured content that is not what "${name}" promises`;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,30 @@
+import type { JournalRecord } from '../core/records.ts';
+import type { TaskQuery } from './interfaces.ts';
+
+/** The group that a context belongs to: what stands before the first colon of its id; `undefined` where there is none. */
+export function groupOf(contextId: string): string | undefined {
+  const colon = contextId.indexOf(':');
+  return colon < 0 ? undefined : contextId.slice(0, colon);
+}
+
+/** When the status was told last by one of these records, in milliseconds since 1970; `undefined` where none of them tells it. */
+export function statusTimeIn(records: readonly JournalRecord[]): number | undefined {
+  return records.findLast(({ type }) => type.startsWith('turn.'))?.at;
+}
+
+/** What the order of a group goes by. */
+export interface StatusPlace {
+  readonly statusAt: number;
+  readonly taskId: string;
+}
+
+/** For `sort`: the newest status first, of one time the last task id. */
+export function byStatus(a: StatusPlace, b: StatusPlace): number {
+  return b.statusAt - a.statusAt || Number(a.taskId < b.taskId) - Number(a.taskId > b.taskId);
+}
+
+/** Whether a task of a group is within the part of it that is asked for. */
+export function isWithin({ behind, statusSince }: TaskQuery, place: StatusPlace): boolean {
+  if (statusSince !== undefined && place.statusAt < Date.parse(statusSince)) return false;
+  return behind === undefined || byStatus({ ...behind, statusAt: Date.parse(behind.statusAt) }, place) < 0;
+}

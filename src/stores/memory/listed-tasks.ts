@@ -1,0 +1,23 @@
+import { byStatus, groupOf, isWithin } from '../context-group.ts';
+import type { TaskQuery } from '../interfaces.ts';
+import type { MemoryTask } from './memory-task.ts';
+
+/** The tasks that a query asks for, in its order, out of all in the order of their creation. */
+export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery): readonly MemoryTask[] {
+  const { state, contextId, contextGroup, limit = 50 } = query;
+  const found = [...tasks].filter(
+    ({ status, started }) =>
+      (state === undefined || status === state) &&
+      (contextId === undefined || started.contextId === contextId) &&
+      (contextGroup === undefined || groupOf(started.contextId) === contextGroup),
+  );
+  if (contextGroup === undefined) return found.reverse().slice(0, limit);
+  return found
+    .filter((task) => isWithin(query, placeOf(task)))
+    .sort((a, b) => byStatus(placeOf(a), placeOf(b)))
+    .slice(0, limit);
+}
+
+function placeOf({ statusAt, started: { taskId } }: MemoryTask) {
+  return { statusAt, taskId };
+}

@@ -1,0 +1,15 @@
+// Runs one turn of a remote agent in a process of its own, which says when the first text is there. The parent kills it.
+import { remoteAgent } from '../../../../src/a2a/client/remote-agent.ts';
+import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
+
+const [url = '', path = ''] = process.argv.slice(2);
+const far = await remoteAgent({
+  url,
+  id: 'far',
+  contextId: 'c',
+  taskStateStore: new LmdbStateStore({ path }),
+  leaseMs: 100,
+  enableTracing: false,
+});
+far.on('artifact-update', () => process.send?.('text'));
+await far.run('Go.', { taskId: 't' });

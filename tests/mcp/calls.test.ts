@@ -1,0 +1,212 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
+import { thrownBy } from '../tools/thrown.ts';
+import { toolContext } from '../tools/tool-context.ts';
+import { eventually } from './eventually.ts';
+import { type OddServer, oddServer } from './odd-server.ts';
+
+const open: OddServer[] = [];
+
+function server(options: Partial<McpProcessOptions> = {}): OddServer {
+  const made = oddServer(options);
+  open.push(made);
+  return made;
+}
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map(({ tools }) => tools.close()));
+});
+
+function startsOf({ ledger }: OddServer): number {
+  return ledger().filter((line) => line.startsWith('started')).length;
+}
+
+describe('a call of an MCP tool', () => {
+  it('gives the text of the result, and a failed result as a failure', async () => {
+    const odd = server();
+    expect(await odd.call('echo', { text: 'hello' })).toEqual({
+      toolCallId: 'call_1',
+      content: 'hello',
+      success: true,
+    });
+    expect(await odd.call('failing')).toMatchObject({
+      content: 'the disk is full',
+      success: false,
+      error: 'the disk is full',
+    });
+    expect(await odd.call('data')).toMatchObject({ content: '{"celsius":4}', success: true });
+  });
+
+  it('shows progress, which starts its time anew', async () => {
+    const odd = server({ timeoutMs: 400 });
+    const updates: unknown[] = [];
+    const { content } = await odd.call(
+      'steps',
+      { count: 4, everyMs: 150 },
+      { progress: (update) => updates.push(update) },
+    );
+    expect(content).toBe('all steps');
+    expect(updates).toHaveLength(4);
+    expect(updates[3]).toEqual({ type: 'mcp-progress', progress: 4, total: 4, message: 'step 4' });
+  });
+
+  it('is ended by maxTimeMs in spite of progress', async () => {
+    const odd = server({ maxTimeMs: 300 });
+    const error = await thrownBy(() => odd.call('steps', { count: 1_000, everyMs: 50 }));
+    expect(error).toMatchObject({ code: 'TOOL_TIMEOUT', message: expect.stringContaining('within 300 ms') });
+  });
+
+  it('tells the server that it is cancelled, and does not wait for it', async () => {
+    const odd = server();
+    await odd.tools.connect();
+    const controller = new AbortController();
+    const running = odd.call(
+      'steps',
+      { count: 1_000 },
+      { signal: controller.signal, progress: () => controller.abort() },
+    );
+    expect(await thrownBy(() => running)).toMatchObject({ code: 'CANCELED' });
+    await eventually(() => odd.ledger().some((line) => line.startsWith('cancelled')));
+    expect((await odd.call('echo', { text: 'still there' })).content).toBe('still there');
+    expect(startsOf(odd)).toBe(1);
+  });
+
+  it('costs one error where the server dies, and the next call starts it again', async () => {
+    const odd = server();
+    expect((await odd.call('echo', { text: 'before' })).content).toBe('before');
+    const error = await thrownBy(() => odd.call('die'));
+    expect(error).toMatchObject({
+      code: 'TOOL_FAILED',
+      retryable: true,
+      message: 'the MCP server "odd" went away before it answered; the call may or may not have taken effect',
+    });
+    expect((await odd.call('echo', { text: 'again' })).content).toBe('again');
+    expect(startsOf(odd)).toBe(2);
+  });
+
+  it('costs one error where the server never answers, and a server that answers nothing at all is started again', async () => {
+    const odd = server({ timeoutMs: 200 });
+    expect((await odd.call('echo', { text: 'before' })).content).toBe('before');
+    expect(await thrownBy(() => odd.call('never'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
+    expect((await odd.call('echo', { text: 'the same process' })).content).toBe('the same process');
+    expect(startsOf(odd)).toBe(1);
+    expect(await thrownBy(() => odd.call('hang'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
+    expect((await odd.call('echo', { text: 'another process' })).content).toBe('another process');
+    expect(startsOf(odd)).toBe(2);
+  });
+
+  it('leaves a server alone for a while that dies each time before it has answered a call', async () => {
+    const odd = server();
+    await thrownBy(() => odd.call('die'));
+    expect(await thrownBy(() => odd.call('echo', { text: '' }))).toMatchObject({
+      code: 'TOOL_FAILED',
+      message: expect.stringMatching(/"odd" cannot be used: it ended; the next try is in 1 s$/),
+    });
+  });
+
+  it('passes over lines that are no messages', async () => {
+    expect((await server().call('garbage')).content).toBe('behind the garbage');
+  });
+
+  it('fails for a result that the protocol does not allow, or that is not what the tool promises', async () => {
+    const odd = server();
+    expect(await thrownBy(() => odd.call('shapeless'))).toMatchObject({
+      message: 'the MCP server "odd" answered with what the protocol does not allow',
+    });
+    expect(await thrownBy(() => odd.call('liar'))).toMatchObject({
+      message: 'the MCP server "odd" gave structured content that is not what "liar" promises',
+    });
+  });
+
+  it('passes on what a server says of its error, but no value of its environment', async () => {
+    const odd = server({ env: { SECRET: 'sesame-open-sesame' } });
+    const error = await thrownBy(() => odd.call('refuse'));
+    expect(error).toMatchObject({
+      message: 'the MCP server "odd" answered with an error: no such thing, says [redacted]',
+    });
+  });
+
+  it('hands on its own environment only as far as it is harmless', async () => {
+    process.env['SOME_API_KEY'] = 'not for servers';
+    try {
+      const { content } = await server().call('env');
+      expect(content).toContain('"PATH"');
+      expect(content).not.toContain('not for servers');
+    } finally {
+      delete process.env['SOME_API_KEY'];
+    }
+  });
+
+  it('names the call for the server: the same key in every attempt', async () => {
+    const { content } = await server().call('meta', {}, { idempotencyKey: 'task:3:1' });
+    expect(JSON.parse(String(content))).toMatchObject({ 'millrace/idempotency-key': 'task:3:1' });
+  });
+
+  it('runs calls side by side', async () => {
+    const odd = server();
+    await odd.tools.connect();
+    const texts = Array.from({ length: 20 }, (_, index) => `call ${index}`);
+    const results = await Promise.all(
+      texts.map((text, n) => odd.call('echo', { text }, { idempotencyKey: `task:1:${n}` })),
+    );
+    expect(results.map(({ content }) => content)).toEqual(texts);
+  });
+});
+
+describe('the list of MCP tools', () => {
+  it('is listed once, and again where the server says that it changed', async () => {
+    const odd = server();
+    await odd.tools.connect();
+    const before = await odd.tools.getTools(toolContext());
+    expect(odd.tools.getTools(toolContext())).toEqual(before);
+    await odd.call('grow');
+    const after = await odd.tools.getTools(toolContext());
+    const added = after.filter((each) => !before.includes(each)).map((each) => each.function.name);
+    expect(added).toContain('odd__grown');
+    expect((await odd.call('grown')).content).toBe('new here');
+  });
+
+  it('has all pages, names in the letters of all vendors, and nothing that no model would take', async () => {
+    const odd = server();
+    const names = (await odd.tools.getTools(toolContext())).map((each) => each.function.name);
+    expect(names).toEqual(expect.arrayContaining(['odd__meta', 'odd__roots']));
+    expect(names.filter((name) => !/^[a-zA-Z0-9_-]{1,64}$/.test(name))).toEqual([]);
+    expect(new Set(names).size).toBe(names.length);
+    expect(names).not.toContain('odd__broken');
+    const dotted = names.find((name) => name.startsWith('odd__dots_and_slashes_'));
+    expect((await odd.call(String(dotted).slice('odd__'.length))).content).toBe('odd name');
+  });
+
+  it('holds only the tools that are wanted, by the prefix that is wanted', async () => {
+    const odd = server({ tools: ['echo', 'meta', 'nothing'], prefix: 'x-' });
+    const definitions = await odd.tools.getTools(toolContext());
+    expect(definitions.map((each) => each.function)).toMatchObject([
+      { name: 'x-meta', description: 'Does meta.' },
+      { name: 'x-echo', description: 'Does echo.' },
+    ]);
+  });
+
+  it('takes policies from annotations, where they are trusted', async () => {
+    const policyOf = async (options: Partial<McpProcessOptions>, name: string) => {
+      const all = await server({ tools: [name], ...options }).tools.getTools(toolContext());
+      const { type, function: _, checkArguments, ...policy } = all[0] ?? { type: undefined };
+      return policy;
+    };
+    expect(await policyOf({}, 'read')).toEqual({ timeoutMs: 0, readOnly: true, onInDoubt: 'retry' });
+    expect(await policyOf({}, 'put')).toEqual({ timeoutMs: 0, idempotent: true, onInDoubt: 'retry' });
+    expect(await policyOf({}, 'drop')).toEqual({ timeoutMs: 0, onInDoubt: 'ask' });
+    expect(await policyOf({}, 'echo')).toEqual({ timeoutMs: 0 });
+    expect(await policyOf({ trustAnnotations: false }, 'read')).toEqual({ timeoutMs: 0 });
+    expect(await policyOf({ needsApproval: 'destructive' }, 'drop')).toMatchObject({ needsApproval: true });
+    expect(await policyOf({ needsApproval: 'destructive' }, 'echo')).toMatchObject({ needsApproval: true });
+    expect(await policyOf({ needsApproval: 'destructive' }, 'put')).toMatchObject({ needsApproval: false });
+    const policy: McpProcessOptions['policy'] = ({ name }) => (name === 'drop' ? { sequential: true } : {});
+    expect(await policyOf({ policy }, 'drop')).toEqual({ timeoutMs: 0, onInDoubt: 'ask', sequential: true });
+  });
+
+  it('checks arguments by the schema of the server', async () => {
+    const [echo] = await server({ tools: ['echo'] }).tools.getTools(toolContext());
+    expect(await echo?.checkArguments?.({})).toEqual({ ok: false, message: 'arguments.text is required' });
+    expect(await echo?.checkArguments?.({ text: 'a' })).toMatchObject({ ok: true });
+  });
+});

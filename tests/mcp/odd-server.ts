@@ -1,0 +1,37 @@
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
+import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
+import type { ToolContext, ToolResult } from '../../src/tools/interfaces.ts';
+import { toolCall, toolContext } from '../tools/tool-context.ts';
+
+const file = fileURLToPath(new URL('servers/odd-server.mjs', import.meta.url));
+
+export interface OddServer {
+  readonly tools: McpTools;
+  /** What the server has noted so far. */
+  ledger(): readonly string[];
+  /** Runs one of its tools, as the engine does. */
+  call(name: string, args?: object, context?: Partial<ToolContext>): Promise<ToolResult>;
+}
+
+/** The odd server of the tests, as the one server `odd`. Whoever makes it closes its `tools`. */
+export function oddServer(options: Partial<McpProcessOptions> = {}): OddServer {
+  const ledger = join(mkdtempSync(join(tmpdir(), 'odd-')), 'ledger');
+  const { env, ...rest } = options;
+  const tools = mcpTools({
+    servers: { odd: { command: process.execPath, args: [file], env: { LEDGER: ledger, ...env }, ...rest } },
+    reconnect: { initialMs: 50 },
+  });
+  return {
+    tools,
+    ledger: () => readFileSync(ledger, 'utf8').trim().split('\n'),
+    async call(name, args = {}, context = {}) {
+      await tools.getTools(toolContext());
+      const call = toolCall(`odd__${name}`, args);
+      return tools.executeTool(call, toolContext({ call, arguments: args, ...context }));
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { openResources } from '../../src/testing/ledger.ts';
+import { thrownBy } from '../tools/thrown.ts';
+import { toolContext } from '../tools/tool-context.ts';
+import { eventually } from './eventually.ts';
+import { type OddServer, oddServer } from './odd-server.ts';
+
+let odd: OddServer | undefined;
+afterEach(() => odd?.tools.close());
+
+function isAlive(pid: number): boolean {
+  try {
+    // One that has ended stays as a zombie where nobody collects it.
+    return !readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
+  } catch {
+    return false;
+  }
+}
+
+function pidOf({ ledger }: OddServer, what: string): number {
+  return Number(
+    ledger()
+      .find((line) => line.startsWith(what))
+      ?.slice(what.length),
+  );
+}
+
+describe('the processes of MCP servers', () => {
+  it('end with close, and nothing stays open', async () => {
+    odd = oddServer();
+    // What is loaded with the first server stays.
+    await odd.tools.connect();
+    await odd.tools.close();
+    const resources = openResources();
+    odd = oddServer();
+    await odd.call('echo', { text: 'a' });
+    const pid = pidOf(odd, 'started');
+    expect(isAlive(pid)).toBe(true);
+    await odd.tools.close();
+    expect(isAlive(pid)).toBe(false);
+    await resources.assertNone();
+    expect(await thrownBy(() => odd?.tools.connect())).toMatchObject({ code: 'SHUTDOWN' });
+  });
+
+  it('end also where they are deaf to everything, with what they have started', async () => {
+    odd = oddServer({ env: { STUBBORN: '1' }, closeGraceMs: 150 });
+    await odd.call('echo', { text: 'a' });
+    const { ledger } = odd;
+    await eventually(() => ledger().some((line) => line.startsWith('grandchild')));
+    const pids = [pidOf(odd, 'started'), pidOf(odd, 'grandchild')];
+    await odd.tools.close();
+    expect(ledger()).toContain('deaf to SIGTERM');
+    expect(pids.filter(isAlive)).toEqual([]);
+  }, 15_000);
+
+  it('that cannot be started do not keep others from being used, unless they are required', async () => {
+    const missing = { command: 'no-such-program-anywhere' };
+    const warnings: unknown[] = [];
+    const warn = (_message: string, fields?: object) => warnings.push(fields);
+    const logger = { debug: warn, info: warn, warn, error: warn };
+    const broken = { command: process.execPath, args: ['-e', 'console.error("no config"); process.exit(3)'] };
+    const some = mcpTools({ servers: { missing, broken }, logger });
+    expect(await some.getTools(toolContext())).toEqual([]);
+    expect(warnings).toEqual([
+      {
+        server: 'missing',
+        why: expect.stringMatching(/"missing" cannot be used: it cannot be reached \(spawn .*ENOENT\)/),
+      },
+      {
+        server: 'broken',
+        why: expect.stringMatching(/"broken" cannot be used: it went away .*, and wrote: no config/),
+      },
+    ]);
+    await some.close();
+    const needed = mcpTools({ servers: { missing: { ...missing, required: true } } });
+    expect(await thrownBy(() => needed.connect())).toMatchObject({ code: 'TOOL_FAILED', retryable: true });
+    await needed.close();
+  });
+
+  it('that say nothing when they start are given up', async () => {
+    const mute = {
+      command: process.execPath,
+      args: ['-e', 'process.stdin.resume()'],
+      connectTimeoutMs: 300,
+      required: true,
+    };
+    const tools = mcpTools({ servers: { mute } });
+    const error = await thrownBy(() => tools.connect());
+    expect(error.message).toBe('the MCP server "mute" cannot be used: it did not answer in time');
+    await tools.close();
+  });
+});
