@@ -12,8 +12,13 @@ export interface OwnTask {
  * reaches the client only where it is an error of the protocol.
  */
 export interface PushConfigs {
-  /** Keeps a configuration under an id of the server's making, or that of one that is replaced. Gives what was kept. */
-  create(task: OwnTask, config: TaskPushNotificationConfig): Promise<TaskPushNotificationConfig>;
+  /** Rejects for a configuration that cannot be kept, before a message that brings it starts anything. */
+  check(config: TaskPushNotificationConfig): Promise<void>;
+  /**
+   * Keeps a configuration under an id of the server's making, or that of one that is replaced, for notifications in the version that
+   * the client speaks. Gives what was kept.
+   */
+  create(task: OwnTask, config: TaskPushNotificationConfig, version: string): Promise<TaskPushNotificationConfig>;
   /** `undefined` where there is none of that id. */
   get(task: OwnTask, id: string): Promise<TaskPushNotificationConfig | undefined>;
   list(task: OwnTask): Promise<readonly TaskPushNotificationConfig[]>;

@@ -29,11 +29,14 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
   const { tasks } = receipt;
   const message = checkedMessage(params.message, tasks.options.limits);
   const config = params.configuration?.taskPushNotificationConfig;
-  if (config && !tasks.options.push) throw new (protocolErrors().PushNotificationNotSupportedError)();
+  const { push } = tasks.options;
+  if (config && !push) throw new (protocolErrors().PushNotificationNotSupportedError)();
+  if (config) await push?.check(config);
   const sent = message.taskId === '' ? await start(receipt, message) : await tell(receipt, message);
   if (config) {
     const { state } = await tasks.find(sent.taskId);
-    await tasks.options.push?.create({ taskId: sent.taskId, contextId: state.turn.contextId }, config);
+    const task = { taskId: sent.taskId, contextId: state.turn.contextId };
+    await push?.create(task, config, receipt.call.requestedVersion);
   }
   return sent;
 }

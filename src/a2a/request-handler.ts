@@ -144,7 +144,7 @@ class RequestHandler implements A2AHandler {
   ): Promise<TaskPushNotificationConfig> {
     return told(async () => {
       const push = await this.#push();
-      return push.create(await this.#own(params.taskId, context), params);
+      return push.create(await this.#own(params.taskId, context), params, context.requestedVersion);
     });
   }
 

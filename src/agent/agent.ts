@@ -7,6 +7,7 @@ import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
+import type { ToolProvider } from '../tools/interfaces.ts';
 import type { ToolParameters } from '../tools/tool-options.ts';
 import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
@@ -93,6 +94,11 @@ export class Agent<T = unknown> {
 
   get state(): AgentState {
     return this.#life.state;
+  }
+
+  /** What its turns are offered, unless one overrides what its tools depend on. */
+  get toolProviders(): readonly ToolProvider[] {
+    return this.#config.toolProviders ?? [];
   }
 
   /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */

@@ -1,4 +1,5 @@
 export { RedisCacheStore, type RedisCacheStoreOptions } from './redis-cache-store.ts';
 export type { RedisTarget } from './redis-client.ts';
 export { RedisMessageStore, type RedisMessageStoreOptions } from './redis-message-store.ts';
+export { RedisPushStore, type RedisPushStoreOptions } from './redis-push-store.ts';
 export { RedisStateStore, type RedisStateStoreOptions } from './redis-state-store.ts';

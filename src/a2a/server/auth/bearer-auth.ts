@@ -1,0 +1,166 @@
+import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
+import { AgentLoopError } from '../../../core/errors.ts';
+import { invalidConfig } from '../../../core/invalid-config.ts';
+import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
+import { isLoopbackHost } from '../loopback.ts';
+import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';
+
+export interface BearerAuthOptions {
+  /** Where the issuer publishes its keys; they are fetched when needed and kept for ten minutes. */
+  readonly jwksUrl?: string;
+  /** The keys themselves. */
+  readonly jwks?: JSONWebKeySet;
+  /** One public key, or a shared secret of at least 32 bytes. */
+  readonly key?: CryptoKey | KeyObject | Uint8Array;
+  /** Who has to have issued the token: its `iss`. */
+  readonly issuer: string;
+  /** Whom it has to be meant for: its `aud`. Without this, tokens that the issuer made for others are good here too. */
+  readonly audience: string;
+  /** Default: what is safe for the kind of key. */
+  readonly algorithms?: readonly string[];
+  /** The claim that names the user. Default `sub`. */
+  readonly userClaim?: string;
+  /** The claim that lists the tenants of the user: an array of texts, or a text. Default: none, and no tenants. */
+  readonly tenantsClaim?: string;
+  /** What has to be in `scope` or `scp`. Default none. */
+  readonly scopes?: readonly string[];
+  /** How far clocks may differ. Seconds; default 5. */
+  readonly clockToleranceSeconds?: number;
+}
+
+const optionNames: OptionNames<BearerAuthOptions> = {
+  jwksUrl: true,
+  jwks: true,
+  key: true,
+  issuer: true,
+  audience: true,
+  algorithms: true,
+  userClaim: true,
+  tenantsClaim: true,
+  scopes: true,
+  clockToleranceSeconds: true,
+};
+
+const publicKeyAlgorithms = [
+  'RS256',
+  'RS384',
+  'RS512',
+  'PS256',
+  'PS384',
+  'PS512',
+  'ES256',
+  'ES384',
+  'ES512',
+  'EdDSA',
+  'Ed25519',
+];
+const secretAlgorithms = ['HS256', 'HS384', 'HS512'];
+
+/**
+ * Knows callers by a signed token (JWT, RFC 7519) in `Authorization: Bearer`. Its signature, issuer, audience and times are checked;
+ * one without an expiry is refused. Errors: `INVALID_CONFIG`. Where the issuer's keys cannot be fetched, nobody is known.
+ */
+export function bearerAuth(options: BearerAuthOptions): Authentication {
+  assertKnownOptions('bearerAuth', options, optionNames);
+  for (const name of ['issuer', 'audience'] as const) {
+    if (!options[name]) throw invalidConfig(`bearerAuth has no ${name}`, 'say which tokens are meant for this server');
+  }
+  const verify = verifierOf(options);
+  return {
+    name: 'bearer',
+    scheme: {
+      scheme: { $case: 'httpAuthSecurityScheme', value: { description: '', scheme: 'Bearer', bearerFormat: 'JWT' } },
+    },
+    challenge: 'Bearer',
+    async authenticate(request) {
+      const token = bearerToken(request);
+      if (token === undefined) return undefined;
+      const payload = await verify(token);
+      return payload && userOf(payload, options);
+    },
+  };
+}
+
+/** What a token says, or `undefined` where it is not good. Rejects where that cannot be told. */
+type Verify = (token: string) => Promise<JWTPayload | undefined>;
+
+function verifierOf(options: BearerAuthOptions): Verify {
+  const checks = checksOf(options);
+  const keyOf = keySource(options);
+  let loading: ReturnType<typeof keyOf> | undefined;
+  return async (token) => {
+    const { jwtVerify, errors } = await jose();
+    loading ??= keyOf();
+    const key = await loading;
+    try {
+      const { payload } = await (typeof key === 'function'
+        ? jwtVerify(token, key, checks)
+        : jwtVerify(token, key, checks));
+      return payload;
+    } catch (thrown) {
+      if (thrown instanceof errors.JOSEError && !(thrown instanceof errors.JWKSTimeout)) return undefined;
+      throw thrown;
+    }
+  };
+}
+
+function checksOf({ key, algorithms, issuer, audience, ...options }: BearerAuthOptions): JWTVerifyOptions {
+  const safe = key instanceof Uint8Array || isSecret(key) ? secretAlgorithms : publicKeyAlgorithms;
+  return {
+    issuer,
+    audience,
+    algorithms: [...(algorithms ?? safe)],
+    clockTolerance: options.clockToleranceSeconds ?? 5,
+    requiredClaims: ['exp', options.userClaim ?? 'sub'],
+  };
+}
+
+function keySource({ jwksUrl, jwks, key }: BearerAuthOptions) {
+  const given = [jwksUrl, jwks, key].filter((each) => each !== undefined).length;
+  if (given !== 1) throw invalidConfig(`bearerAuth has ${given} of jwksUrl, jwks and key`, 'give one of them');
+  if (key instanceof Uint8Array && key.length < 32) {
+    throw invalidConfig('key of bearerAuth is too short', 'a shared secret has at least 32 bytes');
+  }
+  const url = jwksUrl === undefined ? undefined : urlOf(jwksUrl);
+  return async () => {
+    const { createLocalJWKSet, createRemoteJWKSet } = await jose();
+    if (url) return createRemoteJWKSet(url);
+    return key ?? createLocalJWKSet(jwks ?? { keys: [] });
+  };
+}
+
+/** Loaded with the first token. */
+async function jose(): Promise<typeof import('jose')> {
+  try {
+    return await import('jose');
+  } catch (cause) {
+    const message = 'bearerAuth needs the package "jose", which cannot be loaded; run `npm install jose`.';
+    throw new AgentLoopError('MISSING_PACKAGE', message, { cause });
+  }
+}
+
+function isSecret(key: CryptoKey | KeyObject | Uint8Array | undefined): boolean {
+  return key !== undefined && 'type' in key && key.type === 'secret';
+}
+
+/** Keys that come over plain http can be swapped on the way. */
+function urlOf(text: string): URL {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopbackHost(url.hostname));
+  if (url && isSafe) return url;
+  throw invalidConfig('jwksUrl of bearerAuth is not an https address', 'give that of the issuer');
+}
+
+function userOf(payload: JWTPayload, options: BearerAuthOptions): AuthenticatedUser | undefined {
+  const id = payload[options.userClaim ?? 'sub'];
+  if (typeof id !== 'string' || id === '') return undefined;
+  const granted = [...textsIn(payload['scope']), ...textsIn(payload['scp'])];
+  if (options.scopes?.some((scope) => !granted.includes(scope))) return undefined;
+  const tenants = options.tenantsClaim === undefined ? [] : textsIn(payload[options.tenantsClaim]);
+  return { id, tenants, claims: payload };
+}
+
+function textsIn(claim: unknown): readonly string[] {
+  if (typeof claim === 'string') return claim.split(' ').filter((text) => text !== '');
+  return Array.isArray(claim) ? claim.filter((each) => typeof each === 'string') : [];
+}

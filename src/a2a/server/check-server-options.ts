@@ -1,0 +1,84 @@
+import { Agent } from '../../agent/agent.ts';
+import { invalidConfig } from '../../core/invalid-config.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import { assertKnownOptions, type OptionNames } from '../../stores/known-options.ts';
+import type { PushOptions } from './push/push-options.ts';
+import type { A2AServerOptions } from './server-options.ts';
+
+const optionNames: OptionNames<A2AServerOptions> = {
+  agent: true,
+  store: true,
+  card: true,
+  signing: true,
+  auth: true,
+  open: true,
+  push: true,
+  publicUrl: true,
+  grpc: true,
+  toolEvents: true,
+  messageLimits: true,
+  maxBodyBytes: true,
+  rateLimit: true,
+  maxStreams: true,
+  heartbeatMs: true,
+  recoverEveryMs: true,
+  closeMs: true,
+  trustedProxies: true,
+  logger: true,
+  clock: true,
+};
+
+const pushNames: OptionNames<PushOptions> = {
+  store: true,
+  signing: true,
+  allowPrivateTargets: true,
+  allowHttp: true,
+  mostPerTask: true,
+  concurrency: true,
+  attempts: true,
+  timeoutMs: true,
+  intervalMs: true,
+};
+
+/** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+export function assertServerOptions(options: A2AServerOptions): void {
+  assertKnownOptions('a2aServer', options, optionNames);
+  const { agent, store, publicUrl, push, rateLimit } = options;
+  if (!(agent instanceof Agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  if (!store && !agent.options.taskStateStore) {
+    throw invalidConfig(
+      'a2aServer has no store for turns',
+      'give store, e.g. new InMemoryStateStore(), or one that lasts; or the agent a taskStateStore',
+    );
+  }
+  if (publicUrl !== undefined && !/^https?:$/.test(URL.canParse(publicUrl) ? new URL(publicUrl).protocol : '')) {
+    throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
+  }
+  assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
+  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams'] });
+  if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
+  if (push) assertPush(push);
+}
+
+function assertPush(push: PushOptions): void {
+  assertKnownOptions('push of a2aServer', push, pushNames);
+  if (typeof push.store?.claim !== 'function') {
+    throw invalidConfig('push has no store', 'give a PushStore, e.g. new InMemoryPushStore(), or one that lasts');
+  }
+  assertNumbers(push, { from: 1, names: ['mostPerTask', 'concurrency', 'attempts', 'timeoutMs'], of: 'push.' });
+  assertNumbers(push, { from: 0, names: ['intervalMs'], of: 'push.' });
+}
+
+interface Range<Name> {
+  readonly from: number;
+  readonly names: readonly Name[];
+  readonly of?: string;
+}
+
+function assertNumbers<Options>(options: Options, { from, names, of = '' }: Range<keyof Options & string>): void {
+  for (const name of names) {
+    const value = options[name];
+    if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= from)) continue;
+    throw invalidConfig(`${of}${name} is ${shownValue(value)}`, `give a whole number from ${from}, or leave it out`);
+  }
+}

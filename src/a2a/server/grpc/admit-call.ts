@@ -1,0 +1,53 @@
+import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import { authenticate } from '../auth/authenticate.ts';
+import { Caller } from '../caller.ts';
+import { type Connection, grpcConnection } from '../connection.ts';
+import type { Admission } from '../http/admission.ts';
+import { isLoopbackHost } from '../loopback.ts';
+
+/** A status of gRPC. */
+export interface Refused {
+  readonly code: number;
+  readonly details: string;
+}
+
+const status = { permissionDenied: 7, resourceExhausted: 8, unavailable: 14, unauthenticated: 16 } as const;
+
+type Call = ServerUnaryCall<unknown, unknown> | ServerWritableStream<unknown, unknown>;
+
+/** The caller of a call, or why it is not let in. */
+export async function admitCall(call: Call, isStream: boolean, admission: Admission): Promise<Caller | Refused> {
+  const { auth, limiter, streams, isClosing, localOnly, logger } = admission;
+  if (isClosing()) return { code: status.unavailable, details: 'The server shuts down; try again.' };
+  const address = addressOf(call.getPeer());
+  if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
+  const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(call) }, logger);
+  if (auth.length > 0 && user === undefined) {
+    return { code: status.unauthenticated, details: 'Authentication is required.' };
+  }
+  const caller = new Caller({ user, address, connection: connectionOf(call) });
+  if ((limiter?.take(caller.countedAs) ?? 0) > 0) {
+    return { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
+  }
+  if (!isStream) return caller;
+  const leave = streams.enter(caller.countedAs);
+  if (leave === undefined)
+    return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
+  call.once('finish', leave);
+  call.once('cancelled', leave);
+  return caller;
+}
+
+function connectionOf(call: Call): Connection {
+  if ('writableNeedDrain' in call) return grpcConnection(call);
+  return { closed: new AbortController().signal, drained: () => undefined, beat() {} };
+}
+
+function headersOf({ metadata }: Call): Record<string, string> {
+  return Object.fromEntries(Object.entries(metadata.getMap()).map(([name, value]) => [name, value.toString()]));
+}
+
+/** `127.0.0.1:4711`, `[::1]:4711` or `ipv6:…` without its port. */
+function addressOf(peer: string): string {
+  return /^\[?(.*?)\]?:\d+$/.exec(peer)?.[1] ?? peer;
+}

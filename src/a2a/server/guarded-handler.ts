@@ -1,0 +1,90 @@
+import type { StreamResponse } from '@a2a-js/sdk';
+import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
+import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
+import type { Clock } from '../../core/clock.ts';
+import type { Logger } from '../../core/config.ts';
+import { AgentLoopError, nameOf } from '../../core/errors.ts';
+import { toldError } from '../protocol-errors.ts';
+import { callerIn } from './call-context.ts';
+import { pacedStream } from './paced-stream.ts';
+
+export interface GuardOptions {
+  /** Ends all streams with its reason. */
+  readonly stop: AbortSignal;
+  readonly heartbeatMs: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/** What all requests but that of the card have. */
+interface Params {
+  readonly tenant: string;
+}
+
+/**
+ * A request handler behind the checks that every transport needs: the tenant is one of the caller's, streams go as fast as their
+ * readers, and of what goes wrong inside a stranger is told no more than that it did.
+ */
+export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions): A2ARequestHandler {
+  const once =
+    <P extends Params, R>(method: (params: P, context: ServerCallContext) => Promise<R>) =>
+    async (params: P, context: ServerCallContext): Promise<R> => {
+      checkTenant(params, context);
+      return method(params, context).catch((error: unknown) => {
+        throw toldTo(error, options.logger);
+      });
+    };
+  const streamed = <P extends Params>(
+    method: (params: P, context: ServerCallContext) => AsyncIterator<StreamResponse>,
+  ) =>
+    async function* (params: P, context: ServerCallContext): AsyncGenerator<StreamResponse, void, undefined> {
+      checkTenant(params, context);
+      const { connection } = callerIn(context);
+      try {
+        yield* pacedStream(method(params, context), { ...options, connection });
+      } catch (error) {
+        throw toldTo(error, options.logger);
+      }
+    };
+  return {
+    getAgentCard: () => handler.getAgentCard(),
+    getAuthenticatedExtendedAgentCard: once((params, context) =>
+      handler.getAuthenticatedExtendedAgentCard(params, context),
+    ),
+    sendMessage: once((params, context) => handler.sendMessage(params, context)),
+    sendMessageStream: streamed((params, context) => handler.sendMessageStream(params, context)),
+    resubscribe: streamed((params, context) => handler.resubscribe(params, context)),
+    getTask: once((params, context) => handler.getTask(params, context)),
+    listTasks: once((params, context) => handler.listTasks(params, context)),
+    cancelTask: once((params, context) => handler.cancelTask(params, context)),
+    createTaskPushNotificationConfig: once((params, context) =>
+      handler.createTaskPushNotificationConfig(params, context),
+    ),
+    getTaskPushNotificationConfig: once((params, context) => handler.getTaskPushNotificationConfig(params, context)),
+    listTaskPushNotificationConfigs: once((params, context) =>
+      handler.listTaskPushNotificationConfigs(params, context),
+    ),
+    deleteTaskPushNotificationConfig: once((params, context) =>
+      handler.deleteTaskPushNotificationConfig(params, context),
+    ),
+  };
+}
+
+/** The tenant comes from the caller, in the path or in the parameters; both have to be theirs, and the same. */
+function checkTenant(params: Params, context: ServerCallContext): void {
+  const named = [context.tenant ?? '', params.tenant ?? ''].filter((tenant) => tenant !== '');
+  const caller = callerIn(context);
+  for (const tenant of named) {
+    if (tenant !== named[0]) throw new RequestMalformedError('The request names two tenants.');
+    if (!caller.mayAct(tenant)) throw new RequestMalformedError('The tenant is not one of yours.');
+  }
+  if (context.tenant === undefined && named[0] !== undefined) context.setTenant(named[0]);
+}
+
+/** What a caller may read of an error: the protocol's own say what is wrong with the request; others are ours. */
+function toldTo(error: unknown, logger: Logger): Error {
+  if (error instanceof A2AError) return error;
+  const code = AgentLoopError.isInstance(error) ? error.code : nameOf(error);
+  logger.error('request failed', { code });
+  return toldError(error);
+}

@@ -1,0 +1,131 @@
+import type { Request, RequestHandler, Response } from 'express';
+import type { Logger } from '../../../core/config.ts';
+import { authenticate, challengesOf } from '../auth/authenticate.ts';
+import type { Authentication } from '../auth/authentication.ts';
+import { callerOf, keepCaller } from '../call-context.ts';
+import { Caller } from '../caller.ts';
+import { httpConnection } from '../connection.ts';
+import { hostNameIn, isLoopbackHost } from '../loopback.ts';
+import type { RateLimiter } from '../rate-limiter.ts';
+import type { StreamCounter } from '../stream-counter.ts';
+import { type Binding, type Refusal, refuse, serverError } from './refusal.ts';
+
+/** Who may come in, and how often. */
+export interface Admission {
+  readonly auth: readonly Authentication[];
+  /** Whether only callers of this machine are let in. */
+  readonly localOnly: boolean;
+  /** Under which name the server is reached, besides those of the loopback. */
+  readonly publicHost: string | undefined;
+  /** Absent where there is no limit. */
+  readonly limiter: RateLimiter | undefined;
+  readonly streams: StreamCounter;
+  readonly isClosing: () => boolean;
+  readonly logger: Logger;
+}
+
+/** Lets in whom the server knows, at the rate that is allowed, before anything of the body is read. */
+export function admit(binding: Binding, admission: Admission): RequestHandler {
+  const { auth, limiter, isClosing, logger } = admission;
+  return async (request, response, next) => {
+    const turnAway = (refusal: Refusal) => refuse(request, response, binding, refusal);
+    if (isClosing()) return turnAway(closing(response));
+    if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
+    const user = auth.length === 0 ? undefined : await authenticate(auth, request, logger);
+    if (auth.length > 0 && user === undefined) return turnAway(unauthenticated(auth));
+    const address = request.ip ?? request.socket.remoteAddress ?? 'unknown';
+    const caller = new Caller({ user, address, connection: httpConnection(response) });
+    const waitMs = limiter?.take(caller.countedAs) ?? 0;
+    if (waitMs > 0) return turnAway(tooManyRequests(waitMs));
+    keepCaller(request, caller);
+    next();
+  };
+}
+
+/** Counts the streams of a caller, once the body tells that it asks for one. */
+export function admitStream(binding: Binding, { streams }: Admission): RequestHandler {
+  return (request, response, next) => {
+    if (!asksForStream(request, binding)) return next();
+    const leave = streams.enter(callerOf(request).countedAs);
+    if (leave === undefined) return refuse(request, response, binding, tooManyStreams);
+    response.once('close', leave);
+    next();
+  };
+}
+
+/**
+ * A page of the web can make a browser on this machine ask, under a name of its own that leads here: the name tells. Behind a proxy
+ * of this machine the address is the proxy's.
+ */
+function isLocal(request: Request, { publicHost }: Admission): boolean {
+  const name = hostNameIn(request.header('host'));
+  return isLoopbackHost(mappedAddress(request.socket.remoteAddress)) && (isLoopbackHost(name) || name === publicHost);
+}
+
+/** An IPv4 address that a socket of IPv6 reports. */
+function mappedAddress(address = ''): string {
+  return address.replace(/^::ffff:(?=\d+\.)/, '');
+}
+
+const streamMethods: ReadonlySet<unknown> = new Set([
+  'SendStreamingMessage',
+  'SubscribeToTask',
+  'message/stream',
+  'tasks/resubscribe',
+]);
+
+function asksForStream({ body, path }: Request, binding: Binding): boolean {
+  if (binding === 'HTTP+JSON') return /:(stream|subscribe)$/.test(path);
+  return typeof body === 'object' && body !== null && 'method' in body && streamMethods.has(body.method);
+}
+
+const notLocal: Refusal = {
+  status: 403,
+  code: serverError,
+  statusName: 'PERMISSION_DENIED',
+  reason: 'LOCAL_ONLY',
+  message: 'The server is for callers of its own machine.',
+};
+
+function unauthenticated(auth: readonly Authentication[]): Refusal {
+  return {
+    status: 401,
+    code: serverError,
+    statusName: 'UNAUTHENTICATED',
+    reason: 'UNAUTHENTICATED',
+    message: 'Authentication is required.',
+    headers: { 'WWW-Authenticate': challengesOf(auth) },
+  };
+}
+
+function tooManyRequests(waitMs: number): Refusal {
+  return {
+    status: 429,
+    code: serverError,
+    statusName: 'RESOURCE_EXHAUSTED',
+    reason: 'RATE_LIMIT',
+    message: 'Too many requests; wait as long as Retry-After says.',
+    headers: { 'Retry-After': String(Math.ceil(waitMs / 1_000)) },
+  };
+}
+
+const tooManyStreams: Refusal = {
+  status: 429,
+  code: serverError,
+  statusName: 'RESOURCE_EXHAUSTED',
+  reason: 'STREAM_LIMIT',
+  message: 'Too many streams are open; close one first.',
+};
+
+/** The connection is not kept, so that the next request finds another process. */
+function closing(response: Response): Refusal {
+  response.set('Connection', 'close');
+  return {
+    status: 503,
+    code: serverError,
+    statusName: 'UNAVAILABLE',
+    reason: 'CLOSING',
+    message: 'The server shuts down; try again.',
+    headers: { 'Retry-After': '1' },
+  };
+}

@@ -1,0 +1,35 @@
+import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
+import { type Binding, invalidRequest, parseError, type Refusal, refuse } from './refusal.ts';
+
+/**
+ * Reads JSON bodies up to a size, before the protocol's handlers, which then find them read; what cannot be read is answered in the
+ * protocol's own form.
+ */
+export function jsonBody(binding: Binding, limit: number): readonly (RequestHandler | ErrorRequestHandler)[] {
+  const read = express.json({ limit, strict: false, type: ['application/json', 'application/a2a+json'] });
+  const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
+    refuse(request, response, binding, refusalOf(error, limit));
+  };
+  return [read, onError];
+}
+
+function refusalOf(error: unknown, limit: number): Refusal {
+  const type = typeof error === 'object' && error !== null && 'type' in error ? error.type : undefined;
+  if (type === 'entity.too.large') {
+    return {
+      status: 413,
+      code: invalidRequest,
+      statusName: 'INVALID_ARGUMENT',
+      reason: 'REQUEST_TOO_LARGE',
+      message: `The request is larger than ${limit} bytes.`,
+    };
+  }
+  const unsupported = type === 'encoding.unsupported' || type === 'charset.unsupported';
+  return {
+    status: unsupported ? 415 : 400,
+    code: unsupported ? invalidRequest : parseError,
+    statusName: 'INVALID_ARGUMENT',
+    reason: unsupported ? 'UNSUPPORTED_ENCODING' : 'INVALID_JSON',
+    message: unsupported ? 'The encoding of the request is not supported.' : 'The request is not JSON.',
+  };
+}

@@ -1,0 +1,90 @@
+import { formatSSEErrorEvent, formatSSEEvent, SSE_HEADERS } from '@a2a-js/sdk';
+import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server';
+import {
+  type A2ARequestHandler,
+  JsonRpcTransportHandler,
+  type ServerCallContext,
+  validateVersion,
+} from '@a2a-js/sdk/server';
+import type { Request, RequestHandler, Response } from 'express';
+import type { ContextOf } from '../call-context.ts';
+import { isLegacy } from './protocol-version.ts';
+
+export interface JsonRpcRouteOptions {
+  readonly handler: A2ARequestHandler;
+  readonly contextOf: ContextOf;
+}
+
+interface Transport {
+  handle(body: Record<string, unknown>, context: ServerCallContext): Promise<object>;
+  readonly errorOf: (error: unknown) => object;
+  readonly extensionsHeader: string;
+}
+
+/**
+ * A2A over JSON-RPC, both versions. The body has been read, the caller is known. Errors of the protocol are answers with status 200.
+ * A stream is written as its events come: who makes them waits for the connection.
+ */
+export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): RequestHandler {
+  const current = new JsonRpcTransportHandler(handler);
+  const legacy = new LegacyJsonRpcTransportHandler(handler);
+  const transports: Readonly<Record<'current' | 'legacy', Transport>> = {
+    current: {
+      handle: (body, context) => current.handle(body, context),
+      errorOf: (error) => JsonRpcTransportHandler.mapToJSONRPCError(error),
+      extensionsHeader: 'A2A-Extensions',
+    },
+    legacy: {
+      handle: (body, context) => legacy.handle(body, context),
+      errorOf: (error) => LegacyJsonRpcTransportHandler.mapToLegacyJSONRPCError(error),
+      extensionsHeader: 'X-A2A-Extensions',
+    },
+  };
+  return async (request, response) => {
+    const transport = transports[isLegacy(request.header('a2a-version')) ? 'legacy' : 'current'];
+    const body = bodyOf(request);
+    const failed = (error: unknown) => ({ jsonrpc: '2.0', id: body['id'] ?? null, error: transport.errorOf(error) });
+    try {
+      const context = contextOf(request);
+      validateVersion(context.requestedVersion, await handler.getAgentCard(), 'JSONRPC');
+      const answer = await transport.handle(body, context);
+      const { activatedExtensions } = context;
+      if (activatedExtensions) response.setHeader(transport.extensionsHeader, [...activatedExtensions]);
+      if (isStream(answer)) await writeStream(answer, response, failed);
+      else response.json(answer);
+    } catch (error) {
+      if (!response.headersSent) response.json(failed(error));
+    }
+  };
+}
+
+/** The first event is waited for, so that what is wrong with the request is an answer and not a stream. */
+async function writeStream(
+  events: AsyncGenerator<object>,
+  response: Response,
+  failed: (error: unknown) => object,
+): Promise<void> {
+  const first = await events.next();
+  response.writeHead(200, SSE_HEADERS);
+  response.flushHeaders();
+  try {
+    if (!first.done) response.write(formatSSEEvent(first.value));
+    for await (const event of events) response.write(formatSSEEvent(event));
+  } catch (error) {
+    response.write(formatSSEErrorEvent(failed(error)));
+  } finally {
+    response.end();
+  }
+}
+
+function bodyOf({ body }: Request): Record<string, unknown> {
+  return isRecord(body) ? body : {};
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isStream(answer: object): answer is AsyncGenerator<object> {
+  return Symbol.asyncIterator in answer;
+}

@@ -1,0 +1,48 @@
+import type { Request, Response } from 'express';
+import { isLegacy } from './protocol-version.ts';
+
+/** Why a request does not reach the protocol's handlers. */
+export interface Refusal {
+  /** Of HTTP. */
+  readonly status: number;
+  /** Of JSON-RPC. */
+  readonly code: number;
+  /** Of `google.rpc.Status`. */
+  readonly statusName: string;
+  /** Of `google.rpc.ErrorInfo`. */
+  readonly reason: string;
+  /** A sentence for the caller. */
+  readonly message: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** JSON-RPC leaves -32000 to -32099 to servers; those of the protocol begin at -32001. */
+export const serverError = -32_000;
+export const invalidRequest = -32_600;
+export const parseError = -32_700;
+
+export type Binding = 'JSONRPC' | 'HTTP+JSON';
+
+/** Answers in the form of the binding and of the version that was asked for. */
+export function refuse(request: Request, response: Response, binding: Binding, refusal: Refusal): void {
+  const { status, code, message, headers = {} } = refusal;
+  response.status(status).set(headers);
+  const data = [detailOf(refusal)];
+  if (binding === 'JSONRPC') {
+    response.json({ jsonrpc: '2.0', id: idOf(request.body), error: { code, message, data } });
+  } else if (isLegacy(request.header('a2a-version'))) {
+    response.json({ code, message });
+  } else {
+    response.type('application/a2a+json');
+    response.json({ error: { code: status, status: refusal.statusName, message, details: data } });
+  }
+}
+
+function detailOf({ reason }: Refusal): object {
+  return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'millrace' };
+}
+
+function idOf(body: unknown): string | number | null {
+  const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : null;
+  return typeof id === 'string' || typeof id === 'number' ? id : null;
+}

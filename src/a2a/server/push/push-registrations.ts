@@ -1,0 +1,74 @@
+import { randomUUID } from 'node:crypto';
+import type { AuthenticationInfo, TaskPushNotificationConfig } from '@a2a-js/sdk';
+import { AgentLoopError } from '../../../core/errors.ts';
+import type { PushEntry } from '../../../stores/push/push-store.ts';
+import { malformed } from '../../protocol-errors.ts';
+import type { PushConfigs } from '../../push-configs.ts';
+import type { PushDelivery } from './push-delivery.ts';
+import type { PushOptions } from './push-options.ts';
+import { checkedTarget } from './push-target.ts';
+
+/** A header that can be set with it: no line ends, no controls. */
+const headerText = /^[\x20-\x7e]{1,4096}$/;
+const schemeText = /^[\w!#$%&'*+.^`|~-]{1,64}$/;
+const idText = /^[\w.:-]{1,128}$/;
+
+/** Registers, shows and removes where clients want to be told of their tasks, and begins to tell them. */
+export function pushRegistrations(push: PushOptions, delivery: PushDelivery): PushConfigs {
+  const { store, mostPerTask = 5 } = push;
+  return {
+    check: (config) => check(config, push),
+    async create({ taskId }, config, version) {
+      await check(config, push);
+      const entry = entryOf(taskId, config, version);
+      if (!(await store.add(entry, mostPerTask))) {
+        throw malformed(`A task has at most ${mostPerTask} push notification configurations; delete one first.`);
+      }
+      await delivery.take(taskId);
+      return configOf(entry);
+    },
+    async get({ taskId }, configId) {
+      const entry = await store.get({ taskId, configId });
+      return entry && configOf(entry);
+    },
+    list: async ({ taskId }) => (await store.list(taskId)).map(configOf),
+    delete: async ({ taskId }, configId) => store.delete({ taskId, configId }),
+  };
+}
+
+/** Rejects with what is wrong, in the protocol's words. */
+async function check({ url, token, authentication, id }: TaskPushNotificationConfig, push: PushOptions): Promise<void> {
+  if (id !== '' && !idText.test(id)) throw malformed('The id of a push notification configuration cannot be used.');
+  if (token !== '' && !headerText.test(token))
+    throw malformed('The token of a push notification cannot be sent in a header.');
+  if (authentication) checkAuthentication(authentication);
+  await checkedTarget(url, push).catch((thrown: unknown) => {
+    throw AgentLoopError.isInstance(thrown) ? malformed(thrown.message) : thrown;
+  });
+}
+
+function checkAuthentication({ scheme, credentials }: AuthenticationInfo): void {
+  if (schemeText.test(scheme) && headerText.test(credentials)) return;
+  throw malformed('The authentication of a push notification cannot be sent in a header.');
+}
+
+/** The id is the server's; one that the client names is that of the registration that it replaces. */
+function entryOf(taskId: string, config: TaskPushNotificationConfig, version: string): PushEntry {
+  const { url, token, authentication, id } = config;
+  return {
+    taskId,
+    configId: id === '' ? randomUUID() : id,
+    url,
+    version,
+    ...(token !== '' && { token }),
+    ...(authentication && {
+      authentication: { scheme: authentication.scheme, credentials: authentication.credentials },
+    }),
+  };
+}
+
+/** What the receiver is known by is not shown again. */
+function configOf({ taskId, configId: id, url, token = '', authentication }: PushEntry): TaskPushNotificationConfig {
+  const shown = authentication && { scheme: authentication.scheme, credentials: '' };
+  return { tenant: '', taskId, id, url, token, authentication: shown };
+}

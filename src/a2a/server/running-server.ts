@@ -1,0 +1,279 @@
+import { createServer as createHttpServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { A2AError } from '@a2a-js/sdk/errors';
+import type { A2ARequestHandler } from '@a2a-js/sdk/server';
+import type { Express } from 'express';
+import type { Agent } from '../../agent/agent.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import type { Logger } from '../../core/config.ts';
+import { AgentLoopError, nameOf } from '../../core/errors.ts';
+import { guardedLogger } from '../../core/guarded-logger.ts';
+import { invalidConfig } from '../../core/invalid-config.ts';
+import type { TaskStateStore } from '../../stores/interfaces.ts';
+import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
+import type { Authentication } from './auth/authentication.ts';
+import { authContextIn } from './call-context.ts';
+import { CardDesk } from './card-desk.ts';
+import { type GrpcListener, startGrpc } from './grpc/grpc-listener.ts';
+import { guardedHandler } from './guarded-handler.ts';
+import type { Admission } from './http/admission.ts';
+import { httpApp } from './http/http-app.ts';
+import { isLoopbackHost } from './loopback.ts';
+import { PushDelivery } from './push/push-delivery.ts';
+import { pushRegistrations } from './push/push-registrations.ts';
+import { publicKeys } from './push/push-signature.ts';
+import { RateLimiter } from './rate-limiter.ts';
+import type { A2AServerOptions, ListenOptions } from './server-options.ts';
+import { StreamCounter } from './stream-counter.ts';
+import { within } from './within.ts';
+
+/** Where a server is reached. */
+export interface A2AAddress {
+  readonly url: string;
+  readonly cardUrl: string;
+  readonly port: number;
+  /** Of gRPC, where it is offered. */
+  readonly grpcAddress?: string;
+}
+
+export interface A2AServer {
+  /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
+  readonly app: Express;
+  /** Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; what Node says where the port cannot be had. */
+  listen(options?: ListenOptions): Promise<A2AAddress>;
+  /** Goes on with turns that nobody runs, now and regularly, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
+  start(): Promise<void>;
+  /** Goes on with turns that nobody runs; gives how many. */
+  recover(): Promise<number>;
+  /**
+   * Lets nobody in any more, drains the turns that run here, so that another process, or the next, goes on with them, tells open
+   * streams, and ends, after `closeMs` at the latest. Stores and the agent stay the caller's. Again: waits for the first.
+   */
+  close(): Promise<void>;
+}
+
+export function createServer(options: A2AServerOptions): A2AServer {
+  return new RunningServer(options);
+}
+
+const shuttingDown = 'The server shuts down; the task goes on. Subscribe to it again.';
+
+class RunningServer implements A2AServer {
+  readonly app: Express;
+  readonly #options: A2AServerOptions;
+  readonly #agent: Agent;
+  readonly #store: TaskStateStore;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #auth: readonly Authentication[];
+  readonly #cards: CardDesk;
+  readonly #tasks: A2AHandler;
+  readonly #handler: A2ARequestHandler;
+  readonly #admission: Admission;
+  readonly #delivery: PushDelivery | undefined;
+  readonly #streams: StreamCounter;
+  /** Aborted first: the turns drain. */
+  readonly #drain = new AbortController();
+  /** Aborted when they have: the streams end. */
+  readonly #stop = new AbortController();
+  #http: Server | undefined;
+  #grpc: GrpcListener | undefined;
+  #recovering: Promise<unknown> = Promise.resolve();
+  #cancelRecovery: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: A2AServerOptions) {
+    const { agent, store, push, auth = [], maxStreams = 100, heartbeatMs = 15_000 } = options;
+    const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
+    this.#options = options;
+    this.#clock = options.clock ?? clock;
+    this.#logger = guardedLogger(options.logger ?? logger);
+    this.#auth = 'authenticate' in auth ? [auth] : auth;
+    this.#agent = servedAgent(options, this.#drain.signal);
+    this.#store = storeOf(this.#agent, store);
+    this.#streams = new StreamCounter(maxStreams);
+    this.#cards = new CardDesk({ ...options, agent: this.#agent, auth: this.#auth });
+    const source = { store: this.#store, clock: this.#clock, storeDeadlineMs };
+    this.#delivery = push && new PushDelivery({ ...source, push, logger: this.#logger });
+    this.#tasks = a2aRequestHandler({
+      agent: this.#agent,
+      card: () => this.#cards.card,
+      extendedCard: () => this.#cards.extended,
+      authContextOf: authContextIn,
+      ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery) }),
+      ...(options.toolEvents !== undefined && { toolEvents: options.toolEvents }),
+      ...(options.messageLimits && { limits: options.messageLimits }),
+    });
+    const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
+    this.#handler = guardedHandler(this.#tasks, guard);
+    this.#admission = this.#newAdmission();
+    this.app = this.#newApp();
+  }
+
+  async start(): Promise<void> {
+    const { publicUrl } = this.#options;
+    if (publicUrl === undefined)
+      throw invalidConfig('start needs publicUrl', 'say where app is reached, or use listen');
+    await this.#begin({ url: publicUrl });
+  }
+
+  async listen({ port = 4_000, host = '127.0.0.1' }: ListenOptions = {}): Promise<A2AAddress> {
+    if (this.#auth.length === 0 && this.#options.open !== true && !isLoopbackHost(host)) {
+      throw invalidConfig(
+        `a2aServer has no auth and would listen on ${host}, where others reach it`,
+        'give auth, or say open: true where something in front of it asks callers who they are',
+      );
+    }
+    if (this.#http || this.#closing) throw invalidConfig('the server has been started before', 'make another');
+    const server = createHttpServer(this.app);
+    this.#http = server;
+    const bound = await bind(server, port, host);
+    const { publicUrl = `http://${shownHost(host)}:${bound.port}` } = this.#options;
+    const url = publicUrl.replace(/\/+$/, '');
+    const grpcAddress = await this.#listenGrpc(host);
+    await this.#begin({ url, ...(grpcAddress !== undefined && { grpcAddress }) });
+    this.#logger.info('listening', { url, port: bound.port });
+    const address = { url, cardUrl: `${url}/.well-known/agent-card.json`, port: bound.port };
+    return { ...address, ...(grpcAddress !== undefined && { grpcAddress }) };
+  }
+
+  recover(): Promise<number> {
+    return this.#tasks.recover();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  /** Steps that wait have until the same moment; what is not over then is broken off. */
+  async #close(): Promise<void> {
+    const { closeMs = 10_000 } = this.#options;
+    const deadline = this.#clock.now() + closeMs;
+    const rest = () => Math.max(0, deadline - this.#clock.now());
+    this.#cancelRecovery?.();
+    const closed = this.#http && unbind(this.#http);
+    this.#drain.abort();
+    await within(Promise.all([this.#recovering, this.#delivery?.close()]), { ms: rest(), clock: this.#clock });
+    await within(idle(this.#agent), { ms: rest(), clock: this.#clock });
+    this.#stop.abort(new A2AError(shuttingDown));
+    this.#http?.closeIdleConnections();
+    await within(Promise.all([closed, this.#grpc?.close()]), { ms: rest(), clock: this.#clock });
+    this.#grpc?.breakOff();
+    this.#http?.closeAllConnections();
+    await closed;
+    this.#logger.info('closed');
+  }
+
+  async #begin(at: { readonly url: string; readonly grpcAddress?: string }): Promise<void> {
+    await this.#cards.open(at);
+    this.#recoverAgain();
+    this.#delivery?.start();
+  }
+
+  #recoverAgain(): void {
+    const { recoverEveryMs = 30_000 } = this.#options;
+    this.#recovering = this.recover().then(
+      (count) => count > 0 && this.#logger.info('turns gone on with', { count }),
+      (thrown: unknown) => this.#logger.warn('turns cannot be looked for', { code: codeOf(thrown) }),
+    );
+    if (recoverEveryMs === 0) return;
+    void this.#recovering.then(() => {
+      if (this.#closing) return;
+      this.#cancelRecovery = this.#clock.schedule(recoverEveryMs, () => this.#recoverAgain());
+    });
+  }
+
+  async #listenGrpc(host: string): Promise<string | undefined> {
+    const { grpc, maxBodyBytes = mostBytes } = this.#options;
+    if (!grpc) return undefined;
+    this.#grpc = await startGrpc({ ...grpc, host, handler: this.#handler, admission: this.#admission, maxBodyBytes });
+    return grpc.publicAddress ?? `${shownHost(host)}:${this.#grpc.port}`;
+  }
+
+  #newAdmission(): Admission {
+    const { rateLimit = { requests: 600, perMs: 60_000 }, open = false, publicUrl } = this.#options;
+    return {
+      auth: this.#auth,
+      localOnly: this.#auth.length === 0 && !open,
+      publicHost: publicUrl === undefined ? undefined : new URL(publicUrl).hostname,
+      limiter: rateLimit === null ? undefined : new RateLimiter(rateLimit, () => this.#clock.now()),
+      streams: this.#streams,
+      isClosing: () => this.#drain.signal.aborted,
+      logger: this.#logger,
+    };
+  }
+
+  #newApp(): Express {
+    const { push, maxBodyBytes = mostBytes, trustedProxies = 0 } = this.#options;
+    return httpApp({
+      handler: this.#handler,
+      cards: this.#cards,
+      admission: this.#admission,
+      store: this.#store,
+      maxBodyBytes,
+      trustedProxies,
+      publicKeys: push?.signing && publicKeys(push.signing),
+      clock: this.#clock,
+    });
+  }
+}
+
+const mostBytes = 4 * 1024 * 1024;
+
+const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** The agent with what the server decides: where its turns are journaled, and when they drain. */
+function servedAgent({ agent, store }: A2AServerOptions, drain: AbortSignal): Agent {
+  const { shutdown } = agent.options;
+  return agent.with({
+    shutdown: shutdown === undefined ? drain : AbortSignal.any([shutdown, drain]),
+    ...(store && { taskStateStore: store }),
+  });
+}
+
+function storeOf(agent: Agent, store: TaskStateStore | undefined): TaskStateStore {
+  const found = store ?? agent.options.taskStateStore;
+  if (found === undefined) throw invalidConfig('a2aServer has no store for turns', 'give store');
+  return found;
+}
+
+/** Resolves once no turn of the agent runs here. */
+function idle(agent: Agent): Promise<void> {
+  if (agent.state !== 'busy') return Promise.resolve();
+  return new Promise((resolve) => {
+    const stop = agent.on('agent:state', ({ state }) => {
+      if (state === 'busy') return;
+      stop();
+      resolve();
+    });
+  });
+}
+
+function bind(server: Server, port: number, host: string): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, host }, () => {
+      server.off('error', reject);
+      const address = server.address();
+      if (typeof address === 'object' && address !== null) resolve(address);
+      else reject(invalidConfig('the server has no port', 'listen on one'));
+    });
+  });
+}
+
+function unbind(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+  });
+}
+
+/** An address as it stands in a URL; for all addresses of the machine, the loopback. */
+function shownHost(host: string): string {
+  if (host === '0.0.0.0' || host === '::' || host === '') return '127.0.0.1';
+  return host.includes(':') ? `[${host}]` : host;
+}
+
+function codeOf(thrown: unknown): string {
+  return AgentLoopError.isInstance(thrown) ? thrown.code : nameOf(thrown);
+}

@@ -1,0 +1,68 @@
+import type { Agent } from '../../agent/agent.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { Logger } from '../../core/config.ts';
+import type { TaskStateStore } from '../../stores/interfaces.ts';
+import type { MessageLimits } from '../received-message.ts';
+import type { CardOptions } from './agent-card.ts';
+import type { Authentication } from './auth/authentication.ts';
+import type { CardSigning } from './card-signature.ts';
+import type { PushOptions } from './push/push-options.ts';
+import type { RateLimit } from './rate-limiter.ts';
+
+export interface A2AServerOptions {
+  readonly agent: Agent;
+  /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
+  readonly store?: TaskStateStore;
+  readonly card?: CardOptions;
+  /** Signs the card. Default: it is not signed. */
+  readonly signing?: CardSigning;
+  /**
+   * The ways in which callers say who they are; one that knows a caller is enough. Default none: whoever reaches the server owns all of it,
+   * so that it listens on the loopback only, unless `open` says otherwise.
+   */
+  readonly auth?: Authentication | readonly Authentication[];
+  /** Lets a server without `auth` listen beyond the loopback. Default false. */
+  readonly open?: boolean;
+  /** Webhooks. Default: the card says that there are none. */
+  readonly push?: PushOptions;
+  /** Where clients reach the server, `https://agents.example.com`, with a path where it is mounted below one. Default: where it listens. */
+  readonly publicUrl?: string;
+  /** Offers gRPC on a port of its own; needs `@grpc/grpc-js` and `@bufbuild/protobuf`. Default: not offered. */
+  readonly grpc?: GrpcOptions;
+  /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
+  readonly toolEvents?: boolean;
+  /** Of what is in a message. Default: those of `MessageLimits`. */
+  readonly messageLimits?: MessageLimits;
+  /** The largest body of a request. Bytes; default 4 MiB. */
+  readonly maxBodyBytes?: number;
+  /** Of one user, or of one address where there are no users; counted in this process. Default 600 a minute; `null`: no limit. */
+  readonly rateLimit?: RateLimit | null;
+  /** Streams that one user may have open. Default 100. */
+  readonly maxStreams?: number;
+  /** How long a stream may be silent before it shows a sign of life. Milliseconds; default 15,000; 0: never. */
+  readonly heartbeatMs?: number;
+  /** How often turns that nobody runs are looked for, to go on with them here. Milliseconds; default 30,000; 0: only at the start. */
+  readonly recoverEveryMs?: number;
+  /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
+  readonly closeMs?: number;
+  /** How many proxies in front of the server are trusted to name the address of a caller in `X-Forwarded-For`. Default 0. */
+  readonly trustedProxies?: number;
+  /** Default: the agent's, else silent. A logger of pino fits through `pinoLogger`. */
+  readonly logger?: Logger;
+  /** Replaced by tests. Default: the agent's, else the system's. */
+  readonly clock?: Clock;
+}
+
+export interface GrpcOptions {
+  /** Default 50051; 0 takes a free one. */
+  readonly port?: number;
+  /** Where clients reach it, `agents.example.com:443`. Default: where it listens. */
+  readonly publicAddress?: string;
+}
+
+export interface ListenOptions {
+  /** Default 4000; 0 takes a free one. */
+  readonly port?: number;
+  /** Default `127.0.0.1`. */
+  readonly host?: string;
+}

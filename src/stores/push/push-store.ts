@@ -1,0 +1,61 @@
+import type { MaybePromise } from '../interfaces.ts';
+
+/** Names a registration. */
+export interface PushKey {
+  readonly taskId: string;
+  readonly configId: string;
+}
+
+/** That somebody wants to be told of a task, where, and how far they have been told. */
+export interface PushEntry extends PushKey {
+  readonly url: string;
+  /** What the receiver knows its notifications by; a secret. */
+  readonly token?: string;
+  /** What the receiver asks for; a secret. */
+  readonly authentication?: { readonly scheme: string; readonly credentials: string };
+  /** The version of the protocol that it was registered over. */
+  readonly version: string;
+  /** What the receiver has had. Absent: nothing. */
+  readonly cursor?: string;
+}
+
+export interface PushClaimOptions {
+  /** Who delivers from now on. */
+  readonly owner: string;
+  /** How long it has the right to, without a sign of life. Milliseconds. */
+  readonly leaseMs: number;
+  /** The most that are given. */
+  readonly limit: number;
+  /** Only those of this task, also where it is not their time yet. */
+  readonly taskId?: string;
+}
+
+/** What has come of a delivery. */
+export type PushProgress =
+  /** It goes on; the right to it lasts from now. */
+  | { readonly type: 'held'; readonly leaseMs: number; readonly cursor?: string }
+  /** Nobody holds it any more; it is looked at again after this time, or when it is claimed by its task. */
+  | { readonly type: 'parked'; readonly afterMs: number; readonly cursor?: string }
+  /** There is nothing to deliver any more. */
+  | { readonly type: 'over'; readonly cursor?: string };
+
+/**
+ * Registrations for push notifications, shared by all processes that may deliver them: who claims one is the only one to deliver it, until
+ * its lease runs out.
+ *
+ * Errors: `UNAVAILABLE`. What is over can still be read, until the store forgets it. The store holds secrets of receivers: protect it as
+ * you protect the journals.
+ */
+export interface PushStore {
+  /** Adds or replaces a registration, due at once. False, and nothing is added, where its task has `most` others. */
+  add(entry: PushEntry, most: number): MaybePromise<boolean>;
+  get(key: PushKey): MaybePromise<PushEntry | undefined>;
+  /** Those of a task, by their ids. */
+  list(taskId: string): MaybePromise<readonly PushEntry[]>;
+  /** Whoever delivers it is told at its next `update`. Does nothing where there is none. */
+  delete(key: PushKey): MaybePromise<void>;
+  /** Takes registrations that are due, and that nobody holds, the longest due first. */
+  claim(options: PushClaimOptions): MaybePromise<readonly PushEntry[]>;
+  /** Records what came of a delivery. False where somebody else holds it, or it was deleted: the caller stops. */
+  update(key: PushKey, owner: string, progress: PushProgress): MaybePromise<boolean>;
+}

@@ -1,0 +1,139 @@
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
+import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
+import { evaluate } from './evaluate.ts';
+import { type LuaScript, luaScript } from './lua-scripts.ts';
+import { closeClient, command, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
+import { redisError, storeClosed } from './redis-errors.ts';
+import { listOf } from './script-answer.ts';
+
+export interface RedisPushStoreOptions {
+  /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
+  readonly redis: RedisTarget;
+  /** Seconds that the registrations of a task are kept after they were written to last; null keeps them. Default 604,800, a week. */
+  readonly ttl?: number | null;
+  /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
+  readonly prefix?: string;
+}
+
+const optionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true, prefix: true };
+
+/**
+ * Keeps registrations in Redis 7 or newer: one server, Sentinel's primary, or a cluster, where all of them are in one slot. Times are
+ * those of Redis. Nothing is connected before the first call. Errors as those of `RedisMessageStore`.
+ *
+ * Keys: `{prefix}:{push}:due`, and `{prefix}:{push}:task:<id>`.
+ */
+export class RedisPushStore implements PushStore {
+  readonly #connection: OpenClient;
+  readonly #prefix: string;
+  readonly #seconds: number;
+  #closed = false;
+
+  constructor(options: RedisPushStoreOptions) {
+    assertKnownOptions('RedisPushStore', options, optionNames);
+    const { redis, ttl = 604_800, prefix = 'millrace' } = options;
+    assertRedisTarget(redis);
+    assertTimeToLive('ttl', ttl);
+    assertPrefix(prefix);
+    this.#connection = openClient(redis);
+    this.#prefix = `${prefix}:{push}:`;
+    this.#seconds = ttl ?? -1;
+  }
+
+  async add(entry: PushEntry, most: number): Promise<boolean> {
+    const { cursor, ...fixed } = entry;
+    const args = [entry.configId, entry.taskId, JSON.stringify(fixed), most, this.#seconds];
+    const [added] = await this.#run('add', [this.#dueKey, this.#keyOf(entry)], args);
+    return added === 1;
+  }
+
+  async get(key: PushKey): Promise<PushEntry | undefined> {
+    const [entry, cursor] = await this.#send('hmget', this.#keyOf(key), `e:${key.configId}`, `c:${key.configId}`);
+    return entryOf(entry, cursor);
+  }
+
+  async list(taskId: string): Promise<readonly PushEntry[]> {
+    const fields = await this.#send('hgetall', this.#keyOf({ taskId }));
+    const values = new Map(pairsOf(fields));
+    const ids = [...values.keys()].filter((field) => field.startsWith('e:')).map((field) => field.slice(2));
+    return ids.sort().flatMap((id) => entryOf(values.get(`e:${id}`), values.get(`c:${id}`)) ?? []);
+  }
+
+  async delete({ taskId, configId }: PushKey): Promise<void> {
+    await this.#send('hdel', this.#keyOf({ taskId }), `e:${configId}`, `o:${configId}`, `c:${configId}`);
+    await this.#send('zrem', this.#dueKey, `${taskId} ${configId}`);
+  }
+
+  async claim({ owner, leaseMs, limit, taskId = '' }: PushClaimOptions): Promise<readonly PushEntry[]> {
+    if (limit < 1) return [];
+    const taken = await this.#run(
+      'claim',
+      [this.#dueKey],
+      [this.#keyOf({ taskId: '' }), owner, leaseMs, limit, taskId, this.#seconds],
+    );
+    return pairsOf(taken).flatMap(([entry, cursor]) => entryOf(entry, cursor) ?? []);
+  }
+
+  async update(key: PushKey, owner: string, progress: PushProgress): Promise<boolean> {
+    const ms = progress.type === 'held' ? progress.leaseMs : progress.type === 'parked' ? progress.afterMs : 0;
+    const args = [key.configId, key.taskId, owner, progress.type, ms, progress.cursor ?? '', this.#seconds];
+    const [updated] = await this.#run('update', [this.#dueKey, this.#keyOf(key)], args);
+    return updated === 1;
+  }
+
+  /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await closeClient(this.#connection);
+  }
+
+  get #dueKey(): string {
+    return `${this.#prefix}due`;
+  }
+
+  #keyOf({ taskId }: Pick<PushKey, 'taskId'>): string {
+    return `${this.#prefix}task:${taskId}`;
+  }
+
+  async #run(
+    script: ScriptName,
+    keys: readonly string[],
+    args: readonly (string | number)[],
+  ): Promise<readonly unknown[]> {
+    if (this.#closed) throw storeClosed('RedisPushStore');
+    return evaluate(this.#connection.client, { script: scriptOf(script), keys, args });
+  }
+
+  async #send(name: string, ...args: readonly (string | number)[]): Promise<readonly unknown[]> {
+    if (this.#closed) throw storeClosed('RedisPushStore');
+    try {
+      const reply = await command(this.#connection.client, name, ...args);
+      return Array.isArray(reply) ? listOf(reply) : [];
+    } catch (thrown) {
+      throw redisError(thrown);
+    }
+  }
+}
+
+const scriptFiles = { add: 'push-add-2', claim: 'push-claim-1', update: 'push-update-2' } as const;
+
+type ScriptName = keyof typeof scriptFiles;
+
+const loaded = new Map<ScriptName, LuaScript>();
+
+function scriptOf(name: ScriptName): LuaScript {
+  const script = loaded.get(name) ?? luaScript({ prelude: 'push-prelude', file: scriptFiles[name], flags: '' });
+  loaded.set(name, script);
+  return script;
+}
+
+function entryOf(text: unknown, cursor: unknown): PushEntry | undefined {
+  if (typeof text !== 'string') return undefined;
+  return { ...JSON.parse(text), ...(typeof cursor === 'string' && cursor !== '' && { cursor }) };
+}
+
+function pairsOf(list: readonly unknown[]): readonly [string, unknown][] {
+  return Array.from({ length: list.length / 2 }, (_, index) => [String(list[2 * index]), list[2 * index + 1]]);
+}
