@@ -1,5 +1,5 @@
 import type { Task } from '@a2a-js/sdk';
-import { filter, firstValueFrom, type Observable } from 'rxjs';
+import { filter, firstValueFrom, map, type Observable } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { observeTask } from '../core/observe-turn.ts';
@@ -8,7 +8,7 @@ import type { JournalRecord } from '../core/records.ts';
 import type { Commit, Signal } from '../core/signals.ts';
 import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
-import { malformed, protocolErrors, taskNotFound } from './protocol-errors.ts';
+import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import type { Scope } from './scope.ts';
 import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
 import { isAtRest } from './wire-state.ts';
@@ -37,7 +37,7 @@ export class CallerTasks {
 
   /** Errors: TaskNotFound, also for a task of somebody else. */
   async find(taskId: string): Promise<TurnView> {
-    if (taskId.trim() === '') throw malformed('The id of a task is required.');
+    assertNamed(taskId);
     const view = taskIdPattern.test(taskId) ? await this.read(taskId) : undefined;
     if (!view) throw taskNotFound();
     return view;
@@ -58,6 +58,19 @@ export class CallerTasks {
   /** What happens in a task until it is over, its records so far first. */
   signals(taskId: string): Observable<Signal> {
     return observeTask(this.options.store, taskId, this.#deadline);
+  }
+
+  /** The same of a task that a client names. Errors: TaskNotFound; UnsupportedOperation where it is over already. */
+  openSignals(taskId: string): Observable<Signal> {
+    assertNamed(taskId);
+    if (!taskIdPattern.test(taskId)) throw taskNotFound();
+    const check = (signal: Signal, index: number) => {
+      if (index > 0 || signal.type !== 'commit') return signal;
+      if (!this.scope.owns(signal.after.turn.contextId)) throw taskNotFound();
+      if (signal.after.isComplete) throw unsupported('The task is over; there is nothing to subscribe to.');
+      return signal;
+    };
+    return this.signals(taskId).pipe(map(check));
   }
 
   /** The task once it is over or waits for somebody. Leaving does not stop it. */
@@ -101,4 +114,8 @@ export class CallerTasks {
     over.catch(() => {});
     await Promise.race([late, over]).finally(() => stop());
   }
+}
+
+function assertNamed(taskId: string): void {
+  if (taskId.trim() === '') throw malformed('The id of a task is required.');
 }

@@ -116,10 +116,8 @@ class RequestHandler implements A2AHandler {
     return this.#stream(async () => {
       const from = requestedCursor(context);
       const tasks = await this.#tasksOf(context);
-      const { state } = await tasks.find(id);
-      if (state.isComplete) throw unsupported('The task is over; there is nothing to subscribe to.');
       const options = { ...streaming, from, historyLength: undefined, untilInput: false, beyond: 0 };
-      return tasks.signals(id).pipe(streamUpdates(options));
+      return tasks.openSignals(id).pipe(streamUpdates(options));
     });
   }
 

@@ -114,7 +114,7 @@ function urlOf(server: Server): string {
   return `http://127.0.0.1:${port}`;
 }
 
-function cardAt(url: string): AgentCard {
+export function cardAt(url: string): AgentCard {
   const at = (protocolBinding: Binding, path: string) =>
     (['1.0', '0.3'] as const).map((protocolVersion) => ({
       url: url + path,

@@ -1,0 +1,115 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ListTasksRequest, Task } from '@a2a-js/sdk';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { a2aBench, call, refusal, send } from './bench.ts';
+import { data, message } from './messages.ts';
+
+const all: ListTasksRequest = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined };
+
+let path: string;
+let store: LmdbStateStore;
+beforeEach(async () => {
+  path = await mkdtemp(join(tmpdir(), 'a2a-list-'));
+  store = new LmdbStateStore({ path });
+});
+afterEach(async () => {
+  await store.close();
+  await rm(path, { recursive: true });
+});
+
+const says = () => ({ text: 'Hi.' });
+const bench = (count: number) => a2aBench({ steps: Array.from({ length: count }, () => says), store });
+
+async function made(count: number) {
+  const { handler } = bench(count);
+  const tasks: Task[] = [];
+  for (let index = 0; index < count; index++)
+    tasks.push(await send(handler, message('Hi', { contextId: `c${index % 2}` }), { user: 'ann' }));
+  const list = (params: Partial<ListTasksRequest> = {}) =>
+    handler.listTasks({ ...all, ...params }, call({ user: 'ann' }));
+  return { handler, ids: tasks.map(({ id }) => id).reverse(), tasks, list };
+}
+
+describe('a list of tasks', () => {
+  it('has the one whose status changed last first, in pages that go on where the one before ended', async () => {
+    const { ids, list } = await made(5);
+    const first = await list({ pageSize: 2 });
+    expect(first).toMatchObject({ pageSize: 2, totalSize: 5, nextPageToken: expect.stringMatching(/^[\w-]+$/) });
+    const second = await list({ pageSize: 2, pageToken: first.nextPageToken });
+    const third = await list({ pageSize: 2, pageToken: second.nextPageToken });
+    expect([first, second, third].flatMap(({ tasks }) => tasks.map(({ id }) => id))).toEqual(ids);
+    expect(third).toMatchObject({ nextPageToken: '', totalSize: 5 });
+    expect(await list()).toMatchObject({ pageSize: 50, totalSize: 5, nextPageToken: '' });
+  });
+
+  it('moves a task to the front that goes on', async () => {
+    const refund = { needsApproval: true, execute: () => 'refunded' };
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'refund' }] }, says, { text: 'Done.' }],
+      store,
+      agent: { toolProviders: [plainTools({ refund })] },
+    });
+    const waits = await send(handler, 'Refund');
+    const later = await send(handler, 'Hi');
+    const ids = async () => (await handler.listTasks(all, call())).tasks.map(({ id }) => id);
+    expect(await ids()).toEqual([later.id, waits.id]);
+    await send(handler, message([data({ approved: true })], { taskId: waits.id }));
+    expect(await ids()).toEqual([waits.id, later.id]);
+  });
+
+  it('is filtered by context, by state and by the time of the status', async () => {
+    const { ids, tasks, list } = await made(4);
+    const idsOf = async (params: Partial<ListTasksRequest>) => (await list(params)).tasks.map(({ id }) => id);
+    expect(await idsOf({ contextId: 'c1' })).toEqual([ids[0], ids[2]]);
+    expect(await idsOf({ contextId: 'c9' })).toEqual([]);
+    expect(await idsOf({ status: 3 })).toEqual(ids);
+    expect(await idsOf({ status: 4 })).toEqual([]);
+    expect(await idsOf({ statusTimestampAfter: tasks[2]?.status?.timestamp })).toEqual(ids.slice(0, 2));
+    expect(await idsOf({ statusTimestampAfter: '2099-01-01T00:00:00Z' })).toEqual([]);
+  });
+
+  it('has neither history nor artifacts unless they are asked for', async () => {
+    const { list } = await made(1);
+    expect((await list()).tasks[0]).toMatchObject({
+      history: [],
+      artifacts: [],
+      status: { state: 3, timestamp: expect.any(String) },
+    });
+    expect((await list({ historyLength: 1 })).tasks[0]?.history).toHaveLength(1);
+    expect((await list({ includeArtifacts: true })).tasks[0]).toMatchObject({
+      history: [],
+      artifacts: [{ artifactId: 'answer-1' }],
+    });
+  });
+
+  it('reads no journal for a page without history, and no task of others', async () => {
+    const { handler } = bench(30);
+    for (let index = 0; index < 30; index++) await send(handler, 'Hi', { user: index === 7 ? 'ann' : 'bob' });
+    let reads = 0;
+    const read = store.read.bind(store);
+    store.read = (...args) => {
+      reads++;
+      return read(...args);
+    };
+    expect((await handler.listTasks(all, call({ user: 'ann' }))).tasks).toHaveLength(1);
+    expect(reads).toBe(0);
+  });
+
+  it.each<readonly [string, Partial<ListTasksRequest>]>([
+    ['pageSize', { pageSize: 0 }],
+    ['pageSize', { pageSize: 101 }],
+    ['pageSize', { pageSize: 1.5 }],
+    ['pageToken', { pageToken: 'nonsense' }],
+    ['pageToken', { pageToken: Buffer.from('a b c').toString('base64url') }],
+    ['status', { status: -1 }],
+    ['statusTimestampAfter', { statusTimestampAfter: 'yesterday' }],
+    ['historyLength', { historyLength: -1 }],
+  ])('refuses a wrong %s', async (name, params) => {
+    const { list } = await made(1);
+    expect(await refusal(list(params))).toMatch(new RegExp(`^RequestMalformedError: ${name} must be`));
+  });
+});
