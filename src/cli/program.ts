@@ -12,6 +12,7 @@ import { addModelCommand } from './commands/model-command.ts';
 import { addReplayCommand } from './commands/replay-command.ts';
 import { addResumeCommand } from './commands/resume-command.ts';
 import { addRunCommand } from './commands/run-command.ts';
+import { addServeCommand } from './commands/serve-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
 import { addTasksCommand } from './commands/tasks-command.ts';
 import { sentenceOf } from './ending.ts';
@@ -59,6 +60,7 @@ function createProgram(host: CommandHost): Command {
   addForkCommand(program, host);
   addReplayCommand(program, host);
   addJournalCommands(program, host);
+  addServeCommand(program, host);
   addModelCommand(program, host);
   return program;
 }

@@ -86,12 +86,13 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 }
 
 /** So short that a turn whose process died can be resumed after a breath, so long that a busy machine keeps it. */
-const defaultLeaseMs = 10_000;
+export const defaultLeaseMs = 10_000;
 
 /** Whoever asks for the list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };
 
-async function toolsOf(file: string | undefined): Promise<ToolProvider> {
+/** Those of the file, else the built-in ones. */
+export async function toolsOf(file: string | undefined): Promise<ToolProvider> {
   if (file === undefined) {
     const { workspaceTools } = await import('./tools/workspace-tools.ts');
     return workspaceTools({ root: process.cwd() });

@@ -21,27 +21,36 @@ export interface NewTurnFlags extends TurnFlags {
 
 /** Adds the options that all commands with turns share. */
 export function addTurnFlags(command: Command): Command {
-  return addStoreFlag(
-    command
-      .option(
-        '--base-url <url>',
-        'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
-        httpUrl,
-      )
-      .option('--model <name>', 'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL)')
-      .option('--api-key-env <variable>', 'the environment variable that holds the API key (default: OPENAI_API_KEY)')
-      .option(
-        '--tools <file>',
-        'an ES module whose default export is an array of tools, in place of the built-in ones',
-      ),
-  )
+  return addOtlpFlag(
+    addLeaseFlag(addStoreFlag(addModelFlags(command))).option('--trace', 'show the spans of each turn as a waterfall'),
+  );
+}
+
+/** Adds the options that say which model answers, and what it is offered. */
+export function addModelFlags(command: Command): Command {
+  return command
     .option(
-      '--lease-ms <number>',
-      'how long a turn stays with a process that gives no sign of life (default: 10000)',
-      wholeNumber(100, 3_600_000),
+      '--base-url <url>',
+      'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
+      httpUrl,
     )
-    .option('--trace', 'show the spans of each turn as a waterfall')
-    .option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl);
+    .option('--model <name>', 'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL)')
+    .option('--api-key-env <variable>', 'the environment variable that holds the API key (default: OPENAI_API_KEY)')
+    .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones');
+}
+
+/** Adds the option that says how long a turn outlives its process. */
+export function addLeaseFlag(command: Command): Command {
+  return command.option(
+    '--lease-ms <number>',
+    'how long a turn stays with a process that gives no sign of life (default: 10000)',
+    wholeNumber(100, 3_600_000),
+  );
+}
+
+/** Adds the option that says where spans go. */
+export function addOtlpFlag(command: Command): Command {
+  return command.option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl);
 }
 
 /** Adds the options of commands that start turns. */

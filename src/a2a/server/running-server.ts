@@ -117,7 +117,7 @@ class RunningServer implements A2AServer {
     await this.#begin({ url: publicUrl });
   }
 
-  async listen({ port = 4_000, host = '127.0.0.1' }: ListenOptions = {}): Promise<A2AAddress> {
+  async listen({ port = 4_100, host = '127.0.0.1' }: ListenOptions = {}): Promise<A2AAddress> {
     if (this.#auth.length === 0 && this.#options.open !== true && !isLoopbackHost(host)) {
       throw invalidConfig(
         `a2aServer has no auth and would listen on ${host}, where others reach it`,

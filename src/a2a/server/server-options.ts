@@ -61,7 +61,7 @@ export interface GrpcOptions {
 }
 
 export interface ListenOptions {
-  /** Default 4000; 0 takes a free one. */
+  /** Default 4100; 0 takes a free one. */
   readonly port?: number;
   /** Default `127.0.0.1`. */
   readonly host?: string;

@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import type { Command } from 'commander';
+import type { A2AAddress, A2AServer } from '../../a2a/server/running-server.ts';
+import type { Logger } from '../../core/config.ts';
+import { httpUrl, wholeNumber } from '../arguments.ts';
+import type { CommandHost } from '../command-host.ts';
+import { Interruption } from '../interruption.ts';
+import { note } from '../notes.ts';
+import { storeWarnings } from '../open-store.ts';
+import { checkServeFlags, clientKeys, type ServeFlags } from '../serve/serve-flags.ts';
+import { serveLogger } from '../serve/serve-logger.ts';
+import { openServeStores, type ServeStores } from '../serve/serve-stores.ts';
+import { type ServedAgent, servedAgent } from '../serve/served-agent.ts';
+import { defaultLeaseMs } from '../session.ts';
+import { storeSettings } from '../store-settings.ts';
+import type { Style } from '../style.ts';
+import type { Terminal } from '../terminal.ts';
+import { wantsExport } from '../trace-view.ts';
+import { addLeaseFlag, addModelFlags, addOtlpFlag, addStoreFlag } from '../turn-flags.ts';
+
+const help = `
+Turns belong to the store: a server that is killed and started again goes on with those that it left behind, and so do other
+servers on the same store. Ctrl-C and SIGTERM let turns stop where they can be gone on with; a second one does not wait.
+
+Examples:
+  $ millrace serve
+  $ millrace serve --agent ./agent.mjs --port 8080
+  $ MILLRACE_CLIENT_KEYS=alice=$(openssl rand -hex 24) millrace serve --agent ./agent.mjs --host 0.0.0.0`;
+
+/** Adds `millrace serve`: an agent over A2A, until it is interrupted. */
+export function addServeCommand(program: Command, host: CommandHost): void {
+  addOtlpFlag(addLeaseFlag(addStoreFlag(addModelFlags(addServerFlags(program.command('serve'))))))
+    .option('--system <text>', 'a system prompt')
+    .summary('serve an agent over A2A')
+    .description('Serve an agent over the A2A protocol, 1.0 and 0.3, until Ctrl-C.')
+    .addHelpText('after', help)
+    .action((flags: ServeFlags) => serve(flags, host));
+}
+
+function addServerFlags(command: Command): Command {
+  const port = wholeNumber(0, 65_535);
+  return command
+    .option('--agent <file>', 'an ES module whose default export is an agent, or the options of one')
+    .option('--port <number>', 'where to listen; 0 takes a free port', port, 4100)
+    .option('--host <name>', 'which address to listen on', '127.0.0.1')
+    .option('--grpc-port <number>', 'offers gRPC there too; 0 takes a free port', port)
+    .option('--public-url <url>', 'where clients reach the server, if that is not where it listens', httpUrl)
+    .option(
+      '--client-keys-env <variable>',
+      'the environment variable that holds the keys of callers, alice=KEY,bob=KEY (default: MILLRACE_CLIENT_KEYS)',
+    )
+    .option('--open', 'listen beyond this machine without keys')
+    .option('--private-webhooks', 'let webhooks be on private addresses, and plain http')
+    .option('--log', 'write what happens as lines of JSON to stderr (needs pino)');
+}
+
+async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
+  const { terminal } = host;
+  checkServeFlags(flags);
+  const keys = clientKeys(flags, terminal.env);
+  const settings = storeSettings(flags, terminal.env);
+  const interruption = new Interruption(host.signals, host.exitAtOnce);
+  const logger = await serveLogger(terminal, flags.log === true);
+  const tracing = await startTracing(flags, terminal);
+  const stores = await openServeStores(settings);
+  try {
+    for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
+    const served = await servedAgent({ flags, stores, terminal, logger, traced: tracing !== undefined });
+    try {
+      const server = await newServer({ flags, keys, served, stores, logger });
+      await untilInterrupted(server, { flags, host, interruption, served });
+    } finally {
+      await served.close();
+    }
+  } finally {
+    await stores.close();
+    await tracing?.shutdown();
+    interruption.close();
+  }
+}
+
+async function startTracing(flags: ServeFlags, { env }: Terminal) {
+  if (!wantsExport(flags, env)) return undefined;
+  const { startTracing: start } = await import('../../observability/tracing.ts');
+  return start({ flushOnSignals: [], ...(flags.otlp !== undefined && { endpoint: flags.otlp }) });
+}
+
+interface ServerParts {
+  readonly flags: ServeFlags;
+  readonly keys: ReturnType<typeof clientKeys>;
+  readonly served: ServedAgent;
+  readonly stores: ServeStores;
+  readonly logger: Logger;
+}
+
+async function newServer({ flags, keys, served, stores, logger }: ServerParts): Promise<A2AServer> {
+  const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
+  const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
+  return a2aServer({
+    agent: served.agent,
+    logger,
+    open,
+    toolEvents: true,
+    recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
+    push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
+    ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
+    ...(publicUrl !== undefined && { publicUrl }),
+    ...(grpcPort !== undefined && { grpc: { port: grpcPort } }),
+  });
+}
+
+interface Serving {
+  readonly flags: ServeFlags;
+  readonly host: CommandHost;
+  readonly interruption: Interruption;
+  readonly served: ServedAgent;
+}
+
+async function untilInterrupted(server: A2AServer, { flags, host, interruption, served }: Serving): Promise<void> {
+  const { terminal } = host;
+  try {
+    const address = await server.listen({ port: flags.port, host: flags.host });
+    void terminal.stdout.write(howToUse(address, { served, style: terminal.style }));
+    if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
+    note(terminal, 'shutting down; a second signal does not wait');
+  } finally {
+    await server.close();
+  }
+}
+
+function howToUse(
+  address: A2AAddress,
+  { served, style }: { readonly served: ServedAgent; readonly style: Style },
+): string {
+  const { url, cardUrl, grpcAddress } = address;
+  const model = served.label === undefined ? '' : ` (${served.label})`;
+  return [
+    `${style.bold(`${served.agent.name} listens at`)} ${style.cyan(url)}${style.dim(model)}`,
+    `card  ${cardUrl}`,
+    ...(grpcAddress === undefined ? [] : [`gRPC  ${grpcAddress}`]),
+    style.dim('Ctrl-C stops it.'),
+    '',
+  ].join('\n');
+}

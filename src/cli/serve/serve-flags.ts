@@ -1,0 +1,72 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import type { ModelFlags } from '../model-settings.ts';
+import type { StoreFlags } from '../store-settings.ts';
+import type { Environment } from '../style.ts';
+import type { TraceFlags } from '../trace-view.ts';
+
+/** What the command line says about a server. */
+export interface ServeFlags extends ModelFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
+  /** A module whose default export is an agent; else the model and the tools of the flags are one. */
+  readonly agent?: string;
+  readonly tools?: string;
+  readonly system?: string;
+  readonly leaseMs?: number;
+  readonly port: number;
+  readonly host: string;
+  readonly grpcPort?: number;
+  readonly publicUrl?: string;
+  /** Names the variable that holds the keys of callers. */
+  readonly clientKeysEnv?: string;
+  readonly open?: boolean;
+  readonly privateWebhooks?: boolean;
+  readonly log?: boolean;
+}
+
+/** A caller and what it shows. */
+export interface ClientKey {
+  readonly id: string;
+  readonly key: string;
+}
+
+const variable = 'MILLRACE_CLIENT_KEYS';
+
+/**
+ * The keys of callers, from the variable that the flag names, else from `MILLRACE_CLIENT_KEYS`: `alice=KEY,bob=KEY`, or one `KEY`.
+ * Errors: `INVALID_CONFIG`, without the keys.
+ */
+export function clientKeys(
+  { clientKeysEnv }: Pick<ServeFlags, 'clientKeysEnv'>,
+  env: Environment,
+): readonly ClientKey[] {
+  if (clientKeysEnv !== undefined && !/^[A-Za-z_]\w*$/.test(clientKeysEnv)) {
+    throw invalid('--client-keys-env takes the name of an environment variable, never the keys themselves');
+  }
+  const text = env[clientKeysEnv ?? variable]?.trim() ?? '';
+  if (text === '' && clientKeysEnv === undefined) return [];
+  if (text === '') throw invalid(`the environment variable ${clientKeysEnv} of --client-keys-env is not set`);
+  const keys = text.split(',').map(clientKey);
+  const isTwice = keys.some(({ id }, index) => keys.findIndex((other) => other.id === id) !== index);
+  if (isTwice) throw invalid(`${clientKeysEnv ?? variable} names a caller twice; write alice=KEY,bob=KEY`);
+  return keys;
+}
+
+function clientKey(text: string): ClientKey {
+  const [, id = 'client', key = ''] = /^(?:([\w.@-]+)=)?(.*)$/.exec(text.trim()) ?? [];
+  return { id, key };
+}
+
+/** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
+export function checkServeFlags(flags: ServeFlags): void {
+  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'system'] as const).filter(
+    (name) => flags[name] !== undefined,
+  );
+  if (flags.agent !== undefined && ofModel.length > 0) {
+    throw invalid(
+      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools and --system out',
+    );
+  }
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', sentence);
+}

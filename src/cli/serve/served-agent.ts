@@ -1,0 +1,66 @@
+import type { Agent } from '../../agent/agent.ts';
+import type { Logger } from '../../core/config.ts';
+import { connectModel } from '../model-connection.ts';
+import { modelSettings } from '../model-settings.ts';
+import { newId } from '../new-id.ts';
+import { note } from '../notes.ts';
+import { defaultLeaseMs, toolsOf } from '../session.ts';
+import type { Terminal } from '../terminal.ts';
+import type { ServeFlags } from './serve-flags.ts';
+import type { ServeStores } from './serve-stores.ts';
+
+export interface ServedAgentRequest {
+  readonly flags: ServeFlags;
+  readonly stores: ServeStores;
+  readonly terminal: Terminal;
+  readonly logger: Logger;
+  readonly traced: boolean;
+}
+
+export interface ServedAgent {
+  readonly agent: Agent;
+  /** For a person: which model answers. */
+  readonly label: string | undefined;
+  close(): Promise<void>;
+}
+
+/** The agent of the file, else one of the model and the tools that the flags name. Errors: `INVALID_CONFIG`. */
+export async function servedAgent({
+  flags,
+  stores,
+  terminal,
+  logger,
+  traced,
+}: ServedAgentRequest): Promise<ServedAgent> {
+  const defaults = {
+    taskStateStore: stores.journals.store,
+    messageStore: stores.messages,
+    leaseMs: flags.leaseMs ?? defaultLeaseMs,
+    enableTracing: traced,
+    logger,
+  };
+  if (flags.agent !== undefined) {
+    const { loadAgent } = await import('../load-agent.ts');
+    const agent = await loadAgent(flags.agent, defaults);
+    return { agent, label: undefined, close: async () => {} };
+  }
+  const settings = modelSettings(flags, terminal.env);
+  for (const warning of settings.warnings) note(terminal, warning);
+  const { agent } = await import('../../agent/agent.ts');
+  const tools = await toolsOf(flags.tools);
+  const model = await connectModel(settings, { delayMs: 20 });
+  return {
+    agent: agent({
+      ...defaults,
+      id: 'millrace',
+      name: 'Millrace',
+      description: 'Answers questions with the tools that it is offered.',
+      provider: model.provider,
+      toolProviders: [tools],
+      generateId: newId,
+      ...(flags.system !== undefined && { systemPrompt: flags.system }),
+    }),
+    label: model.label,
+    close: () => model.close(),
+  };
+}
