@@ -1,10 +1,25 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { copyFile, link, mkdir, open, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  rmdir,
+  stat,
+  writeFile,
+} from 'node:fs/promises';
 import { join } from 'node:path';
-import { damagedArtifact } from './artifact-errors.ts';
-import type { ArtifactInfo } from './artifact-store.ts';
+import type { AgentLoopError } from '../../core/errors.ts';
+import { damagedArtifact, noArtifact } from './artifact-errors.ts';
+import type { ArtifactShelf, FoundVersion, NextVersion } from './artifact-shelf.ts';
+import type { ArtifactInfo, ArtifactQuery } from './artifact-store.ts';
 import { fileNameOf, idOfFileName } from './file-name.ts';
-import { isMissing, isTaken, mark, namesIn, removeFolder, syncFile, syncFolder } from './folder-files.ts';
+import { FolderDraft } from './folder-draft.ts';
+import { fileError, isMissing, isTaken, mark, namesIn, removeFolder, syncFile, syncFolder } from './folder-files.ts';
 
 /** A draft that nobody wrote to for as long was left by a process that died. */
 const staleMs = 24 * 60 * 60 * 1000;
@@ -18,9 +33,9 @@ const chunkBytes = 64 * 1024;
  *     drafts/<uuid>/                                  versions that are being written
  *     trash/<uuid>/                                   what is being deleted
  *
- * Ids stand there as `fileNameOf` writes them. Throws what the file system throws, and `POISON`.
+ * Ids stand there as `fileNameOf` writes them. Throws what the file system throws, which `errorOf` puts into words.
  */
-export class ArtifactFolder {
+export class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> {
   readonly path: string;
   #prepared: Promise<void> | undefined;
 
@@ -29,7 +44,7 @@ export class ArtifactFolder {
   }
 
   /** The version numbers that are there, in order. */
-  async versions(artifactId: string): Promise<readonly number[]> {
+  async #versions(artifactId: string): Promise<readonly number[]> {
     const names = await namesIn(this.#artifact(artifactId));
     return names
       .map(Number)
@@ -37,17 +52,21 @@ export class ArtifactFolder {
       .sort((one, other) => one - other);
   }
 
-  /** What is known of a version, by default the newest; undefined where it is not there. */
-  async info(artifactId: string, version?: number): Promise<ArtifactInfo | undefined> {
-    const number = version ?? (await this.versions(artifactId)).at(-1);
+  async find(artifactId: string, version?: number): Promise<FoundVersion | undefined> {
+    const info = await this.#info(artifactId, version);
+    return info && { info };
+  }
+
+  async #info(artifactId: string, version?: number): Promise<ArtifactInfo | undefined> {
+    const number = version ?? (await this.#versions(artifactId)).at(-1);
     if (number === undefined) return undefined;
     try {
       return infoIn(artifactId, await readFile(join(this.#version(artifactId, number), 'info.json'), 'utf8'));
     } catch (error) {
       if (!isMissing(error)) throw error;
       // The newest one was dropped while it was looked for: a newer one is there, or none.
-      return version === undefined && (await this.versions(artifactId)).at(-1) !== number
-        ? this.info(artifactId)
+      return version === undefined && (await this.#versions(artifactId)).at(-1) !== number
+        ? this.#info(artifactId)
         : undefined;
     }
   }
@@ -56,9 +75,9 @@ export class ArtifactFolder {
     return join(this.#version(artifactId, version), 'content');
   }
 
-  /** The content of a version in chunks, compared with its info in the end. Errors: `POISON`. */
-  async *read(info: ArtifactInfo): AsyncGenerator<Uint8Array> {
-    const file = await open(this.#contentPath(info), 'r');
+  /** Compares the content with its info in the end. */
+  async *read({ info }: FoundVersion): AsyncGenerator<Uint8Array> {
+    const file = await this.#open(info);
     const hash = createHash('sha256');
     let size = 0;
     try {
@@ -73,63 +92,41 @@ export class ArtifactFolder {
     } finally {
       await file.close();
     }
-    if (size === info.size && hash.digest('hex') === info.sha256) return;
-    throw damagedArtifact(info.artifactId, `the content of version ${info.version} is not what was written`);
+    if (size !== info.size || hash.digest('hex') !== info.sha256) throw notWhatWasWritten(info);
   }
 
-  /** A new folder to write a version in. */
-  async newDraft(): Promise<string> {
+  async newDraft(): Promise<FolderDraft> {
     await this.#ready();
-    const draft = join(this.path, 'drafts', randomUUID());
-    await mkdir(draft);
+    const draft = new FolderDraft(join(this.path, 'drafts', randomUUID()));
+    await mkdir(draft.path);
     return draft;
   }
 
-  async removeDraft(draft: string): Promise<void> {
-    await rm(draft, { recursive: true, force: true });
-  }
-
-  /** Gives a draft the content of a version. Contents never change, so both can be one file. */
-  async shareContent(info: ArtifactInfo, draft: string): Promise<void> {
-    const [from, to] = [this.#contentPath(info), join(draft, 'content')];
-    await rm(to, { force: true });
+  /** The draft becomes the version; where there is none, a new one with the content of the version before. */
+  async publish({ info, before, draft }: NextVersion<FoundVersion, FolderDraft>): Promise<boolean> {
+    if (draft || !before) return this.#publish(info, draft ?? (await this.newDraft()));
+    const shared = await this.newDraft();
     try {
-      await link(from, to);
+      await this.#shareContent(before.info, shared.path);
+      return await this.#publish(info, shared);
     } catch (error) {
-      if (isMissing(error)) throw error;
-      await copyFile(from, to);
-      await syncFile(to);
-    }
-  }
-
-  /** Makes a draft that has its content the version that `info` names. False where there is such a version already. */
-  async publish(draft: string, info: ArtifactInfo): Promise<boolean> {
-    const { artifactId, version, taskId, contextId } = info;
-    const infoPath = join(draft, 'info.json');
-    await writeFile(infoPath, JSON.stringify(info));
-    await syncFile(infoPath);
-    await syncFolder(draft);
-    const name = fileNameOf(artifactId);
-    if (taskId !== undefined) await mark(join(this.path, 'tasks', fileNameOf(taskId)), name);
-    if (contextId !== undefined) await mark(join(this.path, 'contexts', fileNameOf(contextId)), name);
-    if (version === 1) await mkdir(this.#artifact(artifactId), { recursive: true });
-    try {
-      await rename(draft, this.#version(artifactId, version));
-    } catch (error) {
-      if (isTaken(error)) return false;
+      // The artifact was deleted meanwhile, or its newest version dropped.
+      if (isMissing(error)) return false;
       throw error;
+    } finally {
+      await shared.discard();
     }
-    await syncFolder(this.#artifact(artifactId));
-    if (version === 1) await syncFolder(join(this.path, 'artifacts'));
-    return true;
   }
 
-  async removeVersion(artifactId: string, version: number): Promise<void> {
-    await removeFolder(this.#version(artifactId, version), this.#newTrash());
+  async dropOldVersions(artifactId: string, keep: number): Promise<void> {
+    const versions = await this.#versions(artifactId);
+    for (const version of versions.slice(0, -keep)) {
+      await removeFolder(this.#version(artifactId, version), this.#newTrash());
+    }
   }
 
   async remove(artifactId: string): Promise<void> {
-    const info = await this.info(artifactId);
+    const info = await this.#info(artifactId);
     if (info === undefined) return;
     await this.#ready();
     await removeFolder(this.#artifact(artifactId), this.#newTrash());
@@ -139,17 +136,67 @@ export class ArtifactFolder {
     if (contextId !== undefined) await unmark(join(this.path, 'contexts', fileNameOf(contextId)), name);
   }
 
-  /** The newest versions of all artifacts, or of those of a task or context, behind an id, in the order of the ids. */
-  async *infos(after: string, { taskId, contextId }: Partial<ArtifactInfo>): AsyncGenerator<ArtifactInfo> {
-    const names = await namesIn(this.#listOf(taskId, contextId));
+  async *infos({ after, ...query }: ArtifactQuery & { readonly after: string }): AsyncGenerator<ArtifactInfo> {
+    const names = await namesIn(this.#listOf(query));
     const first = fileNameOf(after);
     for (const name of names.filter((found) => found > first).sort()) {
-      const info = await this.info(idOfFileName(name));
+      const info = await this.#info(idOfFileName(name));
       if (info) yield info;
     }
   }
 
-  #listOf(taskId: string | undefined, contextId: string | undefined): string {
+  errorOf(thrown: unknown): AgentLoopError {
+    return fileError(thrown, this.path);
+  }
+
+  async #open(info: ArtifactInfo): Promise<FileHandle> {
+    try {
+      return await open(this.#contentPath(info), 'r');
+    } catch (error) {
+      throw isMissing(error) ? noArtifact(info.artifactId, info.version) : error;
+    }
+  }
+
+  /** Contents never change, so both can be one file. */
+  async #shareContent(info: ArtifactInfo, draft: string): Promise<void> {
+    const [from, to] = [this.#contentPath(info), join(draft, 'content')];
+    try {
+      await link(from, to);
+    } catch (error) {
+      if (isMissing(error)) throw error;
+      await copyFile(from, to);
+      await syncFile(to);
+    }
+  }
+
+  async #publish(info: ArtifactInfo, draft: FolderDraft): Promise<boolean> {
+    const { artifactId, version, taskId, contextId } = info;
+    const infoPath = join(draft.path, 'info.json');
+    await writeFile(infoPath, JSON.stringify(info));
+    await syncFile(infoPath);
+    await syncFolder(draft.path);
+    const name = fileNameOf(artifactId);
+    if (taskId !== undefined) await mark(join(this.path, 'tasks', fileNameOf(taskId)), name);
+    if (contextId !== undefined) await mark(join(this.path, 'contexts', fileNameOf(contextId)), name);
+    if (version === 1) await mkdir(this.#artifact(artifactId), { recursive: true });
+    if (!(await this.#rename(draft.path, this.#version(artifactId, version)))) return false;
+    await syncFolder(this.#artifact(artifactId));
+    if (version === 1) await syncFolder(join(this.path, 'artifacts'));
+    return true;
+  }
+
+  /** False where the version is there already, or its artifact is not there any more. */
+  async #rename(draft: string, version: string): Promise<boolean> {
+    try {
+      await rename(draft, version);
+      return true;
+    } catch (error) {
+      if (isTaken(error) || isMissing(error)) return false;
+      throw error;
+    }
+  }
+
+  #listOf({ taskId, contextId }: ArtifactQuery): string {
     if (taskId !== undefined) return join(this.path, 'tasks', fileNameOf(taskId));
     if (contextId !== undefined) return join(this.path, 'contexts', fileNameOf(contextId));
     return join(this.path, 'artifacts');
@@ -203,6 +250,10 @@ async function unmark(folder: string, name: string): Promise<void> {
   await rm(join(folder, name), { force: true });
   // Only the last one out finds the folder empty.
   await rmdir(folder).catch(() => {});
+}
+
+function notWhatWasWritten({ artifactId, version }: ArtifactInfo): AgentLoopError {
+  return damagedArtifact(artifactId, `the content of version ${version} is not what was written`);
 }
 
 function infoIn(artifactId: string, text: string): ArtifactInfo {

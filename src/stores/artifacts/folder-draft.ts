@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
-import { appendFile } from 'node:fs/promises';
+import { appendFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ArtifactInfo } from './artifact-store.ts';
+import type { ArtifactDraft, WrittenContent } from './artifact-shelf.ts';
 import { syncFile } from './folder-files.ts';
 
 /** The content of a version that is being written, in a folder of its own. */
-export class FolderDraft {
+export class FolderDraft implements ArtifactDraft {
   readonly path: string;
   readonly #hash = createHash('sha256');
   #size = 0;
@@ -24,12 +24,16 @@ export class FolderDraft {
     this.#size += bytes.length;
   }
 
-  /** Has the content written to the disk, and says what it is. No more can be added then. */
-  async complete(): Promise<Pick<ArtifactInfo, 'size' | 'sha256'>> {
+  async complete(): Promise<WrittenContent> {
     // A content without a chunk has no file yet.
     await appendFile(this.#content, '');
     await syncFile(this.#content);
     return { size: this.#size, sha256: this.#hash.digest('hex') };
+  }
+
+  /** A folder that was published stands elsewhere by then. */
+  async discard(): Promise<void> {
+    await rm(this.path, { recursive: true, force: true });
   }
 
   get #content(): string {

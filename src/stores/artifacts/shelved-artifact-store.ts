@@ -1,0 +1,252 @@
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
+import type { ArtifactDraft, ArtifactShelf, FoundVersion, WrittenContent } from './artifact-shelf.ts';
+import type {
+  AppendedChunk,
+  Artifact,
+  ArtifactChange,
+  ArtifactContent,
+  ArtifactInfo,
+  ArtifactPage,
+  ArtifactQuery,
+  ArtifactStore,
+  ChunkOptions,
+  NewArtifact,
+  UpdateOptions,
+  VersionOptions,
+} from './artifact-store.ts';
+import {
+  artifactQueryOf,
+  assertChunkOptions,
+  assertId,
+  assertKeepVersions,
+  assertVersion,
+  bytesOf,
+  checked,
+  infoOf,
+  isAskedFor,
+  pageOf,
+} from './check-artifact.ts';
+
+/** How often to try where others change the same artifact. */
+const attempts = 100;
+
+export interface ShelvedArtifactStoreOptions {
+  /** How many versions of an artifact are kept; the oldest go first. Default 10. */
+  readonly keepVersions?: number;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock;
+}
+
+interface Change<Draft> {
+  readonly artifactId: string;
+  readonly members?: Omit<ArtifactChange, 'content'>;
+  /** Absent: the content stays. */
+  readonly draft?: Draft;
+  /** The version that the newest one has to be. */
+  readonly version?: number | undefined;
+}
+
+/** The artifact store over any shelf: checks, drafts, the order of calls, and versions made on what others left. */
+export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends ArtifactDraft> implements ArtifactStore {
+  readonly #shelf: ArtifactShelf<Found, Draft>;
+  readonly #clock: Clock;
+  readonly #keepVersions: number;
+  readonly #drafts = new Map<string, Draft>();
+  /** The last call of each artifact that has to wait for the one before. */
+  readonly #queues = new Map<string, Promise<unknown>>();
+
+  /** Errors: `INVALID_CONFIG`. */
+  constructor(shelf: ArtifactShelf<Found, Draft>, options: ShelvedArtifactStoreOptions) {
+    const { keepVersions = 10, clock = systemClock } = options;
+    assertKeepVersions(keepVersions);
+    this.#shelf = shelf;
+    this.#clock = clock;
+    this.#keepVersions = keepVersions;
+  }
+
+  async create(artifact: NewArtifact): Promise<ArtifactInfo> {
+    const given = infoOf(artifact);
+    const bytes = bytesOf(artifact.content === undefined ? '' : artifact.content);
+    const { artifactId } = given;
+    return this.#mapped(async () => {
+      if (await this.#shelf.find(artifactId)) throw artifactExists(artifactId);
+      return this.#withDraft(artifactId, bytes, async (draft, content) => {
+        const now = this.#now();
+        const info = { ...given, ...content, version: 1, createdAt: now, updatedAt: now };
+        if (await this.#shelf.publish({ info, draft })) return info;
+        throw artifactExists(artifactId);
+      });
+    });
+  }
+
+  async update(artifactId: string, change: ArtifactChange, options: UpdateOptions = {}): Promise<ArtifactInfo> {
+    assertId(artifactId);
+    const { version } = options;
+    assertVersion(version);
+    const members = checked(change);
+    const bytes = change.content === undefined ? undefined : bytesOf(change.content);
+    return this.#mapped(async () => {
+      if (bytes === undefined) return this.#publish({ artifactId, members, version });
+      await this.#newest(artifactId, version);
+      return this.#withDraft(artifactId, bytes, (draft, content) =>
+        this.#publish({ artifactId, members, version, draft }, content),
+      );
+    });
+  }
+
+  async append(artifactId: string, chunk: ArtifactContent, options: ChunkOptions = {}): Promise<AppendedChunk> {
+    assertId(artifactId);
+    assertChunkOptions(options);
+    const bytes = bytesOf(chunk);
+    return this.#inTurn(artifactId, async () => {
+      await this.#newest(artifactId);
+      const draft = await this.#draft(artifactId, options.offset);
+      try {
+        await draft.add(bytes);
+        const { size } = draft;
+        if (options.last !== true) return { size };
+        const artifact = await this.#publish({ artifactId, draft }, await draft.complete());
+        this.#drafts.delete(artifactId);
+        return { size, artifact };
+      } catch (error) {
+        await this.#dropDraft(artifactId);
+        throw error;
+      }
+    });
+  }
+
+  async describe(artifactId: string, options: VersionOptions = {}): Promise<ArtifactInfo | null> {
+    const found = await this.#find(artifactId, options);
+    return found?.info ?? null;
+  }
+
+  async get(artifactId: string, options: VersionOptions = {}): Promise<Artifact | null> {
+    const found = await this.#find(artifactId, options);
+    if (found === undefined) return null;
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of this.#contentOf(found)) chunks.push(chunk);
+    return { ...found.info, content: Buffer.concat(chunks) };
+  }
+
+  async *read(artifactId: string, options: VersionOptions = {}): AsyncGenerator<Uint8Array> {
+    const found = await this.#find(artifactId, options);
+    if (found === undefined) throw noArtifact(artifactId, options.version);
+    yield* this.#contentOf(found);
+  }
+
+  async list(query: ArtifactQuery = {}): Promise<ArtifactPage> {
+    const checkedQuery = artifactQueryOf(query);
+    const { limit } = checkedQuery;
+    const infos: ArtifactInfo[] = [];
+    return this.#mapped(async () => {
+      for await (const info of this.#shelf.infos(checkedQuery)) {
+        if (isAskedFor(info, checkedQuery)) infos.push(info);
+        if (infos.length > limit) break;
+      }
+      return pageOf(infos, limit);
+    });
+  }
+
+  async delete(artifactId: string): Promise<void> {
+    assertId(artifactId);
+    await this.#inTurn(artifactId, async () => {
+      await this.#dropDraft(artifactId);
+      await this.#shelf.remove(artifactId);
+    });
+  }
+
+  async #find(artifactId: string, { version }: VersionOptions): Promise<Found | undefined> {
+    assertId(artifactId);
+    assertVersion(version);
+    return this.#mapped(() => this.#shelf.find(artifactId, version));
+  }
+
+  async *#contentOf(found: Found): AsyncGenerator<Uint8Array> {
+    try {
+      yield* this.#shelf.read(found);
+    } catch (error) {
+      throw this.#shelf.errorOf(error);
+    }
+  }
+
+  /** Makes the version behind the newest one; again where somebody else was faster, unless a version was asked for. */
+  async #publish(change: Change<Draft>, content?: WrittenContent): Promise<ArtifactInfo> {
+    const { artifactId, members, draft, version: expected } = change;
+    for (let attempt = 1; ; attempt++) {
+      const before = await this.#newest(artifactId, expected);
+      const version = before.info.version + 1;
+      const info: ArtifactInfo = { ...before.info, ...members, ...content, version, updatedAt: this.#now() };
+      if (await this.#shelf.publish({ info, before, ...(draft && { draft }) })) {
+        await this.#shelf.dropOldVersions(artifactId, this.#keepVersions).catch(() => {});
+        return info;
+      }
+      if (attempt === attempts) throw newerVersion(artifactId, before.info.version, version);
+    }
+  }
+
+  async #newest(artifactId: string, expected?: number): Promise<Found> {
+    const newest = await this.#shelf.find(artifactId);
+    if (newest === undefined) throw noArtifact(artifactId);
+    const { version } = newest.info;
+    if (expected !== undefined && expected !== version) throw newerVersion(artifactId, expected, version);
+    return newest;
+  }
+
+  async #draft(artifactId: string, offset: number | undefined): Promise<Draft> {
+    if (offset === 0) await this.#dropDraft(artifactId);
+    const known = this.#drafts.get(artifactId);
+    const { size } = known ?? { size: 0 };
+    if (offset !== undefined && offset !== size) throw wrongOffset(artifactId, offset, size);
+    const draft = known ?? (await this.#shelf.newDraft(artifactId));
+    this.#drafts.set(artifactId, draft);
+    return draft;
+  }
+
+  async #dropDraft(artifactId: string): Promise<void> {
+    const draft = this.#drafts.get(artifactId);
+    this.#drafts.delete(artifactId);
+    await draft?.discard();
+  }
+
+  async #withDraft<T>(
+    artifactId: string,
+    bytes: Uint8Array,
+    run: (draft: Draft, content: WrittenContent) => Promise<T>,
+  ): Promise<T> {
+    const draft = await this.#shelf.newDraft(artifactId);
+    try {
+      await draft.add(bytes);
+      return await run(draft, await draft.complete());
+    } finally {
+      await draft.discard();
+    }
+  }
+
+  /** Runs behind what was called before for this artifact. */
+  #inTurn<T>(artifactId: string, run: () => Promise<T>): Promise<T> {
+    const before = this.#queues.get(artifactId) ?? Promise.resolve();
+    const call = before.then(() => this.#mapped(run));
+    const settled = call.then(
+      () => {},
+      () => {},
+    );
+    this.#queues.set(artifactId, settled);
+    void settled.then(() => {
+      if (this.#queues.get(artifactId) === settled) this.#queues.delete(artifactId);
+    });
+    return call;
+  }
+
+  async #mapped<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      return await run();
+    } catch (error) {
+      throw this.#shelf.errorOf(error);
+    }
+  }
+
+  #now(): string {
+    return new Date(this.#clock.now()).toISOString();
+  }
+}
