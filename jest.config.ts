@@ -4,6 +4,8 @@ import type { Config } from 'jest';
 const config: Config = {
   testEnvironment: 'node',
   testMatch: ['<rootDir>/tests/**/*.test.ts'],
+  // These have a configuration of their own.
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/tests/real/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',

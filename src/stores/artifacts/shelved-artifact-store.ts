@@ -27,6 +27,7 @@ import {
   isAskedFor,
   pageOf,
 } from './check-artifact.ts';
+import { InTurn } from './in-turn.ts';
 
 /** How often to try where others change the same artifact. */
 const attempts = 100;
@@ -53,8 +54,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
   readonly #clock: Clock;
   readonly #keepVersions: number;
   readonly #drafts = new Map<string, Draft>();
-  /** The last call of each artifact that has to wait for the one before. */
-  readonly #queues = new Map<string, Promise<unknown>>();
+  readonly #inTurn = new InTurn();
 
   /** Errors: `INVALID_CONFIG`. */
   constructor(shelf: ArtifactShelf<Found, Draft>, options: ShelvedArtifactStoreOptions) {
@@ -99,8 +99,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     assertId(artifactId);
     assertChunkOptions(options);
     const bytes = bytesOf(chunk);
-    return this.#inTurn(artifactId, async () => {
-      await this.#newest(artifactId);
+    const append = async (): Promise<AppendedChunk> => {
       const draft = await this.#draft(artifactId, options.offset);
       try {
         await draft.add(bytes);
@@ -113,7 +112,8 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
         await this.#dropDraft(artifactId);
         throw error;
       }
-    });
+    };
+    return this.#inTurn.run(artifactId, () => this.#mapped(append));
   }
 
   async describe(artifactId: string, options: VersionOptions = {}): Promise<ArtifactInfo | null> {
@@ -150,10 +150,11 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
 
   async delete(artifactId: string): Promise<void> {
     assertId(artifactId);
-    await this.#inTurn(artifactId, async () => {
+    const remove = async (): Promise<void> => {
       await this.#dropDraft(artifactId);
       await this.#shelf.remove(artifactId);
-    });
+    };
+    await this.#inTurn.run(artifactId, () => this.#mapped(remove));
   }
 
   async #find(artifactId: string, { version }: VersionOptions): Promise<Found | undefined> {
@@ -196,6 +197,8 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
   async #draft(artifactId: string, offset: number | undefined): Promise<Draft> {
     if (offset === 0) await this.#dropDraft(artifactId);
     const known = this.#drafts.get(artifactId);
+    // The last chunk looks again.
+    if (known === undefined) await this.#newest(artifactId);
     const { size } = known ?? { size: 0 };
     if (offset !== undefined && offset !== size) throw wrongOffset(artifactId, offset, size);
     const draft = known ?? (await this.#shelf.newDraft(artifactId));
@@ -221,21 +224,6 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     } finally {
       await draft.discard();
     }
-  }
-
-  /** Runs behind what was called before for this artifact. */
-  #inTurn<T>(artifactId: string, run: () => Promise<T>): Promise<T> {
-    const before = this.#queues.get(artifactId) ?? Promise.resolve();
-    const call = before.then(() => this.#mapped(run));
-    const settled = call.then(
-      () => {},
-      () => {},
-    );
-    this.#queues.set(artifactId, settled);
-    void settled.then(() => {
-      if (this.#queues.get(artifactId) === settled) this.#queues.delete(artifactId);
-    });
-    return call;
   }
 
   async #mapped<T>(run: () => Promise<T>): Promise<T> {

@@ -1,0 +1,14 @@
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+
+/** The package of the S3 client. */
+export type S3Package = typeof import('@aws-sdk/client-s3');
+
+/** Loaded when it is first needed. Errors: `MISSING_PACKAGE`. */
+export async function loadS3(): Promise<S3Package> {
+  try {
+    return await import('@aws-sdk/client-s3');
+  } catch (cause) {
+    const what = `The package "@aws-sdk/client-s3" cannot be loaded (${messageOf(cause)})`;
+    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install @aws-sdk/client-s3\`.`, { cause });
+  }
+}

@@ -1,0 +1,211 @@
+import { Readable } from 'node:stream';
+import type { S3Client, S3ClientConfig } from '@aws-sdk/client-s3';
+import { loadS3, type S3Package } from './load-s3.ts';
+import { isMissingKey, isTaken } from './s3-errors.ts';
+
+/** What a store connects with: options of the SDK's client, such as region and endpoint, or a client that is there. */
+export type S3Target = S3ClientConfig | S3Client;
+
+export interface S3Part {
+  readonly PartNumber: number;
+  readonly ETag: string | undefined;
+}
+
+export interface S3Upload {
+  readonly key: string;
+  readonly uploadId: string;
+  /** Milliseconds since 1970, by the clock of the server. */
+  readonly startedAt: number;
+}
+
+interface Connection {
+  readonly sdk: S3Package;
+  readonly client: S3Client;
+}
+
+/** How often a read goes on behind a connection that broke, without a byte in between. */
+const readAttempts = 3;
+
+/** The requests that the artifact store makes to one bucket. Throws what the SDK throws. */
+export class S3Bucket {
+  readonly name: string;
+  readonly #target: S3Target;
+  #opened: Promise<Connection> | undefined;
+
+  constructor(name: string, target: S3Target) {
+    this.name = name;
+    this.#target = target;
+  }
+
+  async put(key: string, body: Uint8Array | string): Promise<void> {
+    const { sdk, client } = await this.#connection();
+    // Without its length the SDK warns of an empty body.
+    const ContentLength = Buffer.byteLength(body);
+    await client.send(new sdk.PutObjectCommand({ Bucket: this.name, Key: key, Body: body, ContentLength }));
+  }
+
+  /** Writes a key that is not there, which the server makes sure of. False where it is there. */
+  async putNew(key: string, body: string): Promise<boolean> {
+    const { sdk, client } = await this.#connection();
+    try {
+      await client.send(new sdk.PutObjectCommand({ Bucket: this.name, Key: key, Body: body, IfNoneMatch: '*' }));
+      return true;
+    } catch (error) {
+      if (isTaken(error)) return false;
+      throw error;
+    }
+  }
+
+  /** As text; undefined where there is no such key. */
+  async get(key: string): Promise<string | undefined> {
+    const { sdk, client } = await this.#connection();
+    try {
+      const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: this.name, Key: key }));
+      return (await Body?.transformToString('utf8')) ?? '';
+    } catch (error) {
+      if (isMissingKey(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** In bytes; undefined where there is no such key. */
+  async sizeOf(key: string): Promise<number | undefined> {
+    const { sdk, client } = await this.#connection();
+    try {
+      return (await client.send(new sdk.HeadObjectCommand({ Bucket: this.name, Key: key }))).ContentLength;
+    } catch (error) {
+      if (isMissingKey(error)) return undefined;
+      throw error;
+    }
+  }
+
+  /** An object of `size` bytes in chunks; where the connection breaks, from the next byte on. Leaving it ends the connection. */
+  async *read(key: string, size: number): AsyncGenerator<Uint8Array> {
+    let offset = 0;
+    for (let attempt = 1; ; attempt++) {
+      const begun = offset;
+      try {
+        for await (const chunk of this.#readFrom(key, offset)) {
+          offset += chunk.length;
+          yield chunk;
+        }
+        if (offset >= size) return;
+      } catch (error) {
+        if (offset >= size) return;
+        if (isMissingKey(error) || (offset === begun && attempt >= readAttempts)) throw error;
+      }
+      if (offset > begun) attempt = 0;
+      else if (attempt >= readAttempts) return;
+    }
+  }
+
+  /** All keys that begin so and sort behind `after`, in order. */
+  async *keys(prefix: string, after?: string): AsyncGenerator<string> {
+    for await (const { Contents = [] } of this.#list({ prefix, after })) {
+      for (const { Key } of Contents) if (Key !== undefined) yield Key;
+    }
+  }
+
+  /** What stands between the prefix and the next `/`, each once, of the keys that sort behind `after`, in order. */
+  async *folders(prefix: string, after?: string): AsyncGenerator<string> {
+    for await (const { CommonPrefixes = [] } of this.#list({ prefix, after, delimiter: '/' })) {
+      for (const { Prefix } of CommonPrefixes) if (Prefix !== undefined) yield Prefix.slice(prefix.length, -1);
+    }
+  }
+
+  /** Does nothing where there is no such key. */
+  async remove(key: string): Promise<void> {
+    const { sdk, client } = await this.#connection();
+    await client.send(new sdk.DeleteObjectCommand({ Bucket: this.name, Key: key }));
+  }
+
+  async startUpload(key: string): Promise<string> {
+    const { sdk, client } = await this.#connection();
+    const { UploadId } = await client.send(new sdk.CreateMultipartUploadCommand({ Bucket: this.name, Key: key }));
+    if (UploadId === undefined) throw new Error('the server gave no id to an upload of several parts');
+    return UploadId;
+  }
+
+  async uploadPart(upload: Pick<S3Upload, 'key' | 'uploadId'>, number: number, body: Uint8Array): Promise<S3Part> {
+    const { sdk, client } = await this.#connection();
+    const { key: Key, uploadId: UploadId } = upload;
+    const part = { Bucket: this.name, Key, UploadId, PartNumber: number, Body: body };
+    const { ETag } = await client.send(new sdk.UploadPartCommand(part));
+    return { PartNumber: number, ETag };
+  }
+
+  async completeUpload(upload: Pick<S3Upload, 'key' | 'uploadId'>, parts: readonly S3Part[]): Promise<void> {
+    const { sdk, client } = await this.#connection();
+    const Parts = parts.map(({ PartNumber, ETag }) => ({ PartNumber, ...(ETag !== undefined && { ETag }) }));
+    const { key: Key, uploadId: UploadId } = upload;
+    const whole = { Bucket: this.name, Key, UploadId, MultipartUpload: { Parts } };
+    await client.send(new sdk.CompleteMultipartUploadCommand(whole));
+  }
+
+  async abortUpload({ key: Key, uploadId: UploadId }: Pick<S3Upload, 'key' | 'uploadId'>): Promise<void> {
+    const { sdk, client } = await this.#connection();
+    await client.send(new sdk.AbortMultipartUploadCommand({ Bucket: this.name, Key, UploadId }));
+  }
+
+  /** The first thousand uploads that are neither complete nor aborted. */
+  async uploads(prefix: string): Promise<readonly S3Upload[]> {
+    const { sdk, client } = await this.#connection();
+    const { Uploads = [] } = await client.send(
+      new sdk.ListMultipartUploadsCommand({ Bucket: this.name, Prefix: prefix }),
+    );
+    return Uploads.map(({ Key: key = '', UploadId: uploadId = '', Initiated }) => ({
+      key,
+      uploadId,
+      startedAt: Initiated?.getTime() ?? Number.POSITIVE_INFINITY,
+    }));
+  }
+
+  /** Ends the connections, where they are not of a client that was given. */
+  async close(): Promise<void> {
+    const opened = await this.#opened?.catch(() => undefined);
+    if (!isClient(this.#target)) opened?.client.destroy();
+  }
+
+  async *#readFrom(key: string, offset: number): AsyncGenerator<Uint8Array> {
+    const { sdk, client } = await this.#connection();
+    const range = offset === 0 ? {} : { Range: `bytes=${offset}-` };
+    const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: this.name, Key: key, ...range }));
+    const body = Body instanceof Readable ? Body : Body?.transformToWebStream();
+    if (body === undefined) return;
+    for await (const chunk of body) if (chunk instanceof Uint8Array) yield chunk;
+  }
+
+  async *#list(of: { prefix: string; after: string | undefined; delimiter?: string }) {
+    const { sdk, client } = await this.#connection();
+    const { prefix: Prefix, after: StartAfter, delimiter: Delimiter } = of;
+    let token: string | undefined;
+    do {
+      const page = await client.send(
+        new sdk.ListObjectsV2Command({ Bucket: this.name, Prefix, StartAfter, Delimiter, ContinuationToken: token }),
+      );
+      yield page;
+      token = page.IsTruncated ? page.NextContinuationToken : undefined;
+    } while (token !== undefined);
+  }
+
+  #connection(): Promise<Connection> {
+    this.#opened ??= this.#open();
+    return this.#opened;
+  }
+
+  /** Nothing is loaded before the first request. Errors: `MISSING_PACKAGE`. */
+  async #open(): Promise<Connection> {
+    const sdk = await loadS3();
+    if (isClient(this.#target)) return { sdk, client: this.#target };
+    // Servers other than Amazon's refuse checksums of their own header, or store them as content.
+    const defaults = {
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    } as const;
+    return { sdk, client: new sdk.S3Client({ ...defaults, ...this.#target }) };
+  }
+}
+
+function isClient(target: S3Target): target is S3Client {
+  return 'send' in target && 'middlewareStack' in target;
+}

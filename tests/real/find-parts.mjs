@@ -1,0 +1,93 @@
+// What `npm run test:e2e` runs against, and what it has to do without. Installs the LiteLLM proxy where none is given.
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const run = promisify(execFile);
+const installMinutes = 8;
+
+/** jest's global setup: its workers inherit the environment. */
+export default async function findParts() {
+  const found = await Promise.all(
+    Object.entries(parts).map(async ([name, find]) => {
+      try {
+        return [name, await find()];
+      } catch (error) {
+        return [name, { missing: reasonOf(error) }];
+      }
+    }),
+  );
+  process.env.MILLRACE_REAL_PARTS = JSON.stringify(Object.fromEntries(found));
+}
+
+/** By name: gives `{ version, ... }` of what is there, or throws what is wrong. */
+const parts = {
+  redis: async () => ({ version: /v=(\S+)/.exec(await output('redis-server', '--version'))?.[1] }),
+  swift: async () => {
+    const script = 'import swift.common.middleware.s3api; print(swift.__version__)';
+    await output('memcached', '-V');
+    return { version: await output('/usr/bin/python3', '-c', script) };
+  },
+  chromium: async () => ({ version: /[\d.]+/.exec(await output('chromium', '--version'))?.[0] }),
+  litellm: findLiteLLM,
+  jaeger: findJaeger,
+  a2a: () => packageOf('@a2a-js/sdk'),
+  mcp: () => packageOf('@modelcontextprotocol/server-everything'),
+};
+
+async function findLiteLLM() {
+  const bin = process.env.LITELLM_BIN ?? (await installLiteLLM());
+  const { LITELLM_MODE: _, ...env } = process.env;
+  const { stdout, stderr } = await run(bin, ['--version'], {
+    env: { ...env, LITELLM_LOCAL_MODEL_COST_MAP: 'True' },
+    timeout: 120_000,
+  });
+  return { version: /Version = (\S+)/.exec(stdout + stderr)?.[1], bin };
+}
+
+/** The version that docker-compose.yml names, in a virtual environment that the next run finds again. */
+async function installLiteLLM() {
+  const compose = readFileSync(join(root, 'docker-compose.yml'), 'utf8');
+  const version = /litellm:v(\d+\.\d+\.\d+)/.exec(compose)?.[1];
+  const folder = join(root, 'node_modules/.cache', `litellm-${version}`);
+  const whole = join(folder, 'whole');
+  if (!existsSync(whole)) {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(dirname(folder), { recursive: true });
+    process.stderr.write(
+      `Installing litellm[proxy] ${version} from PyPI; give LITELLM_BIN to use one that is there.\n`,
+    );
+    await run('python3', ['-m', 'venv', folder], { timeout: 60_000 });
+    const install = ['install', '--quiet', '--disable-pip-version-check', `litellm[proxy]==${version}`];
+    await run(join(folder, 'bin/pip'), install, { timeout: installMinutes * 60_000, killSignal: 'SIGKILL' });
+    writeFileSync(whole, '');
+  }
+  return join(folder, 'bin/litellm');
+}
+
+/** One that runs at JAEGER_URL, its UI's address; else a binary, which the tests start. */
+async function findJaeger() {
+  const { JAEGER_URL: url } = process.env;
+  if (url === undefined) return { version: /v?([\d.]+)/.exec(await output('jaeger', 'version'))?.[1], bin: 'jaeger' };
+  const answer = await fetch(new URL('/api/v3/services', url), { signal: AbortSignal.timeout(5_000) });
+  if (!answer.ok) throw new Error(`${url} answers ${answer.status}`);
+  return { version: 'at JAEGER_URL', url };
+}
+
+function packageOf(name) {
+  return { version: JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version };
+}
+
+async function output(command, ...args) {
+  const { stdout, stderr } = await run(command, args, { timeout: 60_000 });
+  return (stdout + stderr).trim();
+}
+
+function reasonOf(error) {
+  if (error.code === 'ENOENT') return `${error.path ?? 'a file'} is not installed`;
+  if (error.killed) return `${error.cmd?.split(' ', 1)[0]} took too long`;
+  return (error.stderr || error.message).trim().split('\n').at(-1);
+}
