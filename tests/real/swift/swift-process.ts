@@ -18,13 +18,6 @@ process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** The version of Debian's Swift; undefined where it is not installed. */
-export function swiftVersion(): string | undefined {
-  const script = 'import swift.common.middleware.s3api; print(swift.__version__)';
-  const { status, stdout } = spawnSync(python, ['-c', script], { encoding: 'utf8' });
-  return status === 0 ? stdout.trim() : undefined;
-}
-
 /** OpenStack's object server with its S3 in front, on free ports of the loopback interface, on one disk in a folder of its own. */
 export class SwiftProcess {
   readonly port: number;
