@@ -16,7 +16,9 @@ import { isAtRest } from './wire-state.ts';
 /** What became of a message. */
 export interface Sent {
   readonly taskId: string;
-  /** The task goes on at least behind this record, whatever it waited for there. */
+  /** The last record that stood when the message came: a stream shows what follows. Absent for a message that had come before. */
+  readonly since?: number;
+  /** The task goes on at least behind this record, whatever it waited for there. 0 where it did not wait. */
   readonly beyond: number;
 }
 

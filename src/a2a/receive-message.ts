@@ -11,7 +11,8 @@ import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import { commandOf, messageOfCommand } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { metadataForTools } from './client-tools.ts';
-import { malformed, protocolErrors, unsupported } from './protocol-errors.ts';
+import { malformed, unsupported } from './protocol-errors.ts';
+import type { PushConfigs } from './push-configs.ts';
 import { type Received, receivedAnswers } from './received-answers.ts';
 import { checkedMessage, userMessageOf } from './received-message.ts';
 import { headersOf } from './requested.ts';
@@ -22,6 +23,8 @@ export interface Receipt {
   readonly tasks: CallerTasks;
   readonly call: ServerCallContext;
   readonly inputModes: readonly string[];
+  /** Errors: PushNotificationNotSupported. */
+  readonly push: () => Promise<PushConfigs>;
 }
 
 /** Starts a turn with a message, or gives the message to the task that it names. One that came before changes nothing. */
@@ -29,8 +32,7 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
   const { tasks } = receipt;
   const message = checkedMessage(params.message, tasks.options.limits);
   const config = params.configuration?.taskPushNotificationConfig;
-  const { push } = tasks.options;
-  if (config && !push) throw new (protocolErrors().PushNotificationNotSupportedError)();
+  const push = config && (await receipt.push());
   if (config) await push?.check(config);
   const sent = message.taskId === '' ? await start(receipt, message) : await tell(receipt, message);
   if (config) {
@@ -53,7 +55,7 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
     ...(metadata && { metadata }),
   });
   await begun(turn);
-  return { taskId: turn.taskId, beyond: 0 };
+  return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
 
 async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
@@ -65,7 +67,7 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   if (state.commands.some((command) => messageOfCommand(command) === messageId)) return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   await follow(receipt, { message, state, received: receivedAnswers(state, message) });
-  return goOn(receipt, state);
+  return { ...(await goOn(receipt, state)), since: state.seq };
 }
 
 interface Followed {

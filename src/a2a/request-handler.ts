@@ -17,6 +17,7 @@ import type {
 } from '@a2a-js/sdk';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
+import { AgentLoopError, nameOf } from '../core/errors.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import { clientToolsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
 import {
@@ -80,11 +81,11 @@ class RequestHandler implements A2AHandler {
     const { extendedCard } = this.#options;
     if (!extendedCard) throw new (protocolErrors().ExtendedAgentCardNotConfiguredError)();
     if (!context.user?.isAuthenticated) throw unauthenticated();
-    return told(async () => extendedCard(context));
+    return this.#told(async () => extendedCard(context));
   }
 
   sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Task> {
-    return told(async () => {
+    return this.#told(async () => {
       activated(context, turnExtension);
       const { historyLength, returnImmediately: immediately = false } = params.configuration ?? {};
       const options = { historyLength: checkedLength(historyLength), immediately };
@@ -102,8 +103,8 @@ class RequestHandler implements A2AHandler {
       const historyLength = checkedLength(params.configuration?.historyLength);
       const from = requestedCursor(context);
       const tasks = await this.#tasksOf(context);
-      const { taskId, beyond } = await this.#receive(tasks, params, context);
-      const options = { ...streaming, from, historyLength, untilInput: true, beyond };
+      const { taskId, since, beyond } = await this.#receive(tasks, params, context);
+      const options = { ...streaming, from, since, historyLength, untilInput: true, beyond };
       return tasks.signals(taskId).pipe(streamUpdates(options));
     });
   }
@@ -122,25 +123,25 @@ class RequestHandler implements A2AHandler {
   }
 
   getTask({ id, historyLength }: GetTaskRequest, context: ServerCallContext): Promise<Task> {
-    return told(async () => {
+    return this.#told(async () => {
       const tasks = await this.#tasksOf(context);
       return taskOf(await tasks.find(id), { historyLength: checkedLength(historyLength) });
     });
   }
 
   listTasks(params: ListTasksRequest, context: ServerCallContext): Promise<ListTasksResponse> {
-    return told(async () => listTasks(await this.#tasksOf(context), params));
+    return this.#told(async () => listTasks(await this.#tasksOf(context), params));
   }
 
   cancelTask({ id }: CancelTaskRequest, context: ServerCallContext): Promise<Task> {
-    return told(async () => (await this.#tasksOf(context)).cancel(id));
+    return this.#told(async () => (await this.#tasksOf(context)).cancel(id));
   }
 
   createTaskPushNotificationConfig(
     params: TaskPushNotificationConfig,
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
-    return told(async () => {
+    return this.#told(async () => {
       const push = await this.#push();
       return push.create(await this.#own(params.taskId, context), params, context.requestedVersion);
     });
@@ -150,7 +151,7 @@ class RequestHandler implements A2AHandler {
     { taskId, id }: GetTaskPushNotificationConfigRequest,
     context: ServerCallContext,
   ): Promise<TaskPushNotificationConfig> {
-    return told(async () => {
+    return this.#told(async () => {
       const push = await this.#push();
       const found = await push.get(await this.#own(taskId, context), id);
       if (!found) throw taskNotFound();
@@ -162,7 +163,7 @@ class RequestHandler implements A2AHandler {
     { taskId }: ListTaskPushNotificationConfigsRequest,
     context: ServerCallContext,
   ): Promise<ListTaskPushNotificationConfigsResponse> {
-    return told(async () => {
+    return this.#told(async () => {
       const push = await this.#push();
       return { configs: [...(await push.list(await this.#own(taskId, context)))], nextPageToken: '' };
     });
@@ -172,7 +173,7 @@ class RequestHandler implements A2AHandler {
     { taskId, id }: DeleteTaskPushNotificationConfigRequest,
     context: ServerCallContext,
   ): Promise<void> {
-    return told(async () => {
+    return this.#told(async () => {
       const push = await this.#push();
       await push.delete(await this.#own(taskId, context), id);
     });
@@ -213,7 +214,7 @@ class RequestHandler implements A2AHandler {
     await this.#checkExtensions(call);
     activated(call, clientToolsExtension);
     const { defaultInputModes: inputModes } = await this.getAgentCard();
-    return receiveMessage({ tasks, call, inputModes }, params);
+    return receiveMessage({ tasks, call, inputModes, push: () => this.#push() }, params);
   }
 
   /** Called with the method, not with the first pull: transports send the headers in between. */
@@ -230,15 +231,25 @@ class RequestHandler implements A2AHandler {
       return begin();
     };
     const responses$ = defer(begun).pipe(switchMap((begun$) => begun$));
-    return new ResponseStream(responses$.pipe(catchError((error: unknown) => throwError(() => toldError(error)))));
+    return new ResponseStream(responses$.pipe(catchError((error: unknown) => throwError(() => this.#refusal(error)))));
   }
-}
 
-async function told<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    throw toldError(error);
+  async #told<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#refusal(error);
+    }
+  }
+
+  /** What the client is told; what it is not told is logged, by its code. */
+  #refusal(error: unknown): Error {
+    const told = toldError(error);
+    if (told !== error && told.reason === 'INTERNAL_ERROR') {
+      const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+      this.#options.logger?.error('request failed', { code, name: nameOf(error) });
+    }
+    return told;
   }
 }
 

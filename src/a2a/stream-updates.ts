@@ -14,8 +14,10 @@ export interface StreamOptions {
   readonly historyLength: number | undefined;
   /** Whether tool calls are shown. */
   readonly toolEvents: boolean;
-  /** The cursor of the last update that the client has: those behind it come again. Default: only new ones. */
+  /** The cursor of the last update that the client has: those behind it come again. */
   readonly from: string | undefined;
+  /** The task comes as it stood behind this record, and what followed as updates. Default: as it stands. */
+  readonly since?: number | undefined;
   /** Whether the stream ends where the task waits for input, too. */
   readonly untilInput: boolean;
   /** The task counts as going on up to this record, whatever it waits for there. */
@@ -47,15 +49,21 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     });
 }
 
-function snapshot(commit: Commit, { from, historyLength }: StreamOptions) {
-  const view = { records: commit.steps.map(({ record }) => record), state: commit.after };
+function snapshot({ steps, after }: Commit, { from, historyLength, since = after.seq }: StreamOptions) {
+  const records = steps.map(({ record }) => record).filter(({ seq }) => seq <= since);
+  const state = steps.find(({ record }) => record.seq === since + 1)?.before ?? after;
+  const view = { records, state };
   return taskOf(view, from === undefined ? { historyLength } : { historyLength: 0, artifacts: false });
 }
 
-/** What the task does not say: what comes behind the cursor of the client, else that a task which was submitted is worked on. */
-function unseen(events: readonly AgentEvent[], { after }: Commit, { from }: StreamOptions): readonly AgentEvent[] {
-  if (from !== undefined) return events.filter(isBehind(from));
-  return after.seq === 1 ? events : [];
+/** What the task does not say: what comes behind the client's cursor, or else behind the record that the task was shown at. */
+function unseen(
+  events: readonly AgentEvent[],
+  { after }: Commit,
+  { from, since = after.seq }: StreamOptions,
+): readonly AgentEvent[] {
+  // The first record says that the task was submitted, and then that it is worked on.
+  return events.filter(isBehind(from ?? `${since === 1 ? 1 : since + 1}-0.0`));
 }
 
 function wired(events: readonly AgentEvent[], commit: Commit | undefined, { toolEvents }: StreamOptions) {

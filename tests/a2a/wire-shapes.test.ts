@@ -1,6 +1,6 @@
 import { StreamResponse, Task } from '@a2a-js/sdk';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import Ajv2020 from 'ajv/dist/2020.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { z } from 'zod';
 import { agent } from '../../src/agent/agent.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
