@@ -31,6 +31,8 @@ export const wires = [
 
 export interface ServeOptions extends Omit<A2ARequestHandlerOptions, 'card'> {
   readonly card?: Partial<AgentCard>;
+  /** The only interface that the card names. Default: all. */
+  readonly only?: readonly [Binding, Version];
 }
 
 /** An agent behind the express transports of the SDK, on a free port of loopback. */
@@ -45,12 +47,12 @@ export class Serving {
     this.url = urlOf(server);
   }
 
-  static async start({ card = {}, ...options }: ServeOptions): Promise<Serving> {
+  static async start({ card = {}, only, ...options }: ServeOptions): Promise<Serving> {
     const app = express();
     const server = createServer(app);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const handler = a2aRequestHandler({ ...options, card: { ...cardAt(urlOf(server)), ...card } });
+    const handler = a2aRequestHandler({ ...options, card: { ...cardAt(urlOf(server), only), ...card } });
     const legacyCompat = { enabled: true };
     const userBuilder: UserBuilder = async (request) => {
       const userName = request.header('x-user');
@@ -114,7 +116,7 @@ function urlOf(server: Server): string {
   return `http://127.0.0.1:${port}`;
 }
 
-export function cardAt(url: string): AgentCard {
+export function cardAt(url: string, [only, version]: readonly string[] = []): AgentCard {
   const at = (protocolBinding: Binding, path: string) =>
     (['1.0', '0.3'] as const).map((protocolVersion) => ({
       url: url + path,
@@ -126,7 +128,9 @@ export function cardAt(url: string): AgentCard {
     name: 'Test agent',
     description: 'Answers.',
     version: '1.0.0',
-    supportedInterfaces: [...at('JSONRPC', '/rpc'), ...at('HTTP+JSON', '/rest')],
+    supportedInterfaces: [...at('JSONRPC', '/rpc'), ...at('HTTP+JSON', '/rest')].filter(
+      ({ protocolBinding: binding, protocolVersion }) => !only || (binding === only && protocolVersion === version),
+    ),
     capabilities: {
       streaming: true,
       pushNotifications: false,

@@ -53,8 +53,28 @@ export class RemoteConnection {
     return this.#ask(scope, (client) => client.getAgentCard());
   }
 
-  /** Leaves a message, and does not wait for what comes of it. The same `messageId` again is the same message, for who keeps to that. */
-  send(message: Message, scope: RequestScope): Promise<SendMessageResult> {
+  /**
+   * Leaves a message, and does not wait for what comes of it. The same `messageId` again is the same message, for who keeps to that. A
+   * message on its way may have begun a task, so an abort leaves it the time that a tool has to stop: who cancels has to know the task.
+   */
+  async send(message: Message, { signal, traceContext }: RequestScope): Promise<SendMessageResult> {
+    signal.throwIfAborted();
+    const late = new AbortController();
+    const { abortGraceMs = 5_000 } = this.#remote.local;
+    const watch = { stop: () => {} };
+    const onAbort = () => {
+      watch.stop = this.#clock.schedule(abortGraceMs, () => late.abort(signal.reason));
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await this.#send(message, { signal: late.signal, traceContext });
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      watch.stop();
+    }
+  }
+
+  #send(message: Message, scope: RequestScope): Promise<SendMessageResult> {
     const configuration = {
       acceptedOutputModes: [],
       taskPushNotificationConfig: undefined,

@@ -12,6 +12,7 @@ import { type PartJson, textOfParts } from './remote-parts.ts';
 import { nextStep, type RemoteReference } from './remote-progress.ts';
 import { isStill, RemoteTask } from './remote-task.ts';
 import { type ReplyArguments, replyName, type SendArguments, sendName } from './remote-tools.ts';
+import { withValue } from './remote-value.ts';
 
 export interface RemoteProviderOptions {
   readonly connection: RemoteConnection;
@@ -80,7 +81,7 @@ async function* follow(
     return;
   }
   if (task.state !== TaskState.TASK_STATE_COMPLETED) throw notCompleted(connection, task);
-  yield done(saying(task.text));
+  yield done(saying(task.text, task.value));
 }
 
 function asks({ state }: RemoteTask): boolean {
@@ -126,8 +127,8 @@ function calling(
   return { message: { role: 'assistant', content: text || null, toolCalls: [call] }, finishReason: 'tool_calls' };
 }
 
-function saying(content: string): LLMResponse {
-  return { message: { role: 'assistant', content }, finishReason: 'stop' };
+function saying(content: string, value?: unknown): LLMResponse {
+  return { message: withValue({ role: 'assistant', content }, value), finishReason: 'stop' };
 }
 
 function done(response: LLMResponse): LLMChunk {

@@ -1,19 +1,36 @@
-import { type Part, Role, type StreamResponse, type Task, TaskState, type TaskStatus } from '@a2a-js/sdk';
+import {
+  type Artifact,
+  type Part,
+  Role,
+  type StreamResponse,
+  type Task,
+  TaskState,
+  type TaskStatus,
+} from '@a2a-js/sdk';
 import type { LLMChunk } from '../../providers/interfaces.ts';
+import { turnExtension } from '../extensions.ts';
+import { outputId } from '../task-snapshot.ts';
 import { textOfParts } from './remote-parts.ts';
 
 interface Piece {
   readonly artifactId: string;
   text: string;
+  /** What its last data part holds. */
+  data: unknown;
 }
 
 const between = '\n\n';
+const answers = /^answer-\d+$/;
 
-/** A task of the other side, as the fold of what it says of it. Its text is that of its artifacts, in their order. */
+/**
+ * A task of the other side, as the fold of what it says of it. Its text is that of its artifacts, in their order; where the other side is
+ * Millrace, too, it is that of the last answer, as for a turn of ours.
+ */
 export class RemoteTask {
   #status: TaskStatus | undefined;
   #lastWords = '';
   #pieces: Piece[] = [];
+  #isTurn = false;
 
   get state(): TaskState {
     return this.#status?.state ?? TaskState.TASK_STATE_UNSPECIFIED;
@@ -31,8 +48,17 @@ export class RemoteTask {
 
   /** Of one without artifacts it is what it said last. */
   get text(): string {
-    if (this.#pieces.length === 0) return textOfParts(this.parts) || this.#lastWords;
-    return this.#pieces.map(({ text }) => text).join(between);
+    return this.#written ?? (textOfParts(this.parts) || this.#lastWords);
+  }
+
+  get #written(): string | undefined {
+    if (this.#isTurn) return this.#pieces.findLast(({ artifactId }) => answers.test(artifactId))?.text;
+    return this.#pieces.length === 0 ? undefined : this.#pieces.map(({ text }) => text).join(between);
+  }
+
+  /** What a turn of Millrace ended with besides its text; `undefined` for nothing. */
+  get value(): unknown {
+    return this.#isTurn ? this.#pieces.find(({ artifactId }) => artifactId === outputId)?.data : undefined;
   }
 
   /** Gives what is new of the text; where it does not go on from what there was, all of it behind a discarded attempt. */
@@ -45,46 +71,54 @@ export class RemoteTask {
         return [];
       case 'artifactUpdate': {
         const { artifact, append } = payload.value;
-        return artifact ? this.#write(artifact.artifactId, textOfParts(artifact.parts), append) : [];
+        return artifact ? this.#write(pieceOf(artifact), append) : [];
       }
       default:
         return [];
     }
   }
 
-  #write(artifactId: string, text: string, append: boolean): readonly LLMChunk[] {
+  #write(written: Piece, append: boolean): readonly LLMChunk[] {
+    const { artifactId, text, data } = written;
     const last = this.#pieces.at(-1);
-    if (append && last?.artifactId === artifactId) {
+    if (append && last?.artifactId === artifactId && (!this.#isTurn || answers.test(artifactId))) {
       last.text += text;
+      last.data = data ?? last.data;
       return text === '' ? [] : [{ type: 'text', text }];
     }
     return this.#shown(() => {
       const piece = this.#pieces.find((each) => each.artifactId === artifactId);
-      if (!piece) this.#pieces.push({ artifactId, text });
-      else piece.text = append ? piece.text + text : text;
+      if (!piece) this.#pieces.push(written);
+      else Object.assign(piece, { text: append ? piece.text + text : text, data: data ?? piece.data });
     });
   }
 
-  #reset({ status, artifacts, history }: Task): void {
+  #reset({ status, artifacts, history, metadata }: Task): void {
     this.#status = status;
-    this.#pieces = artifacts.map(({ artifactId, parts }) => ({ artifactId, text: textOfParts(parts) }));
+    this.#isTurn = metadata?.[turnExtension] !== undefined;
+    this.#pieces = artifacts.map(pieceOf);
     this.#lastWords = textOfParts(history.findLast(({ role }) => role === Role.ROLE_AGENT)?.parts ?? []);
   }
 
   /** What was shown before `change`, and what is to be shown after it. Texts of statuses are not shown as they come. */
   #shown(change: () => void): readonly LLMChunk[] {
-    const before = this.#pieces.length === 0 ? '' : this.text;
+    const before = this.#written ?? '';
     change();
-    const now = this.#pieces.length === 0 ? '' : this.text;
+    const now = this.#written ?? '';
     if (now === before) return [];
     if (now.startsWith(before)) return [{ type: 'text', text: now.slice(before.length) }];
-    const reason = 'the remote agent wrote its answer anew';
+    const reason = 'the remote agent began its answer anew';
     return [
       { type: 'attempt', state: 'void', reason },
       { type: 'attempt', state: 'begin' },
       ...(now === '' ? [] : [{ type: 'text', text: now } as const]),
     ];
   }
+}
+
+function pieceOf({ artifactId, parts }: Artifact): Piece {
+  const data = parts.findLast(({ content }) => content?.$case === 'data')?.content?.value;
+  return { artifactId, text: textOfParts(parts), data };
 }
 
 /** Whether the other side does nothing more by itself. */

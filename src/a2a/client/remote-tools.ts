@@ -3,21 +3,17 @@ import { type Message, Role } from '@a2a-js/sdk';
 import type { ToolContext } from '../../tools/interfaces.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection } from './remote-connection.ts';
-import { type PartJson, partFromJson, partOfAnswer, textOfParts } from './remote-parts.ts';
+import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import type { RemoteReference } from './remote-progress.ts';
+import { type Asked, answerOf } from './remote-questions.ts';
 
 export interface SendArguments {
   readonly parts: readonly PartJson[];
   readonly contextId?: string;
 }
 
-export interface ReplyArguments {
-  readonly taskId: string;
+export interface ReplyArguments extends Asked {
   readonly contextId?: string;
-  readonly kind: 'input' | 'auth';
-  readonly prompt: string;
-  /** What the other side said, as parts of the protocol. */
-  readonly parts: readonly PartJson[];
   /** The status that asks. */
   readonly status: string;
 }
@@ -45,9 +41,9 @@ export function remoteTools(connection: RemoteConnection): readonly Tool[] {
       description: 'Asks what the remote agent asks, and sends it the answer.',
       ...sent,
       async execute(args, context) {
-        const { kind, prompt, parts, status, ...ids } = replyOf(args);
-        const answer = context.ask({ kind, prompt, data: { remoteTaskId: ids.taskId, parts } });
-        return { ...(await send(connection, { ...ids, parts: [partOfAnswer(answer)] }, context)), answered: status };
+        const { status, ...asked } = replyOf(args);
+        const parts = [answerOf(asked, context)];
+        return { ...(await send(connection, { ...asked, parts }, context)), answered: status };
       },
     }),
   ];

@@ -1,0 +1,39 @@
+import { type Agent, agent } from '../../agent/agent.ts';
+import { agentToolName } from '../../agent/agent-tools.ts';
+import { systemClock } from '../../core/clock.ts';
+import { cancelRemote } from './cancel-remote.ts';
+import { RemoteConnection } from './remote-connection.ts';
+import type { RemoteAgentOptions, ResolvedRemote } from './remote-options.ts';
+import { remoteProvider } from './remote-provider.ts';
+import { remoteTools } from './remote-tools.ts';
+import { remoteValue } from './remote-value.ts';
+
+/** How often the other side may ask within one turn, about. */
+const mostSteps = 1_000;
+
+/** The agent of `remoteAgent`, with what needs the package of the protocol. */
+export async function connectRemote(options: RemoteAgentOptions, remote: ResolvedRemote): Promise<Agent> {
+  const connection = new RemoteConnection(remote);
+  const { clock = systemClock, extensions = [] } = remote.local;
+  const named = await namesOf(options, connection);
+  return agent({
+    ...remote.local,
+    ...named,
+    provider: remoteProvider({ connection, agentName: named.name, clock, silenceMs: remote.silenceMs }),
+    tools: remoteTools(connection),
+    toolFailureMode: 'fail',
+    contextManagement: null,
+    maxIterations: mostSteps,
+    extensions: [...extensions, remoteValue(), cancelRemote(connection)],
+  });
+}
+
+async function namesOf({ name, description }: RemoteAgentOptions, connection: RemoteConnection) {
+  if (name !== undefined && description !== undefined) return { name, description };
+  const card = await connection.card({ signal: new AbortController().signal });
+  const skills = card.skills.map((skill) => `${skill.name}: ${skill.description}`).join('; ');
+  return {
+    name: name ?? agentToolName(card),
+    description: description ?? `${card.description}${skills && ` Its skills: ${skills}`}`,
+  };
+}

@@ -1,0 +1,49 @@
+import type { Question } from '../../core/records.ts';
+import type { ToolContext } from '../../tools/interfaces.ts';
+import { type PartJson, partOfAnswer } from './remote-parts.ts';
+
+/** What the other side waits for. */
+export interface Asked {
+  readonly taskId: string;
+  readonly kind: 'input' | 'auth';
+  readonly prompt: string;
+  /** What it said, as parts of the protocol. */
+  readonly parts: readonly PartJson[];
+}
+
+/**
+ * Asks what the other side asks, and gives the part that answers it. The questions of a turn of Millrace are asked one after another, each
+ * with what it is about; of anybody else there is one, answered by a text or by data.
+ */
+export function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, { ask }: ToolContext): PartJson {
+  const questions = parts.flatMap(questionIn);
+  if (questions.length === 0) return partOfAnswer(ask({ kind, prompt, data: { remoteTaskId, parts } }));
+  const answers = questions.map((question) => {
+    const words = questions.length === 1 ? prompt : wordsOf(question);
+    return [question.id, ask({ kind: kindOf(question), prompt: words, data: { remoteTaskId, question } })] as const;
+  });
+  return { data: { answers: Object.fromEntries(answers) } };
+}
+
+/** The question that a data part of Millrace holds. */
+function questionIn({ data }: PartJson): readonly Question[] {
+  const question: unknown = isObject(data) ? data['question'] : undefined;
+  return isQuestion(question) ? [question] : [];
+}
+
+function isQuestion(value: unknown): value is Question {
+  return isObject(value) && ['id', 'callId', 'kind', 'toolName'].every((name) => typeof value[name] === 'string');
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}
+
+/** An answer that this side would check is given its kind; the rest is the other side's to check. */
+function kindOf({ kind }: Question): 'input' | 'auth' | 'client-tool' {
+  return kind === 'auth' || kind === 'client-tool' ? kind : 'input';
+}
+
+function wordsOf({ prompt, kind, toolName }: Question): string {
+  return prompt ?? `${kind} of ${toolName}`;
+}
