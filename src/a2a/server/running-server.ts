@@ -127,6 +127,10 @@ class RunningServer implements A2AServer {
     if (this.#http || this.#closing) throw invalidConfig('the server has been started before', 'make another');
     const server = createHttpServer(this.app);
     this.#http = server;
+    server.on('request', (_request, response) => {
+      // A connection that is kept for the next request would hold the end up.
+      response.once('close', () => this.#closing && setImmediate(() => server.closeIdleConnections()));
+    });
     const bound = await bind(server, port, host);
     const { publicUrl = `http://${shownHost(host)}:${bound.port}` } = this.#options;
     const url = publicUrl.replace(/\/+$/, '');

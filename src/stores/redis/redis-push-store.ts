@@ -49,13 +49,13 @@ export class RedisPushStore implements PushStore {
   }
 
   async get(key: PushKey): Promise<PushEntry | undefined> {
-    const [entry, cursor] = await this.#send('hmget', this.#keyOf(key), `e:${key.configId}`, `c:${key.configId}`);
+    const fields = [`e:${key.configId}`, `c:${key.configId}`];
+    const [entry, cursor] = listOf(await this.#send('hmget', this.#keyOf(key), ...fields));
     return entryOf(entry, cursor);
   }
 
   async list(taskId: string): Promise<readonly PushEntry[]> {
-    const fields = await this.#send('hgetall', this.#keyOf({ taskId }));
-    const values = new Map(pairsOf(fields));
+    const values = new Map(fieldsOf(await this.#send('hgetall', this.#keyOf({ taskId }))));
     const ids = [...values.keys()].filter((field) => field.startsWith('e:')).map((field) => field.slice(2));
     return ids.sort().flatMap((id) => entryOf(values.get(`e:${id}`), values.get(`c:${id}`)) ?? []);
   }
@@ -106,11 +106,10 @@ export class RedisPushStore implements PushStore {
     return evaluate(this.#connection.client, { script: scriptOf(script), keys, args });
   }
 
-  async #send(name: string, ...args: readonly (string | number)[]): Promise<readonly unknown[]> {
+  async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
     if (this.#closed) throw storeClosed('RedisPushStore');
     try {
-      const reply = await command(this.#connection.client, name, ...args);
-      return Array.isArray(reply) ? listOf(reply) : [];
+      return await command(this.#connection.client, name, ...args);
     } catch (thrown) {
       throw redisError(thrown);
     }
@@ -132,6 +131,12 @@ function scriptOf(name: ScriptName): LuaScript {
 function entryOf(text: unknown, cursor: unknown): PushEntry | undefined {
   if (typeof text !== 'string') return undefined;
   return { ...JSON.parse(text), ...(typeof cursor === 'string' && cursor !== '' && { cursor }) };
+}
+
+/** Of a hash, which comes as a list or, from some clients, as an object. */
+function fieldsOf(reply: unknown): readonly [string, unknown][] {
+  if (Array.isArray(reply)) return pairsOf(reply);
+  return typeof reply === 'object' && reply !== null ? Object.entries(reply) : [];
 }
 
 function pairsOf(list: readonly unknown[]): readonly [string, unknown][] {

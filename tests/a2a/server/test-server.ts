@@ -130,3 +130,8 @@ export function rpc(
 export function wireMessage(text: string, messageId = `m${++sent}`): object {
   return { message: { messageId, role: 'ROLE_USER', parts: [{ text }] } };
 }
+
+/** The JSON that was answered, whatever it is. */
+export async function answerOf(response: Promise<Response>) {
+  return JSON.parse(await (await response).text());
+}

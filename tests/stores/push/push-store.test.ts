@@ -1,0 +1,156 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { LmdbPushStore } from '../../../src/stores/lmdb/lmdb-push-store.ts';
+import { InMemoryPushStore } from '../../../src/stores/push/in-memory-push-store.ts';
+import type { PushEntry, PushStore } from '../../../src/stores/push/push-store.ts';
+import { RedisPushStore } from '../../../src/stores/redis/redis-push-store.ts';
+import { describeRedis } from '../redis/describe-redis.ts';
+import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'millrace-push-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let made = 0;
+
+interface Opened {
+  readonly store: PushStore;
+  /** Another process on the same data. */
+  readonly peer: PushStore;
+  readonly close: () => Promise<unknown>;
+}
+
+const entry = (configId: string, more: Partial<PushEntry> = {}): PushEntry => ({
+  taskId: 'task-1',
+  configId,
+  url: 'https://example.com/hook',
+  version: '1.0',
+  ...more,
+});
+
+const claim = { owner: 'one', leaseMs: 60_000, limit: 10 };
+const short = { ...claim, leaseMs: 30 };
+
+async function pass(ms: number): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function contract(open: () => Opened): void {
+  let opened: Opened | undefined;
+  const stores = () => {
+    opened = open();
+    return opened;
+  };
+  afterEach(async () => {
+    await opened?.close();
+    opened = undefined;
+  });
+
+  it('keeps registrations by task and id, and forgets what is deleted', async () => {
+    const { store, peer } = stores();
+    const first = entry('b', { token: 't', authentication: { scheme: 'Bearer', credentials: 'c' } });
+    expect(await store.add(first, 5)).toBe(true);
+    expect(await store.add(entry('a'), 5)).toBe(true);
+    await store.add(entry('a', { taskId: 'task-2' }), 5);
+    expect(await peer.get(first)).toEqual(first);
+    expect(await peer.list('task-1')).toEqual([entry('a'), first]);
+    await peer.delete(first);
+    await peer.delete(first);
+    expect(await store.get(first)).toBeUndefined();
+    expect(await store.list('task-1')).toEqual([entry('a')]);
+    expect(await store.list('task-9')).toEqual([]);
+  });
+
+  it('adds no more than a task may have, but replaces', async () => {
+    const { store, peer } = stores();
+    await store.add(entry('a'), 2);
+    await store.add(entry('b'), 2);
+    expect(await peer.add(entry('c'), 2)).toBe(false);
+    expect(await peer.add(entry('b', { url: 'https://example.com/other' }), 2)).toBe(true);
+    expect((await store.list('task-1')).map(({ url }) => url)).toEqual([
+      'https://example.com/hook',
+      'https://example.com/other',
+    ]);
+  });
+
+  it('gives a registration to one owner, until its lease has run out', async () => {
+    const { store, peer } = stores();
+    await store.add(entry('a'), 5);
+    const both = await Promise.all([store.claim(short), peer.claim({ ...claim, owner: 'two' })]);
+    expect(both.flat()).toHaveLength(1);
+    expect(await peer.claim({ ...claim, owner: 'three', taskId: 'task-1' })).toEqual([]);
+  });
+
+  it('lets another owner go on behind the cursor, and tells the first', async () => {
+    const { store, peer } = stores();
+    await store.add(entry('a'), 5);
+    await store.claim(short);
+    expect(await store.update(entry('a'), 'one', { type: 'held', leaseMs: 30, cursor: '3-1.1' })).toBe(true);
+    await pass(50);
+    expect(await peer.claim({ ...claim, owner: 'two' })).toEqual([entry('a', { cursor: '3-1.1' })]);
+    expect(await store.update(entry('a'), 'one', { type: 'held', leaseMs: 30, cursor: '4-1.1' })).toBe(false);
+    expect(await store.get(entry('a'))).toEqual(entry('a', { cursor: '3-1.1' }));
+  });
+
+  it('leaves what is parked until its time, or its task', async () => {
+    const { store, peer } = stores();
+    await store.add(entry('a'), 5);
+    await store.claim(claim);
+    await store.update(entry('a'), 'one', { type: 'parked', afterMs: 60_000, cursor: '1-0.1' });
+    expect(await peer.claim({ ...claim, owner: 'two' })).toEqual([]);
+    expect(await peer.claim({ ...claim, owner: 'two', taskId: 'task-2' })).toEqual([]);
+    expect(await peer.claim({ ...claim, owner: 'two', taskId: 'task-1' })).toEqual([entry('a', { cursor: '1-0.1' })]);
+    await peer.update(entry('a'), 'two', { type: 'parked', afterMs: 0 });
+    expect(await store.claim(claim)).toEqual([entry('a', { cursor: '1-0.1' })]);
+  });
+
+  it('delivers nothing that is over, or deleted, and shows what is over', async () => {
+    const { store, peer } = stores();
+    await store.add(entry('a'), 5);
+    await store.add(entry('b'), 5);
+    await store.claim(short);
+    expect(await store.update(entry('a'), 'one', { type: 'over', cursor: '9-1.1' })).toBe(true);
+    await peer.delete(entry('b'));
+    expect(await store.update(entry('b'), 'one', { type: 'held', leaseMs: 30 })).toBe(false);
+    await pass(50);
+    expect(await peer.claim({ ...claim, owner: 'two' })).toEqual([]);
+    expect(await peer.claim({ ...claim, owner: 'two', taskId: 'task-1' })).toEqual([]);
+    expect(await peer.list('task-1')).toEqual([entry('a', { cursor: '9-1.1' })]);
+  });
+
+  it('gives as many as are asked for', async () => {
+    const { store } = stores();
+    for (const taskId of ['t1', 't2', 't3']) await store.add(entry('a', { taskId }), 5);
+    expect(await store.claim({ ...claim, limit: 2 })).toHaveLength(2);
+    expect(await store.claim({ ...claim, limit: 0 })).toHaveLength(0);
+    expect(await store.claim({ ...claim, limit: 2 })).toHaveLength(1);
+  });
+}
+
+describe('InMemoryPushStore', () => {
+  contract(() => {
+    const store = new InMemoryPushStore();
+    return { store, peer: store, close: async () => {} };
+  });
+});
+
+describe('LmdbPushStore', () => {
+  contract(() => {
+    const path = join(folder, String(made++));
+    const [store, peer] = [new LmdbPushStore({ path }), new LmdbPushStore({ path })];
+    return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
+  });
+});
+
+describeRedis('RedisPushStore', () => {
+  let redis: RedisProcess | undefined;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(async () => redis?.remove());
+  contract(() => {
+    const options = { redis: redis?.url ?? '', prefix: `push-${made++}` };
+    const [store, peer] = [new RedisPushStore(options), new RedisPushStore(options)];
+    return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
+  });
+});
