@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
-const installMinutes = 8;
+const installMinutes = 12;
 
 /** jest's global setup: its workers inherit the environment. */
 export default async function findParts() {
