@@ -1,4 +1,4 @@
-import type { Task } from '@a2a-js/sdk';
+import type { Artifact, Task } from '@a2a-js/sdk';
 import { filter, firstValueFrom, map, type Observable } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
@@ -8,6 +8,7 @@ import type { JournalRecord } from '../core/records.ts';
 import type { Commit, Signal } from '../core/signals.ts';
 import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
+import { keptArtifacts } from './kept-artifacts.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import type { Scope } from './scope.ts';
 import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
@@ -84,7 +85,21 @@ export class CallerTasks {
     };
     const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
     const { after } = await firstValueFrom(commits$.pipe(filter(rests)));
-    return taskOf({ records, state: after }, shown);
+    return this.shown({ records, state: after }, shown);
+  }
+
+  /** A task as clients are shown it, with what its tools keep. */
+  async shown(view: TurnView, options: SnapshotOptions = {}): Promise<Task> {
+    const task = taskOf(view, options);
+    if (options.artifacts !== false) task.artifacts.push(...(await this.kept(view.state.turn.taskId)));
+    return task;
+  }
+
+  /** What the tools of a task keep. */
+  async kept(taskId: string): Promise<Artifact[]> {
+    const { agent, maxInlineArtifactBytes: maxInlineBytes, artifactUrl } = this.options;
+    const { artifactStore } = agent.options;
+    return artifactStore ? keptArtifacts(artifactStore, taskId, { maxInlineBytes, artifactUrl }) : [];
   }
 
   /** Errors: TaskNotFound, TaskNotCancelable. */
@@ -92,7 +107,7 @@ export class CallerTasks {
     const found = await this.find(taskId);
     if (!found.state.isComplete) await this.#cancelled(taskId);
     const view = found.state.isComplete ? found : await this.find(taskId);
-    if (!view.state.isComplete || view.state.outcome?.state === 'canceled') return taskOf(view);
+    if (!view.state.isComplete || view.state.outcome?.state === 'canceled') return this.shown(view);
     throw new (protocolErrors().TaskNotCancelableError)('The task is over already.');
   }
 

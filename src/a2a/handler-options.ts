@@ -4,6 +4,7 @@ import { Agent } from '../agent/agent.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/config.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { PushConfigs } from './push-configs.ts';
@@ -26,6 +27,10 @@ export interface A2ARequestHandlerOptions {
   readonly limits?: MessageLimits;
   /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
   readonly toolEvents?: boolean;
+  /** Where a client finds the content of an artifact that is too large to be sent. Default: it is told what there is, not where. */
+  readonly artifactUrl?: (artifact: ArtifactInfo) => string | undefined;
+  /** How large a content is sent within a task. Bytes; default 256 KiB. */
+  readonly maxInlineArtifactBytes?: number;
   /** How long a cancel waits for the turn to stop. Milliseconds; default 10,000. */
   readonly cancelDeadlineMs?: number;
 }
@@ -36,6 +41,7 @@ export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
   readonly logger: Logger | undefined;
   readonly storeDeadlineMs: number;
   readonly cancelDeadlineMs: number;
+  readonly maxInlineArtifactBytes: number;
   readonly limits: MessageLimits;
 }
 
@@ -48,6 +54,8 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   push: true,
   limits: true,
   toolEvents: true,
+  artifactUrl: true,
+  maxInlineArtifactBytes: true,
   cancelDeadlineMs: true,
 };
 
@@ -64,7 +72,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       `${stray} is not an option of an A2A request handler`,
       `the options are: ${Object.keys(names).join(', ')}`,
     );
-  const { agent, card, cancelDeadlineMs = 10_000, limits = {} } = options;
+  const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024, limits = {} } = options;
   if (!(agent instanceof Agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   if (typeof card !== 'function' && typeof card?.name !== 'string')
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
@@ -80,5 +88,5 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       'the agent has no taskStateStore',
       'give it one: agent({ taskStateStore: new InMemoryStateStore(), … })',
     );
-  return { ...options, store, clock, logger, storeDeadlineMs, cancelDeadlineMs, limits };
+  return { ...options, store, clock, logger, storeDeadlineMs, cancelDeadlineMs, maxInlineArtifactBytes, limits };
 }

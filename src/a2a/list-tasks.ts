@@ -3,7 +3,6 @@ import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { shownContext } from './scope.ts';
-import { taskOf } from './task-snapshot.ts';
 import { stateOf, wireState } from './wire-state.ts';
 
 const maxPageSize = 100;
@@ -65,7 +64,7 @@ async function shownTask(
     throw malformed('historyLength must be a whole number of at least 0.');
   if (historyLength > 0 || includeArtifacts) {
     const view = await tasks.read(summary.taskId);
-    return view && taskOf(view, { historyLength, artifacts: includeArtifacts });
+    return view && tasks.shown(view, { historyLength, artifacts: includeArtifacts });
   }
   const { taskId, contextId, state, statusAt } = summary;
   return {

@@ -33,7 +33,6 @@ import { activated, requestedCursor } from './requested.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
 import { streamUpdates } from './stream-updates.ts';
-import { taskOf } from './task-snapshot.ts';
 
 /** The protocol's methods, and what keeps turns going that another process left. */
 export interface A2AHandler extends A2ARequestHandler {
@@ -104,7 +103,8 @@ class RequestHandler implements A2AHandler {
       const from = requestedCursor(context);
       const tasks = await this.#tasksOf(context);
       const { taskId, since, beyond } = await this.#receive(tasks, params, context);
-      const options = { ...streaming, from, since, historyLength, untilInput: true, beyond };
+      const kept = since === 1 ? [] : await tasks.kept(taskId);
+      const options = { ...streaming, from, since, kept, historyLength, untilInput: true, beyond };
       return tasks.signals(taskId).pipe(streamUpdates(options));
     });
   }
@@ -117,15 +117,17 @@ class RequestHandler implements A2AHandler {
     return this.#stream(async () => {
       const from = requestedCursor(context);
       const tasks = await this.#tasksOf(context);
-      const options = { ...streaming, from, historyLength: undefined, untilInput: false, beyond: 0 };
-      return tasks.openSignals(id).pipe(streamUpdates(options));
+      const signals$ = tasks.openSignals(id);
+      const kept = await tasks.kept(id);
+      const options = { ...streaming, from, kept, historyLength: undefined, untilInput: false, beyond: 0 };
+      return signals$.pipe(streamUpdates(options));
     });
   }
 
   getTask({ id, historyLength }: GetTaskRequest, context: ServerCallContext): Promise<Task> {
     return this.#told(async () => {
       const tasks = await this.#tasksOf(context);
-      return taskOf(await tasks.find(id), { historyLength: checkedLength(historyLength) });
+      return tasks.shown(await tasks.find(id), { historyLength: checkedLength(historyLength) });
     });
   }
 

@@ -1,4 +1,4 @@
-import type { StreamResponse } from '@a2a-js/sdk';
+import type { Artifact, StreamResponse, Task } from '@a2a-js/sdk';
 import { defer, mergeMap, type Observable, takeWhile } from 'rxjs';
 import { EventProjector } from '../core/event-projector.ts';
 import type { AgentEvent } from '../core/events.ts';
@@ -18,6 +18,8 @@ export interface StreamOptions {
   readonly from: string | undefined;
   /** The task comes as it stood behind this record, and what followed as updates. Default: as it stands. */
   readonly since?: number | undefined;
+  /** What the tools of the task keep. */
+  readonly kept: readonly Artifact[];
   /** Whether the stream ends where the task waits for input, too. */
   readonly untilInput: boolean;
   /** The task counts as going on up to this record, whatever it waits for there. */
@@ -49,11 +51,13 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     });
 }
 
-function snapshot({ steps, after }: Commit, { from, historyLength, since = after.seq }: StreamOptions) {
+function snapshot({ steps, after }: Commit, { from, kept, historyLength, since = after.seq }: StreamOptions): Task {
   const records = steps.map(({ record }) => record).filter(({ seq }) => seq <= since);
   const state = steps.find(({ record }) => record.seq === since + 1)?.before ?? after;
   const view = { records, state };
-  return taskOf(view, from === undefined ? { historyLength } : { historyLength: 0, artifacts: false });
+  if (from !== undefined) return taskOf(view, { historyLength: 0, artifacts: false });
+  const task = taskOf(view, { historyLength });
+  return { ...task, artifacts: [...task.artifacts, ...kept] };
 }
 
 /** What the task does not say: what comes behind the client's cursor, or else behind the record that the task was shown at. */

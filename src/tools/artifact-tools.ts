@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { Artifact, ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import { groupOf } from '../stores/context-group.ts';
 import type { ToolContext, ToolProvider } from './interfaces.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';
@@ -52,7 +53,7 @@ function updateTool(store: ArtifactStore): Tool {
     parameters: { type: 'object', properties: { artifactId: id, content: text }, required: ['artifactId', 'content'] },
     ...repeatable,
     async execute({ artifactId, content }, context) {
-      const before = await existing(store, artifactId);
+      const before = await existing(store, artifactId, context);
       if (before.metadata?.[madeBy] === context.idempotencyKey) return shown(before, content, context);
       const metadata = { ...before.metadata, [madeBy]: context.idempotencyKey };
       return shown(await store.update(artifactId, { content, metadata }), content, context);
@@ -67,9 +68,9 @@ function readTool(store: ArtifactStore): Tool {
     parameters: { type: 'object', properties: { artifactId: id }, required: ['artifactId'] },
     readOnly: true,
     onInDoubt: 'retry',
-    async execute({ artifactId }) {
-      const artifact = await store.get(artifactId);
-      return textOfArtifact(artifact ?? (await missing(store, artifactId)));
+    async execute({ artifactId }, context) {
+      const { version } = await existing(store, artifactId, context);
+      return textOfArtifact((await store.get(artifactId, { version })) ?? (await missing(store, artifactId, context)));
     },
   });
 }
@@ -101,12 +102,15 @@ function referenceOf({ artifactId, version, name, mediaType, size }: ArtifactInf
   return { artifactId, version, name, mediaType, size };
 }
 
-async function existing(store: ArtifactStore, artifactId: string): Promise<ArtifactInfo> {
-  return (await store.describe(artifactId)) ?? missing(store, artifactId);
+/** Contexts of one group, which are one owner's, see the artifacts of their group only. */
+async function existing(store: ArtifactStore, artifactId: string, context: ToolContext): Promise<ArtifactInfo> {
+  const found = await store.describe(artifactId);
+  const isSeen = found && groupOf(found.contextId ?? '') === groupOf(context.contextId);
+  return isSeen ? found : missing(store, artifactId, context);
 }
 
-async function missing(store: ArtifactStore, artifactId: string): Promise<never> {
-  const { artifacts } = await store.list({ limit: 10 });
+async function missing(store: ArtifactStore, artifactId: string, { contextId }: ToolContext): Promise<never> {
+  const { artifacts } = await store.list({ contextId, limit: 10 });
   const known = artifacts.map((artifact) => artifact.artifactId).join(', ') || 'none';
   throw new AgentLoopError('NOT_FOUND', `There is no artifact "${artifactId}"; some that there are: ${known}`);
 }

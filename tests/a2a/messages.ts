@@ -71,3 +71,18 @@ export function shortOf({ payload }: StreamResponse): string {
 export function isTask(result: Message | Task): result is Task {
   return !('messageId' in result);
 }
+
+/** The text of an artifact, as a client that follows a stream has it in the end. */
+export function textIn(responses: readonly StreamResponse[], artifactId: string): string {
+  let text = '';
+  for (const { payload } of responses) {
+    if (payload?.$case === 'task') {
+      const artifact = payload.value.artifacts.find((each) => each.artifactId === artifactId);
+      text = artifact?.parts.map(textOfPart).join('') ?? text;
+    }
+    if (payload?.$case !== 'artifactUpdate' || payload.value.artifact?.artifactId !== artifactId) continue;
+    const piece = payload.value.artifact.parts.map(textOfPart).join('');
+    text = payload.value.append ? text + piece : piece;
+  }
+  return text;
+}

@@ -5,7 +5,7 @@ import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-stor
 import { gate } from '../../src/testing/gate.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
-import { collect, message, request, shortOf, textOfPart } from './messages.ts';
+import { collect, message, request, shortOf, textIn } from './messages.ts';
 
 /** The calls of a store, by method. */
 function counted() {
@@ -21,20 +21,6 @@ function counted() {
     });
   }
   return { store, counts };
-}
-
-function textIn(responses: readonly StreamResponse[], artifactId: string): string {
-  let text = '';
-  for (const { payload } of responses) {
-    if (payload?.$case === 'task') {
-      const artifact = payload.value.artifacts.find((each) => each.artifactId === artifactId);
-      text = artifact?.parts.map(textOfPart).join('') ?? text;
-    }
-    if (payload?.$case !== 'artifactUpdate' || payload.value.artifact?.artifactId !== artifactId) continue;
-    const piece = payload.value.artifact.parts.map(textOfPart).join('');
-    text = payload.value.append ? text + piece : piece;
-  }
-  return text;
 }
 
 const idIn = ({ payload }: StreamResponse): string => (payload?.$case === 'task' ? payload.value.id : '');

@@ -1,0 +1,36 @@
+import { agent } from '../../../src/agent/agent.ts';
+import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
+import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { plainTools } from '../../core/plain-tools.ts';
+
+export interface KilledAgentOptions {
+  /** What the model answers behind the tool. */
+  readonly last: LLMStep;
+  readonly onTool: () => void;
+}
+
+/** An agent whose stores are in a folder, as each of several processes makes it. The model goes by what it is shown, not by a script. */
+export function killedAgent(path: string, { last, onTool }: KilledAgentOptions) {
+  const first: LLMStep = { text: 'Counting.', toolCalls: [{ name: 'count' }] };
+  const step = ({ messages }: { readonly messages: readonly { readonly role: string }[] }) =>
+    messages.at(-1)?.role === 'tool' ? last : first;
+  const taskStateStore = new LmdbStateStore({ path: `${path}/journal`, pollMs: 5 });
+  const messageStore = new LmdbMessageStore({ path: `${path}/messages` });
+  const count = () => {
+    onTool();
+    return '2';
+  };
+  const made = agent({
+    id: 'ada',
+    provider: scriptedLLM([step, step, step]),
+    taskStateStore,
+    messageStore,
+    toolProviders: [plainTools({ count })],
+    leaseMs: 300,
+    enableTracing: false,
+  });
+  const close = () => Promise.all([taskStateStore.close(), messageStore.close()]);
+  return { agent: made, close };
+}

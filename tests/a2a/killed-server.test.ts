@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { StreamResponse } from '@a2a-js/sdk';
+import { afterAll, expect, it } from '@jest/globals';
+import { a2aRequestHandler } from '../../src/a2a/index.ts';
+import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { call, send } from './bench.ts';
+import { killedAgent } from './children/killed-agent.ts';
+import { message, shortOf, textIn } from './messages.ts';
+import { cardAt } from './serving.ts';
+
+const children = new ChildPrograms('tests/a2a/children');
+afterAll(() => children.clear());
+
+it('a client that subscribed at another process misses nothing when the first one is killed in mid-turn', async () => {
+  const path = await mkdtemp(join(tmpdir(), 'a2a-killed-'));
+  const child = children.start('serve', path, 'm-1');
+  await once(child, 'message');
+  let calls = 0;
+  const { agent, close } = killedAgent(path, { last: { text: ['Two', '.'] }, onTool: () => calls++ });
+  const handler = a2aRequestHandler({ agent, card: cardAt('http://x') });
+  const { id } = await send(handler, message('Count', { messageId: 'm-1' }), { returnImmediately: true });
+
+  const seen: StreamResponse[] = [];
+  for await (const response of handler.resubscribe({ tenant: '', id }, call())) {
+    seen.push(response);
+    if (shortOf(response).endsWith(':Half an ')) {
+      await kill(child);
+      while ((await handler.recover()) === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+  const order = seen.map(shortOf);
+  expect(order[0]).toMatch(/^task:[12]$/);
+  const behind = order.slice(order.indexOf('answer-2:Half an ') + 1);
+  expect([behind[0], behind.at(-1)]).toEqual(['status:2', 'status:3']);
+  expect(textIn(seen, 'answer-2')).toBe('Two.');
+  expect([calls, await readFile(join(path, 'calls'), 'utf8')]).toEqual([0, 'called ']);
+  const task = await handler.getTask({ tenant: '', id }, call());
+  expect(task.artifacts.map(({ artifactId, parts }) => [artifactId, parts[0]?.content?.value])).toEqual([
+    ['answer-1', 'Counting.'],
+    ['answer-2', 'Two.'],
+  ]);
+  await agent.close();
+  await close();
+  await rm(path, { recursive: true });
+});
