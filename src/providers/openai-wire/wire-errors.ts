@@ -36,7 +36,7 @@ export function protocolError(server: ModelServer, what: string): AgentLoopError
   return wireError(
     server,
     'PROVIDER_PROTOCOL',
-    `${what}: check that baseUrl leads to an OpenAI-compatible API, usually ending in /v1`,
+    `${what}: ${server.cures.PROVIDER_PROTOCOL ?? 'check that baseUrl leads to an OpenAI-compatible API, usually ending in /v1'}`,
   );
 }
 
@@ -77,7 +77,7 @@ export function vendorError(server: ModelServer, error: unknown): AgentLoopError
 }
 
 function sentence(server: ModelServer, code: ErrorCode, what: string, said: string): string {
-  const cure = cures[code];
+  const cure = server.cures[code] ?? cures[code];
   return `${what}${said === '' ? '' : ` ${server.quote(said)}`}${cure === undefined ? '' : `: ${cure}`}`;
 }
 

@@ -1,0 +1,177 @@
+import type { LanguageModelV3, LanguageModelV3ProviderTool } from '@ai-sdk/provider';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { LLMCapabilities, LLMProviderInfo } from '../interfaces.ts';
+import { isJsonObject } from '../openai-wire/json-object.ts';
+import type { RequestLimits } from '../openai-wire/request-watch.ts';
+import {
+  aBoolean,
+  aClock,
+  aFunction,
+  anyMs,
+  anything,
+  assertOptions,
+  aText,
+  type OptionKind,
+  someCount,
+} from '../policies/policy-options.ts';
+import type { CallForm } from './sdk-call-options.ts';
+import { isVendorData, type VendorData } from './vendor-parts.ts';
+
+export interface AISDKProviderOptions {
+  /** Of an AI SDK package with the interface v3 (AI SDK 6): `anthropic('claude-…')`, `google('gemini-…')`, … */
+  readonly model: LanguageModelV3;
+  /** Makes the model of another name, for calls that name one (`model` of a turn or a step). Default: such a call is refused. */
+  readonly modelFor?: (name: string) => LanguageModelV3;
+  /** The most that one request may take, from its start to the end of its answer, in milliseconds. Default 600,000; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /**
+   * The longest silence between two events of a stream, in milliseconds. Default 120,000; 0 means no limit. Raise it for a model that
+   * thinks for longer without a word.
+   */
+  readonly chunkTimeoutMs?: number;
+  /** The most that an answer's text, reasoning and arguments may be, in characters. Default 32 Mi. */
+  readonly maxAnswerLength?: number;
+  /** What the model cannot do, and whether it keeps to a `responseFormat`. */
+  readonly capabilities?: LLMCapabilities;
+  /** For each call, by vendor: `{ anthropic: { thinking: { type: 'adaptive' } } }`. Those of a call win over them. */
+  readonly providerOptions?: VendorData;
+  /** Tools that run at the vendor, e.g. `anthropic.tools.webSearch_20250305()`: what they did stays in the history, and is no call of the turn. */
+  readonly providerTools?: readonly LanguageModelV3ProviderTool[];
+  /**
+   * Put on the instructions, on the last message and on the last one of the request before, for vendors whose prompt cache wants marks:
+   * `{ anthropic: { cacheControl: { type: 'ephemeral' } } }`. Default: none.
+   */
+  readonly cacheMarks?: VendorData;
+  /** Whether reasoning goes back to the vendor that gave it, with its signatures. Signed thinking with calls needs it. Default true. */
+  readonly sendReasoning?: boolean;
+  /**
+   * Where pictures and files of tool results go: `result`, or `message`, a user message behind the batch, for vendors whose results are
+   * texts. Default `result` for models of Anthropic and Google, else `message`.
+   */
+  readonly toolMedia?: 'result' | 'message';
+  /** Sends the trace context in the headers. False where an instrumentation of `fetch` does it too. Default true. */
+  readonly propagateTrace?: boolean;
+  /** OpenTelemetry's `gen_ai.provider.name`. Default: what the model says of its provider. */
+  readonly providerName?: string;
+  /** The base address of the vendor's API, for spans and errors. Default: unknown. */
+  readonly address?: string;
+  /** Texts that no error may show, such as the key that the model was made with. */
+  readonly secrets?: readonly string[];
+  /** Hears what the AI SDK could not pass on to the vendor, a sentence each. Default: nobody. */
+  readonly onWarning?: (sentence: string) => void;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock;
+}
+
+/** The options, checked and complete. */
+export interface AISDKSettings {
+  readonly form: CallForm;
+  readonly limits: RequestLimits;
+  readonly capabilities: LLMCapabilities;
+  readonly info: LLMProviderInfo;
+  readonly clock: Clock;
+}
+
+const vendorData: OptionKind = { isValid: isVendorData, words: 'an object with an object for each vendor' };
+
+const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
+  model: anything,
+  modelFor: aFunction,
+  timeoutMs: anyMs,
+  chunkTimeoutMs: anyMs,
+  maxAnswerLength: someCount,
+  capabilities: {
+    isValid: (value) => isJsonObject(value) && Object.values(value).every((one) => typeof one === 'boolean'),
+    words: 'an object of true and false',
+  },
+  providerOptions: vendorData,
+  providerTools: {
+    isValid: (value) => Array.isArray(value) && value.every((one) => isJsonObject(one) && one['type'] === 'provider'),
+    words: 'a list of tools that run at the vendor, as the package of the vendor makes them',
+  },
+  cacheMarks: vendorData,
+  sendReasoning: aBoolean,
+  toolMedia: { isValid: (value) => value === 'result' || value === 'message', words: 'result or message' },
+  propagateTrace: aBoolean,
+  providerName: aText,
+  address: {
+    isValid: (value) => typeof value === 'string' && URL.canParse(value) && new URL(value).password === '',
+    words: 'an address without a password',
+  },
+  secrets: {
+    isValid: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
+    words: 'a list of texts',
+  },
+  onWarning: aFunction,
+  clock: aClock,
+};
+
+const name = 'AISDKProvider';
+
+/** Errors with `INVALID_CONFIG` at the first option that is wrong. Never shows a secret. */
+export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
+  if (!isJsonObject(options)) throw new AgentLoopError('INVALID_CONFIG', `${name}: the options must be { model, … }.`);
+  assertOptions(name, { ...options, secrets: undefined }, kinds);
+  assertOptions(name, { secrets: options.secrets?.map(() => '') }, { secrets: kinds.secrets });
+  const { model, capabilities = {} } = options;
+  assertModel(model);
+  const vendor = vendorOf(model.provider);
+  return {
+    form: {
+      provider: model.provider,
+      tools: capabilities.tools !== false,
+      toolChoice: capabilities.toolChoice !== false,
+      sendReasoning: options.sendReasoning ?? true,
+      toolMedia: options.toolMedia ?? (takesMedia.has(vendor) ? 'result' : 'message'),
+      cacheMarks: options.cacheMarks,
+      providerOptions: options.providerOptions,
+      providerTools: options.providerTools ?? [],
+    },
+    limits: {
+      timeoutMs: options.timeoutMs ?? 600_000,
+      chunkTimeoutMs: options.chunkTimeoutMs ?? 120_000,
+      maxBodyBytes: options.maxAnswerLength ?? 32 * 1024 * 1024,
+    },
+    capabilities,
+    info: {
+      providerName: options.providerName ?? telemetryNames[vendor] ?? vendor,
+      model: model.modelId,
+      ...whereabouts(options.address),
+    },
+    clock: options.clock ?? systemClock,
+  };
+}
+
+/** Errors with `INVALID_CONFIG` where it is no model of the interface that this provider speaks. */
+export function assertModel(model: unknown): asserts model is LanguageModelV3 {
+  if (!isJsonObject(model) || typeof model['doStream'] !== 'function' || typeof model['doGenerate'] !== 'function') {
+    const what = 'model must be a language model of an AI SDK package, e.g. createAnthropic({ apiKey })("claude-…")';
+    throw new AgentLoopError('INVALID_CONFIG', `${name}: ${what}.`);
+  }
+  if (model['specificationVersion'] === 'v3') return;
+  const what = `model has the interface ${String(model['specificationVersion'])}; use the vendor's package for AI SDK 6, whose models have v3`;
+  throw new AgentLoopError('INVALID_CONFIG', `${name}: ${what}.`);
+}
+
+/** `anthropic` of `anthropic.messages`. */
+function vendorOf(provider: string): string {
+  return provider.split('.', 1)[0] ?? provider;
+}
+
+const takesMedia: ReadonlySet<string> = new Set(['anthropic', 'google']);
+
+/** Where the AI SDK's name is not OpenTelemetry's. */
+const telemetryNames: Readonly<Record<string, string>> = {
+  google: 'gcp.gemini',
+  mistral: 'mistral_ai',
+  xai: 'x_ai',
+  'amazon-bedrock': 'aws.bedrock',
+};
+
+function whereabouts(address: string | undefined): Pick<LLMProviderInfo, 'serverAddress' | 'serverPort'> {
+  if (address === undefined) return {};
+  const { hostname, port, protocol } = new URL(address);
+  const serverPort = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port);
+  return { serverAddress: hostname.replace(/^\[|\]$/g, ''), serverPort };
+}

@@ -1,0 +1,157 @@
+import type { LanguageModelV3, LanguageModelV3CallOptions } from '@ai-sdk/provider';
+import { context, propagation } from '@opentelemetry/api';
+import type { Observable } from 'rxjs';
+import { AgentLoopError } from '../../core/errors.ts';
+import { fromAsyncIterable } from '../from-async-iterable.ts';
+import type {
+  LLMCallParams,
+  LLMCapabilities,
+  LLMChunk,
+  LLMProvider,
+  LLMProviderInfo,
+  LLMResponse,
+} from '../interfaces.ts';
+import { type ModelServer, modelServer } from '../openai-wire/model-server.ts';
+import { RequestWatch } from '../openai-wire/request-watch.ts';
+import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';
+import { partsOf, unlessAborted } from './model-stream.ts';
+import { SdkAnswer } from './sdk-answer.ts';
+import { sdkCallOptions } from './sdk-call-options.ts';
+import { sdkCures, sdkError } from './sdk-errors.ts';
+import { assertEventStream, lengthOf, warningText } from './stream-parts.ts';
+
+/** How long the end of the body may come after the end of the answer. */
+const endGraceMs = 500;
+
+/**
+ * Any language model of the AI SDK (interface v3): Anthropic, Google, OpenAI, Bedrock and the rest, each in its vendor's own wire.
+ *
+ * `call` and `stream` give the same response for the same answer. Each call, and each subscription to what `stream` gives, is one
+ * request; nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the whole response
+ * last. What a vendor wants back to the letter (signatures, redacted thinking, results of its own tools) is kept in the metadata of the message, so
+ * that it survives the journal, and goes back to the same vendor only. Every failure is an `AgentLoopError` with a `PROVIDER_…` code, `INVALID_INPUT`
+ * for a message that has no form there, or `CANCELED` where `params.signal` was aborted. Unsubscribing and aborting close the connection at once.
+ * Memory: the answer.
+ *
+ * Source: the language model specification v3 of `@ai-sdk/provider`. Files are not downloaded: a picture by address is the vendor's to fetch or to refuse.
+ */
+export class AISDKProvider implements LLMProvider {
+  readonly capabilities: LLMCapabilities;
+  readonly info: LLMProviderInfo;
+  readonly #options: AISDKProviderOptions;
+  readonly #settings: AISDKSettings;
+
+  constructor(options: AISDKProviderOptions) {
+    this.#options = options;
+    this.#settings = aiSdkSettings(options);
+    this.capabilities = this.#settings.capabilities;
+    this.info = this.#settings.info;
+  }
+
+  async call(params: LLMCallParams): Promise<LLMResponse> {
+    for await (const chunk of this.#exchange(params, false)) if (chunk.type === 'done') return chunk.response;
+    throw new AgentLoopError('INTERNAL', 'An exchange with a model of the AI SDK ended without a response.');
+  }
+
+  stream(params: LLMCallParams): Observable<LLMChunk> {
+    return fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal));
+  }
+
+  /** One request and its answer: the chunks as they come, then `done`. */
+  async *#exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal): AsyncGenerator<LLMChunk> {
+    const { clock, limits, form } = this.#settings;
+    const model = this.#modelOf(params.model);
+    const server = this.#serverOf(model);
+    const options = sdkCallOptions(params, form);
+    const signals = [params.signal, unsubscribed].filter((signal) => signal !== undefined);
+    const watch = new RequestWatch({ server, limits, clock, signals });
+    const chunks: LLMChunk[] = [];
+    const answer = new SdkAnswer({ server, provider: form.provider, emit: (chunk) => chunks.push(chunk) });
+    try {
+      if (watch.failure !== undefined) throw watch.failure;
+      const request = { ...options, ...this.#headers(params), abortSignal: watch.signal };
+      const exchange = { model, request, params, watch, answer, server };
+      if (!streaming) await this.#generate(exchange);
+      else for await (const _ of this.#read(exchange)) yield* chunks.splice(0);
+    } catch (thrown) {
+      // The end of a connection no longer matters once the model has said that it is done.
+      if (watch.canceled || !answer.finished) throw watch.failure ?? sdkError(server, thrown, clock.now());
+    } finally {
+      watch.close();
+    }
+    yield { type: 'done', response: answer.response() };
+  }
+
+  /** Reads a streamed answer; yields after each part that was added. */
+  async *#read({ model, request, params, watch, answer, server }: Exchange): AsyncGenerator<void> {
+    const start = () => inContext(params, () => model.doStream({ ...request, includeRawChunks: true }));
+    const { stream, response } = await unlessAborted(start(), watch.signal, ({ stream }) => stream.cancel());
+    watch.opened();
+    assertEventStream(server, response?.headers);
+    for await (const part of partsOf(stream, watch.signal)) {
+      watch.received(lengthOf(part));
+      if (part.type === 'error') throw part.error;
+      if (part.type === 'stream-start') this.#warn(part.warnings);
+      answer.add(part);
+      if (answer.finished) watch.settle(endGraceMs);
+      yield;
+    }
+    if (watch.failure !== undefined) throw watch.failure;
+    watch.complete();
+  }
+
+  async #generate({ model, request, params, watch, answer }: Exchange): Promise<void> {
+    const start = () => inContext(params, () => model.doGenerate(request));
+    const result = await unlessAborted(start(), watch.signal, () => undefined);
+    watch.complete();
+    this.#warn(result.warnings);
+    for (const content of result.content) {
+      watch.received(lengthOf(content));
+      answer.addContent(content);
+    }
+    answer.addHead(result.response ?? {});
+    answer.finish(result);
+  }
+
+  #warn(warnings: readonly object[]): void {
+    for (const warning of warnings) this.#options.onWarning?.(warningText(warning));
+  }
+
+  #headers({ traceContext }: LLMCallParams): Pick<LanguageModelV3CallOptions, 'headers'> {
+    if (traceContext === undefined || this.#options.propagateTrace === false) return {};
+    const headers: Record<string, string> = {};
+    propagation.inject(traceContext, headers);
+    return { headers };
+  }
+
+  #modelOf(name: string | undefined): LanguageModelV3 {
+    const { model, modelFor } = this.#options;
+    if (name === undefined || name === model.modelId) return model;
+    if (modelFor === undefined) {
+      const what = `A call asks for model ${name}, but this provider was made with ${model.modelId} alone`;
+      throw new AgentLoopError('INVALID_CONFIG', `${what}; give AISDKProvider the option modelFor.`);
+    }
+    const other = modelFor(name);
+    assertModel(other);
+    return other;
+  }
+
+  #serverOf({ provider, modelId }: LanguageModelV3): ModelServer {
+    const { address = provider, secrets = [] } = this.#options;
+    return modelServer({ address, model: modelId, cures: sdkCures, secrets });
+  }
+}
+
+interface Exchange {
+  readonly model: LanguageModelV3;
+  readonly request: LanguageModelV3CallOptions;
+  readonly params: LLMCallParams;
+  readonly watch: RequestWatch;
+  readonly answer: SdkAnswer;
+  readonly server: ModelServer;
+}
+
+/** So that spans of an instrumented `fetch` are below the call's. */
+function inContext<T>({ traceContext }: LLMCallParams, start: () => PromiseLike<T>): PromiseLike<T> {
+  return traceContext === undefined ? start() : context.with(traceContext, start);
+}

@@ -1,0 +1,121 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import { isJsonObject } from '../openai-wire/json-object.ts';
+import type { Fetch } from '../openai-wire/watched-fetch.ts';
+import type { AISDKProviderOptions } from './ai-sdk-options.ts';
+import { AISDKProvider } from './ai-sdk-provider.ts';
+import { loadVendor, type Vendor, type VendorName, vendorNames, vendors } from './vendors.ts';
+
+export interface CreateProviderOptions
+  extends Omit<AISDKProviderOptions, 'model' | 'modelFor' | 'address' | 'secrets'> {
+  /** Default: from the vendor's environment variable. */
+  readonly apiKey?: string;
+  /** In place of the vendor's own address; without it, `openai-compatible` cannot be asked. */
+  readonly baseUrl?: string;
+  /** Sent with each request. Their values are treated as secrets. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Replaces the global `fetch`, e.g. to go through a proxy. Must honour `signal`. */
+  readonly fetch?: Fetch;
+}
+
+/**
+ * The provider of a model that is named with its vendor: `anthropic:claude-…`, `google:gemini-…`, `openai:gpt-…`, or
+ * `openai-compatible:…` with a `baseUrl`. Loads the vendor's package of the AI SDK, an optional peer of this one.
+ *
+ * The key comes from `apiKey`, else from `ANTHROPIC_API_KEY`, `GOOGLE_GENERATIVE_AI_API_KEY` or `GEMINI_API_KEY`, `OPENAI_API_KEY`; nothing else of the environment
+ * is read. Calls may name another model of the same vendor. Rejects with `INVALID_CONFIG` for a vendor that is not known, a missing key, or a wrong option,
+ * and with `MISSING_PACKAGE`, naming what to install.
+ */
+export async function createProvider(model: string, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
+  if (!isJsonObject(options)) throw invalid('its options must be an object');
+  const { apiKey, baseUrl, headers = {}, fetch, ...rest } = options;
+  const { vendor: name, model: modelName } = namedModel(model);
+  const vendor = vendors[name];
+  const key = keyOf(name, vendor, apiKey);
+  const address = checkedAddress(name, baseUrl ?? vendor.baseUrl);
+  const checked = checkedHeaders(headers);
+  if (fetch !== undefined && typeof fetch !== 'function') throw invalid('fetch must be a function');
+  const make = (await loadVendor(name))({
+    ...(key === undefined ? {} : { apiKey: key }),
+    baseURL: address,
+    headers: checked,
+    fetch: withoutRedirects(fetch),
+  });
+  return new AISDKProvider({
+    sendReasoning: vendor.sendReasoning,
+    ...rest,
+    capabilities: { ...vendor.capabilities, ...rest.capabilities },
+    model: make(modelName),
+    modelFor: (other) => make(otherModel(name, other)),
+    address,
+    secrets: [...(key === undefined ? [] : [key]), ...Object.values(checked)],
+  });
+}
+
+/** A model with its vendor, as `vendor:model` says it. Errors: `INVALID_CONFIG`. */
+function namedModel(text: string): { readonly vendor: VendorName; readonly model: string } {
+  const [vendor, ...rest] = typeof text === 'string' ? text.split(':') : [];
+  const model = rest.join(':');
+  const known = vendorNames.find((name) => name === vendor);
+  if (known === undefined || model === '') {
+    throw invalid(`the model must be named as vendor:model, with a vendor out of ${vendorNames.join(', ')}`);
+  }
+  return { vendor: known, model };
+}
+
+/** A call's model: with or without the name of the vendor before it. */
+function otherModel(vendor: VendorName, text: string): string {
+  const prefix = vendorNames.find((name) => text.startsWith(`${name}:`));
+  if (prefix === undefined) return text;
+  if (prefix === vendor) return text.slice(prefix.length + 1);
+  throw invalid(`a provider of ${vendor} was asked for ${text}; make one for that vendor, and see the policy fallback`);
+}
+
+function keyOf(name: VendorName, { keyVariables }: Vendor, apiKey: unknown): string | undefined {
+  const key = apiKey ?? keyVariables.map((variable) => process.env[variable]?.trim()).find((value) => value);
+  if (key === undefined) {
+    if (keyVariables.length === 0) return undefined;
+    throw invalid(`${name} needs a key; give apiKey, or set ${keyVariables.join(' or ')}`);
+  }
+  if (typeof key === 'string' && /^[\x21-\x7e]+$/.test(key)) return key;
+  throw invalid('apiKey must be a key without spaces, line ends and letters beyond ASCII');
+}
+
+function checkedAddress(name: VendorName, address: unknown): string {
+  if (address === undefined) throw invalid(`${name} needs a baseUrl, such as http://localhost:8000/v1`);
+  const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) throw invalid('baseUrl must be an http or https address');
+  if (url.username !== '' || url.password !== '') throw invalid('baseUrl must not hold a password: give it as apiKey');
+  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl must end with its path, without ? and #');
+  return url.href.replace(/\/$/, '');
+}
+
+function checkedHeaders(headers: unknown): Record<string, string> {
+  if (!isJsonObject(headers)) throw invalid('headers must be an object of texts');
+  const checked: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (typeof value !== 'string' || !isHeader(name, value)) {
+      throw invalid(`headers[${JSON.stringify(name)}] must be a valid HTTP header, its value one line of text`);
+    }
+    checked[name] = value;
+  }
+  return checked;
+}
+
+/** The error of `Headers` itself would show the value. */
+function isHeader(name: string, value: string): boolean {
+  try {
+    new Headers([[name, value]]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Following a redirect would turn the POST into a GET, and could carry the key to another host. */
+function withoutRedirects(fetch: Fetch | undefined): Fetch {
+  return (url, init) => (fetch ?? globalThis.fetch)(url, { ...init, redirect: 'manual' });
+}
+
+function invalid(what: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', `createProvider: ${what}.`);
+}

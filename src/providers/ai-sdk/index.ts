@@ -1,0 +1,4 @@
+export type { AISDKProviderOptions } from './ai-sdk-options.ts';
+export { AISDKProvider } from './ai-sdk-provider.ts';
+export { type CreateProviderOptions, createProvider } from './create-provider.ts';
+export { type VendorName, vendorNames } from './vendors.ts';

@@ -1,0 +1,227 @@
+import type {
+  LanguageModelV3Content,
+  LanguageModelV3File,
+  LanguageModelV3FinishReason,
+  LanguageModelV3ResponseMetadata,
+  LanguageModelV3Source,
+  LanguageModelV3StreamPart,
+  LanguageModelV3ToolCall,
+  LanguageModelV3ToolResult,
+} from '@ai-sdk/provider';
+import type { LLMChunk, LLMResponse, Usage } from '../interfaces.ts';
+import type { ModelServer } from '../openai-wire/model-server.ts';
+import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
+import { messageOfBlocks } from './answer-message.ts';
+import { sdkProtocolError } from './sdk-errors.ts';
+import { sdkFinishReason } from './sdk-finish-reason.ts';
+import { type SdkUsage, sdkUsage } from './sdk-usage.ts';
+import type { VendorData } from './vendor-parts.ts';
+
+export interface SdkAnswerOptions {
+  readonly server: ModelServer;
+  /** The AI SDK's name of the provider. */
+  readonly provider: string;
+  readonly emit: (chunk: LLMChunk) => void;
+}
+
+/** An end as the AI SDK tells it. */
+export interface SdkEnd {
+  readonly finishReason: LanguageModelV3FinishReason;
+  readonly usage: SdkUsage;
+}
+
+/**
+ * One answer of a model, put together from the AI SDK's stream parts, or from the content of an answer that was not streamed. Both go
+ * through the same code, so both give the same response. Emits text, reasoning and fragments of calls as they come. Tools that ran at the
+ * vendor, sources and files are in the response. Memory: the answer.
+ */
+export class SdkAnswer {
+  readonly #options: SdkAnswerOptions;
+  readonly #blocks: AnswerBlock[] = [];
+  readonly #openTexts = new Map<string, TextBlock>();
+  readonly #calls = new Map<string, CallBlock>();
+  readonly #sources: LanguageModelV3Source[] = [];
+  #callCount = 0;
+  #end: SdkEnd | undefined;
+  #id: string | undefined;
+  #model: string | undefined;
+
+  constructor(options: SdkAnswerOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the model said that it is done. */
+  get finished(): boolean {
+    return this.#end !== undefined;
+  }
+
+  /** A part of a stream. Throws a coded error at what cannot be taken; an `error` part is the caller's. */
+  add(part: LanguageModelV3StreamPart): void {
+    switch (part.type) {
+      case 'text-start':
+      case 'reasoning-start':
+        this.#openText(part.type === 'text-start' ? 'text' : 'reasoning', part.id, part.providerMetadata);
+        return;
+      case 'text-delta':
+      case 'reasoning-delta':
+        this.#addText(part.type === 'text-delta' ? 'text' : 'reasoning', part);
+        return;
+      case 'text-end':
+      case 'reasoning-end':
+        this.#closeText(part.type === 'text-end' ? 'text' : 'reasoning', part);
+        return;
+      case 'tool-input-start':
+        if (part.providerExecuted !== true) this.#openCall(part.id, part.toolName, part.providerMetadata);
+        return;
+      case 'tool-input-delta':
+        this.#addArguments(part.id, part.delta);
+        return;
+      case 'response-metadata':
+        this.addHead(part);
+        return;
+      case 'finish':
+        this.finish(part);
+        return;
+      case 'tool-call':
+      case 'tool-result':
+      case 'tool-approval-request':
+      case 'file':
+      case 'source':
+        this.#addWhole(part);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /** A part of an answer that was not streamed. */
+  addContent(content: LanguageModelV3Content): void {
+    if (content.type !== 'text' && content.type !== 'reasoning') {
+      this.#addWhole(content);
+      return;
+    }
+    const block = { type: content.type, text: content.text, data: content.providerMetadata };
+    this.#blocks.push(block);
+  }
+
+  /** What stands beside the answer. */
+  addHead({ id, modelId }: LanguageModelV3ResponseMetadata): void {
+    this.#id ??= id;
+    this.#model ??= modelId;
+  }
+
+  finish({ finishReason, usage }: SdkEnd): void {
+    this.#end = { finishReason, usage };
+  }
+
+  /** Throws a coded error where the answer is not complete. */
+  response(): LLMResponse {
+    const { server, provider } = this.#options;
+    const message = messageOfBlocks(this.#blocks, { provider, sources: this.#sources });
+    const { toolCalls } = message;
+    const usage: Usage | undefined = this.#end && sdkUsage(this.#end.usage);
+    return {
+      message,
+      ...(toolCalls === undefined ? {} : { toolCalls }),
+      finishReason: sdkFinishReason(server, this.#end?.finishReason, toolCalls !== undefined),
+      ...(usage === undefined ? {} : { usage }),
+      ...(this.#id === undefined ? {} : { id: this.#id }),
+      ...(this.#model === undefined ? {} : { model: this.#model }),
+    };
+  }
+
+  #openText(type: TextBlock['type'], id: string, data: VendorData | undefined): TextBlock {
+    const block: TextBlock = { type, text: '', data };
+    this.#blocks.push(block);
+    this.#openTexts.set(`${type} ${id}`, block);
+    return block;
+  }
+
+  #addText(
+    type: TextBlock['type'],
+    { id, delta, providerMetadata }: { id: string; delta: string; providerMetadata?: VendorData },
+  ): void {
+    const block = this.#openTexts.get(`${type} ${id}`) ?? this.#openText(type, id, undefined);
+    block.text += delta;
+    block.data = withData(block.data, providerMetadata);
+    if (delta !== '') this.#options.emit({ type, text: delta });
+  }
+
+  #closeText(type: TextBlock['type'], { id, providerMetadata }: { id: string; providerMetadata?: VendorData }): void {
+    const block = this.#openTexts.get(`${type} ${id}`);
+    if (block !== undefined) block.data = withData(block.data, providerMetadata);
+    this.#openTexts.delete(`${type} ${id}`);
+  }
+
+  #openCall(id: string, name: string, data: VendorData | undefined): CallBlock {
+    const block: CallBlock = { type: 'call', index: this.#callCount++, id, name, arguments: '', data };
+    this.#blocks.push(block);
+    this.#calls.set(id, block);
+    this.#options.emit({
+      type: 'tool-call',
+      index: block.index,
+      ...(id === '' ? {} : { id }),
+      ...(name === '' ? {} : { name }),
+    });
+    return block;
+  }
+
+  #addArguments(id: string, delta: string): void {
+    const block = this.#calls.get(id);
+    if (block === undefined || delta === '') return;
+    block.arguments += delta;
+    this.#options.emit({ type: 'tool-call', index: block.index, arguments: delta });
+  }
+
+  #addWhole(
+    part:
+      | LanguageModelV3ToolCall
+      | LanguageModelV3ToolResult
+      | LanguageModelV3File
+      | LanguageModelV3Source
+      | { readonly type: 'tool-approval-request' },
+  ): void {
+    switch (part.type) {
+      case 'tool-call':
+        this.#addCall(part);
+        return;
+      case 'tool-result':
+        if (part.preliminary !== true) this.#blocks.push({ type: 'vendor-result', part, data: part.providerMetadata });
+        return;
+      case 'file':
+        this.#blocks.push({ type: 'media', part, data: part.providerMetadata });
+        return;
+      case 'source':
+        this.#sources.push(part);
+        return;
+      case 'tool-approval-request':
+        throw sdkProtocolError(
+          this.#options.server,
+          'asks for the approval of a tool that runs at the vendor, which cannot be given: make it a tool of your own, or allow it there',
+        );
+    }
+  }
+
+  /** The whole call behind its fragments, whose arguments count; or one that comes without any. */
+  #addCall(part: LanguageModelV3ToolCall): void {
+    if (part.providerExecuted === true) {
+      this.#blocks.push({ type: 'vendor-call', part, data: part.providerMetadata });
+      return;
+    }
+    const known = this.#calls.get(part.toolCallId);
+    const block = known ?? this.#openCall(part.toolCallId, part.toolName, undefined);
+    if (block.arguments === '') this.#addArguments(part.toolCallId, part.input);
+    block.arguments = part.input;
+    block.data = withData(block.data, part.providerMetadata);
+    // A later call with the same id is another one.
+    this.#calls.delete(part.toolCallId);
+  }
+}
+
+/** What came later counts, member by member. */
+function withData(data: VendorData | undefined, more: VendorData | undefined): VendorData | undefined {
+  if (data === undefined || more === undefined) return more ?? data;
+  const merged = { ...data };
+  for (const [vendor, members] of Object.entries(more)) merged[vendor] = { ...merged[vendor], ...members };
+  return merged;
+}

@@ -1,0 +1,151 @@
+import type { LanguageModelV3Message, LanguageModelV3Prompt, SharedV3ProviderOptions } from '@ai-sdk/provider';
+import { AgentLoopError } from '../../core/errors.ts';
+import { type AssistantMessage, type Message, type ToolMessage, textOf } from '../../core/messages.ts';
+import { ToolCallIds } from '../openai-wire/tool-call-ids.ts';
+import { toolsAsText } from '../openai-wire/tools-as-text.ts';
+import { assistantParts } from './assistant-parts.ts';
+import { mediaMessageParts, mediaOf, toolOutput, userParts, withoutMedia } from './prompt-parts.ts';
+import { isVendorData, type VendorData, vendorPartsOf } from './vendor-parts.ts';
+
+/** How one model wants its prompt. */
+export interface PromptForm {
+  /** The AI SDK's name of the provider. */
+  readonly provider: string;
+  /** False: calls and results of the history go as text. */
+  readonly tools: boolean;
+  readonly sendReasoning: boolean;
+  /** Where pictures and files of tool results go: with the result, or into a user message behind the batch. */
+  readonly toolMedia: 'result' | 'message';
+  /** Put on the instructions and on the ends of the history that are sent again. */
+  readonly cacheMarks: VendorData | undefined;
+}
+
+/**
+ * The history as the AI SDK's prompt: pure. System and developer messages, wherever they stand, become one in front; the results of a batch become one
+ * message; an assistant message without anything in it is left out. `metadata.providerOptions` of a message goes with it.
+ */
+export function sdkPrompt(messages: readonly Message[], form: PromptForm): LanguageModelV3Prompt {
+  const history = form.tools ? messages : toolsAsText(messages);
+  const draft = new PromptDraft(form);
+  for (const message of history) draft.add(message);
+  return draft.prompt();
+}
+
+class PromptDraft {
+  readonly #form: PromptForm;
+  readonly #ids = new ToolCallIds();
+  readonly #names = new Map<string, string>();
+  readonly #instructions: string[] = [];
+  #instructionOptions: VendorData | undefined;
+  readonly #messages: LanguageModelV3Message[] = [];
+  #batch: ToolMessage[] = [];
+
+  constructor(form: PromptForm) {
+    this.#form = form;
+  }
+
+  add(message: Message): void {
+    if (message.role === 'tool') {
+      this.#batch.push(message);
+      return;
+    }
+    this.#flushBatch();
+    const options = optionsOf(message);
+    switch (message.role) {
+      case 'system':
+      case 'developer':
+        this.#instructions.push(textOf(message.content));
+        this.#instructionOptions = options ?? this.#instructionOptions;
+        return;
+      case 'user':
+        this.#push({ role: 'user', content: userParts(message.content) }, options);
+        return;
+      case 'assistant':
+        this.#addAssistant(message, options);
+    }
+  }
+
+  prompt(): LanguageModelV3Prompt {
+    this.#flushBatch();
+    this.#mark();
+    const text = this.#instructions.filter((instruction) => instruction !== '').join('\n\n');
+    if (text === '') return this.#messages;
+    const options = merged(this.#form.cacheMarks, this.#instructionOptions);
+    return [{ role: 'system', content: text, ...asMember(options) }, ...this.#messages];
+  }
+
+  #push(message: LanguageModelV3Message, options: VendorData | undefined): void {
+    this.#messages.push(options === undefined ? message : { ...message, providerOptions: options });
+  }
+
+  #addAssistant(message: AssistantMessage, options: VendorData | undefined): void {
+    const { provider, sendReasoning } = this.#form;
+    const calls = message.toolCalls ?? [];
+    const ids = this.#ids.ofCalls(calls);
+    for (const call of calls) this.#names.set(call.id, call.function.name);
+    const content = assistantParts(message, { kept: vendorPartsOf(message, provider), ids, sendReasoning });
+    if (content.length > 0) this.#push({ role: 'assistant', content }, options);
+  }
+
+  #flushBatch(): void {
+    const batch = this.#batch;
+    if (batch.length === 0) return;
+    this.#batch = [];
+    const apart = this.#form.toolMedia === 'message';
+    const content = batch.map((message) => this.#resultPart(apart ? withoutMedia(message) : message));
+    this.#messages.push({ role: 'tool', content });
+    const files = apart
+      ? batch.map((message) => ({ name: this.#nameOf(message), media: mediaOf(message.content) }))
+      : [];
+    const some = files.filter(({ media }) => media.length > 0);
+    if (some.length > 0) this.#messages.push({ role: 'user', content: mediaMessageParts(some) });
+  }
+
+  #resultPart(message: ToolMessage) {
+    return {
+      type: 'tool-result' as const,
+      toolCallId: this.#ids.ofResult(message.toolCallId),
+      toolName: this.#nameOf(message),
+      output: toolOutput(message),
+      ...asMember(optionsOf(message)),
+    };
+  }
+
+  #nameOf({ toolCallId }: ToolMessage): string {
+    return this.#names.get(toolCallId) ?? toolCallId;
+  }
+
+  /** The last message, and the one that was the last of the request before: what a cache has is found, and what it lacks is kept. */
+  #mark(): void {
+    const { cacheMarks } = this.#form;
+    if (cacheMarks === undefined) return;
+    const last = this.#messages.length - 1;
+    const before = this.#messages.findLastIndex(({ role }) => role === 'assistant') - 1;
+    for (const index of new Set([last, before])) {
+      const message = this.#messages[index];
+      if (message === undefined) continue;
+      const providerOptions = merged(cacheMarks, message.providerOptions);
+      this.#messages[index] = { ...message, ...asMember(providerOptions) };
+    }
+  }
+}
+
+/** What the caller put beside a message for the vendor. Errors: `INVALID_INPUT` where it is of another form. */
+function optionsOf({ metadata }: Message): VendorData | undefined {
+  const options = metadata?.['providerOptions'];
+  if (options === undefined || isVendorData(options)) return options;
+  const form = 'an object with an object for each vendor, e.g. { anthropic: { cacheControl: { type: "ephemeral" } } }';
+  throw new AgentLoopError('INVALID_INPUT', `metadata.providerOptions of a message must be ${form}.`);
+}
+
+function asMember(options: SharedV3ProviderOptions | undefined): { providerOptions?: SharedV3ProviderOptions } {
+  return options === undefined ? {} : { providerOptions: options };
+}
+
+/** Both, vendor by vendor; the second wins. */
+export function merged(first: VendorData | undefined, second: VendorData | undefined): VendorData | undefined {
+  if (first === undefined || second === undefined) return second ?? first;
+  const both = { ...first };
+  for (const [vendor, members] of Object.entries(second)) both[vendor] = { ...both[vendor], ...members };
+  return both;
+}

@@ -1,0 +1,108 @@
+import type { LanguageModelV3 } from '@ai-sdk/provider';
+import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import type { LLMCapabilities } from '../interfaces.ts';
+import { isJsonObject } from '../openai-wire/json-object.ts';
+import type { Fetch } from '../openai-wire/watched-fetch.ts';
+
+/** The vendors that {@link createProvider} knows by name. */
+export const vendorNames = ['anthropic', 'google', 'openai', 'openai-compatible'] as const;
+
+export type VendorName = (typeof vendorNames)[number];
+
+/** What a package needs to reach its vendor. */
+export interface VendorAccess {
+  readonly apiKey?: string;
+  readonly baseURL: string;
+  readonly headers: Record<string, string>;
+  readonly fetch: Fetch;
+}
+
+export interface Vendor {
+  /** The npm package that speaks the vendor's wire. */
+  readonly package: string;
+  /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
+  readonly keyVariables: readonly string[];
+  /** Absent: it has to be given. */
+  readonly baseUrl?: string;
+  readonly capabilities: LLMCapabilities;
+  /** Whether reasoning goes back to it. */
+  readonly sendReasoning: boolean;
+  /** Loads the package; gives what makes its models. */
+  readonly load: () => Promise<(access: VendorAccess) => (model: string) => LanguageModelV3>;
+}
+
+export const vendors: Readonly<Record<VendorName, Vendor>> = {
+  anthropic: {
+    package: '@ai-sdk/anthropic',
+    keyVariables: ['ANTHROPIC_API_KEY'],
+    baseUrl: 'https://api.anthropic.com/v1',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/anthropic')).createAnthropic,
+  },
+  google: {
+    package: '@ai-sdk/google',
+    keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+    capabilities: {},
+    sendReasoning: true,
+    load: async () => (await import('@ai-sdk/google')).createGoogleGenerativeAI,
+  },
+  openai: {
+    package: '@ai-sdk/openai-compatible',
+    keyVariables: ['OPENAI_API_KEY'],
+    baseUrl: 'https://api.openai.com/v1',
+    capabilities: { responseFormat: true },
+    sendReasoning: false,
+    load: async () => {
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
+      const own = {
+        name: 'openai',
+        includeUsage: true,
+        supportsStructuredOutputs: true,
+        transformRequestBody: asOpenAIWants,
+      };
+      return (access) => createOpenAICompatible({ ...own, ...access });
+    },
+  },
+  'openai-compatible': {
+    package: '@ai-sdk/openai-compatible',
+    keyVariables: [],
+    capabilities: {},
+    sendReasoning: false,
+    load: async () => {
+      const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible');
+      const own = { name: 'openai-compatible', includeUsage: true, supportsStructuredOutputs: true };
+      return (access) => createOpenAICompatible({ ...own, ...access });
+    },
+  },
+};
+
+/** What makes the vendor's models. Rejects with `MISSING_PACKAGE` where its package is not installed. */
+export async function loadVendor(
+  name: VendorName,
+): Promise<(access: VendorAccess) => (model: string) => LanguageModelV3> {
+  const { load, package: needed } = vendors[name];
+  try {
+    return await load();
+  } catch (cause) {
+    const what = `The package "${needed}" cannot be loaded (${messageOf(cause)})`;
+    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install ${needed} @ai-sdk/provider zod\`.`, {
+      cause,
+    });
+  }
+}
+
+/** OpenAI itself has instructions of the developer, and counts reasoning among the tokens to be limited. */
+function asOpenAIWants(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { max_tokens: maxTokens, messages, ...rest } = body;
+  return {
+    ...rest,
+    messages: Array.isArray(messages) ? messages.map(withDeveloper) : messages,
+    ...(maxTokens === undefined ? {} : { max_completion_tokens: maxTokens }),
+  };
+}
+
+function withDeveloper(message: unknown): unknown {
+  return isJsonObject(message) && message['role'] === 'system' ? { ...message, role: 'developer' } : message;
+}

@@ -1,0 +1,260 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import { redactSecrets } from '../../../src/extensions/guardrails/redact-secrets.ts';
+import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
+import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
+import { tool } from '../../../src/tools/tool.ts';
+import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
+import { type Exchange, event, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
+import { anthropic, claudeBlock, claudeStream, geminiBody, google, type VendorWire } from './vendor-wires.ts';
+
+const stores = new TemporaryStores();
+let server: RawServer;
+
+beforeEach(async () => {
+  server = await startRawServer();
+});
+
+afterEach(async () => {
+  await server.close();
+  await stores.clear();
+});
+
+/** Asks whoever is behind the turn, so that the turn ends and another process goes on with it. */
+const seat = tool({
+  name: 'seat',
+  description: 'Books a seat.',
+  parameters: { type: 'object', properties: { row: { type: 'number' } } },
+  execute: (_, context) => `booked ${String(context.ask({ prompt: 'Window?' }))}`,
+});
+
+async function configOf(wire: VendorWire, more: Partial<AgentLoopConfig> = {}): Promise<AgentLoopConfig> {
+  return {
+    agentId: 'agent',
+    llmProvider: await createProvider(wire.model, { apiKey: 'key-of-a-test', baseUrl: server.baseUrl }),
+    toolProviders: [new LocalToolProvider([seat])],
+    ...more,
+  };
+}
+
+/** Answers requests with these streams, one after the other, and keeps the requests. */
+function answerWith(streams: readonly string[]): Exchange[] {
+  const left = [...streams];
+  const seen: Exchange[] = [];
+  server.answer((exchange) => {
+    seen.push(exchange);
+    sendStream(exchange, left.shift() ?? '');
+  });
+  return seen;
+}
+
+/** A turn that asks in its first iteration, and goes on in another loop, with another provider, from the store alone. */
+async function askedAndResumed(wire: VendorWire, streams: readonly string[]): Promise<readonly Exchange[]> {
+  const seen = answerWith(streams);
+  const path = stores.path();
+  const first = stores.open({ path });
+  const loop = new AgentLoop(await configOf(wire, { taskStateStore: first }));
+  const asked = await loop.startTurn([{ role: 'user', content: 'Book.' }], { taskId: 't' }).result();
+  expect(asked.state).toBe('input-required');
+  await first.close();
+
+  const again = stores.open({ path });
+  const config = await configOf(wire, { taskStateStore: again });
+  const turn = AgentLoop.resume('t', config, { answers: { '1:0': 'A1' } });
+  expect((await turn.result()).text).toBe('Booked.');
+  return seen;
+}
+
+const signature = 'EqQBCkgIARABGAIiQL+/8J+YgOKAqA==\u2028';
+
+describe('what a vendor wants back', () => {
+  const thinking = [
+    ...claudeBlock(0, { type: 'thinking', thinking: '', signature: '' }, [
+      { type: 'thinking_delta', thinking: 'The user wants ' },
+      { type: 'thinking_delta', thinking: 'a seat — 席. ' },
+      { type: 'signature_delta', signature },
+    ]),
+    ...claudeBlock(1, { type: 'redacted_thinking', data: 'gAAAA+/==' }, []),
+    ...claudeBlock(2, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'I book ' }]),
+    ...claudeBlock(3, { type: 'thinking', thinking: '', signature: '' }, [
+      { type: 'thinking_delta', thinking: 'Row one.' },
+      { type: 'signature_delta', signature: 'second' },
+    ]),
+    ...claudeBlock(4, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'row 1.' }]),
+    ...claudeBlock(5, { type: 'tool_use', id: 'toolu_1', name: 'seat', input: {} }, [
+      { type: 'input_json_delta', partial_json: '{"row"' },
+      { type: 'input_json_delta', partial_json: ':1}' },
+    ]),
+  ];
+  const blocks = [
+    { type: 'thinking', thinking: 'The user wants a seat — 席. ', signature },
+    { type: 'redacted_thinking', data: 'gAAAA+/==' },
+    { type: 'text', text: 'I book ' },
+    { type: 'thinking', thinking: 'Row one.', signature: 'second' },
+    { type: 'text', text: 'row 1.' },
+    { type: 'tool_use', id: 'toolu_1', name: 'seat', input: { row: 1 } },
+  ];
+
+  it('Anthropic: thinking with its signatures, to the letter and in its place, also after the journal', async () => {
+    const seen = await askedAndResumed(anthropic, [claudeStream(thinking, 'tool_use'), anthropic.text('Booked.')]);
+    expect(seen).toHaveLength(2);
+    expect(seen[1]?.body['messages']).toEqual([
+      { role: 'user', content: [{ type: 'text', text: 'Book.' }] },
+      { role: 'assistant', content: blocks },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'booked A1' }] },
+    ]);
+  });
+
+  it('Anthropic: reads as one text and one reasoning', async () => {
+    answerWith([claudeStream(thinking, 'tool_use'), anthropic.text('Booked.')]);
+    const loop = new AgentLoop(await configOf(anthropic, { toolProviders: [] }));
+    const events = loop.startTurn([{ role: 'user', content: 'Book.' }]);
+    const responses = [];
+    for await (const one of events) if (one.kind === 'internal:llm-response') responses.push(one);
+    expect(responses[0]).toMatchObject({
+      content: 'I book row 1.',
+      reasoning: 'The user wants a seat — 席. Row one.',
+    });
+  });
+
+  it('Anthropic: a text that was redacted goes without its signature, the rest as it was', async () => {
+    const secret = [
+      ...claudeBlock(0, { type: 'thinking', thinking: '', signature: '' }, [
+        { type: 'thinking_delta', thinking: 'The key is sk-verysecretkey.' },
+        { type: 'signature_delta', signature },
+      ]),
+      ...claudeBlock(1, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'I know.' }]),
+      ...claudeBlock(2, { type: 'tool_use', id: 'toolu_1', name: 'nothing', input: {} }, []),
+    ];
+    const seen = answerWith([claudeStream(secret, 'tool_use'), anthropic.text('Booked.')]);
+    const extensions = [redactSecrets({ values: ['sk-verysecretkey'] })];
+    const loop = new AgentLoop(await configOf(anthropic, { extensions }));
+    await loop.startTurn([{ role: 'user', content: 'Book.' }]).result();
+    const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
+    expect(answer.content).toEqual([
+      { type: 'text', text: 'I know.' },
+      { type: 'tool_use', id: 'toolu_1', name: 'nothing', input: {} },
+    ]);
+  });
+
+  it('Google: thoughts, and the signature at the call that had it, also after the journal', async () => {
+    const parts = [
+      { text: 'A seat, then.', thought: true },
+      { text: 'I book.', thoughtSignature: 'c2lnLTA=' },
+      { functionCall: { id: 'f1', name: 'seat', args: { row: 1 } }, thoughtSignature: signature },
+      { functionCall: { id: 'f2', name: 'nothing', args: {} } },
+    ];
+    const seen = await askedAndResumed(google, [event(geminiBody(parts, 'STOP')), google.text('Booked.')]);
+    const [, model, results] = Array.isArray(seen[1]?.body['contents']) ? seen[1].body['contents'] : [];
+    expect(model).toEqual({ role: 'model', parts });
+    expect(results.parts).toHaveLength(2);
+  });
+
+  it('goes to nobody else: another vendor gets text and calls', async () => {
+    const seen = answerWith([claudeStream(thinking, 'tool_use'), google.text('Booked.')]);
+    const claude = await configOf(anthropic, { toolProviders: [] });
+    const gemini = (await configOf(google)).llmProvider;
+    let asked = 0;
+    const llmProvider = {
+      call: claude.llmProvider.call.bind(claude.llmProvider),
+      stream: (params: Parameters<typeof gemini.call>[0]) => {
+        const provider = asked++ === 0 ? claude.llmProvider : gemini;
+        if (provider.stream === undefined) throw new Error('It does not stream.');
+        return provider.stream(params);
+      },
+    };
+    await new AgentLoop({ ...claude, llmProvider }).startTurn([{ role: 'user', content: 'Book.' }]).result();
+    const [, model] = Array.isArray(seen[1]?.body['contents']) ? seen[1].body['contents'] : [];
+    expect(model).toEqual({
+      role: 'model',
+      parts: [{ text: 'I book row 1.' }, { functionCall: { id: 'toolu_1', name: 'seat', args: { row: 1 } } }],
+    });
+  });
+});
+
+describe('what runs at the vendor', () => {
+  const search = claudeStream(
+    [
+      ...claudeBlock(0, { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} }, [
+        { type: 'input_json_delta', partial_json: '{"query":"seats"}' },
+      ]),
+      ...claudeBlock(
+        1,
+        {
+          type: 'web_search_tool_result',
+          tool_use_id: 'srvtoolu_1',
+          content: [
+            {
+              type: 'web_search_result',
+              url: 'https://example.com/seats',
+              title: 'Seats',
+              encrypted_content: 'RW5j',
+              page_age: null,
+            },
+          ],
+        },
+        [],
+      ),
+      ...claudeBlock(2, { type: 'text', text: '' }, [{ type: 'text_delta', text: 'Found.' }]),
+      ...claudeBlock(3, { type: 'tool_use', id: 'toolu_1', name: 'nothing', input: {} }, []),
+    ],
+    'tool_use',
+  );
+
+  it('is no call of the turn, stays in the history, and its sources are told', async () => {
+    const seen = answerWith([search, anthropic.text('Booked.')]);
+    const { createAnthropic } = await import('@ai-sdk/anthropic');
+    const llmProvider = await createProvider(anthropic.model, {
+      apiKey: 'key-of-a-test',
+      baseUrl: server.baseUrl,
+      providerTools: [createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 })],
+    });
+    const loop = new AgentLoop({ ...(await configOf(anthropic)), llmProvider });
+    const turn = loop.startTurn([{ role: 'user', content: 'Search.' }]);
+    const called: string[] = [];
+    for await (const one of turn) if (one.kind === 'internal:tool-start') called.push(one.toolName);
+    expect(called).toEqual(['nothing']);
+    expect(seen[0]?.body['tools']).toContainEqual({ type: 'web_search_20250305', name: 'web_search', max_uses: 2 });
+    const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
+    expect(answer.content).toEqual([
+      { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: { query: 'seats' } },
+      {
+        type: 'web_search_tool_result',
+        tool_use_id: 'srvtoolu_1',
+        content: [
+          {
+            type: 'web_search_result',
+            url: 'https://example.com/seats',
+            title: 'Seats',
+            encrypted_content: 'RW5j',
+            page_age: null,
+          },
+        ],
+      },
+      { type: 'text', text: 'Found.' },
+      { type: 'tool_use', id: 'toolu_1', name: 'nothing', input: {} },
+    ]);
+    const { messages } = await turn.result();
+    const sources = messages.find(({ role }) => role === 'assistant')?.metadata?.['sources'];
+    expect(sources).toMatchObject([{ sourceType: 'url', url: 'https://example.com/seats', title: 'Seats' }]);
+  });
+
+  it('a picture that the model made is a part of its message, and goes back as it was', async () => {
+    const parts = [
+      { text: 'Here: ' },
+      { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' }, thoughtSignature: signature },
+      { text: 'nice?' },
+      { functionCall: { id: 'f1', name: 'nothing', args: {} } },
+    ];
+    const seen = answerWith([event(geminiBody(parts, 'STOP')), google.text('Booked.')]);
+    const loop = new AgentLoop(await configOf(google));
+    const result = await loop.startTurn([{ role: 'user', content: 'Draw.' }]).result();
+    expect(result.messages.find(({ role }) => role === 'assistant')?.content).toEqual([
+      { type: 'text', text: 'Here: nice?' },
+      { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } },
+    ]);
+    const [, model] = Array.isArray(seen[1]?.body['contents']) ? seen[1].body['contents'] : [];
+    expect(model).toEqual({ role: 'model', parts });
+  });
+});
