@@ -36,8 +36,11 @@ export interface AISDKProviderOptions {
   readonly capabilities?: LLMCapabilities;
   /** For each call, by vendor: `{ anthropic: { thinking: { type: 'adaptive' } } }`. Those of a call win over them. */
   readonly providerOptions?: VendorData;
-  /** Tools that run at the vendor, e.g. `anthropic.tools.webSearch_20250305()`: what they did stays in the history, and is no call of the turn. */
-  readonly providerTools?: readonly LanguageModelV3ProviderTool[];
+  /**
+   * Tools that run at the vendor, by name, as its package makes them: `{ web_search: anthropic.tools.webSearch_20250305() }`. What they did
+   * stays in the history, and is no call of the turn. Default: none.
+   */
+  readonly providerTools?: Readonly<Record<string, object>>;
   /**
    * Put on the instructions, on the last message and on the last one of the request before, for vendors whose prompt cache wants marks:
    * `{ anthropic: { cacheControl: { type: 'ephemeral' } } }`. Default: none.
@@ -87,8 +90,8 @@ const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
   },
   providerOptions: vendorData,
   providerTools: {
-    isValid: (value) => Array.isArray(value) && value.every((one) => isJsonObject(one) && one['type'] === 'provider'),
-    words: 'a list of tools that run at the vendor, as the package of the vendor makes them',
+    isValid: (value) => isJsonObject(value) && Object.values(value).every(isProviderTool),
+    words: 'an object of tools that run at the vendor, as its package makes them',
   },
   cacheMarks: vendorData,
   sendReasoning: aBoolean,
@@ -126,7 +129,9 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
       toolMedia: options.toolMedia ?? (takesMedia.has(vendor) ? 'result' : 'message'),
       cacheMarks: options.cacheMarks,
       providerOptions: options.providerOptions,
-      providerTools: options.providerTools ?? [],
+      providerTools: Object.entries(options.providerTools ?? {}).flatMap(([toolName, tool]) =>
+        isProviderTool(tool) ? [{ type: 'provider', id: tool.id, name: toolName, args: tool.args }] : [],
+      ),
     },
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
@@ -152,6 +157,12 @@ export function assertModel(model: unknown): asserts model is LanguageModelV3 {
   if (model['specificationVersion'] === 'v3') return;
   const what = `model has the interface ${String(model['specificationVersion'])}; use the vendor's package for AI SDK 6, whose models have v3`;
   throw new AgentLoopError('INVALID_CONFIG', `${name}: ${what}.`);
+}
+
+/** What the package of a vendor makes: without the name, which it has from where it stands. */
+function isProviderTool(value: unknown): value is Omit<LanguageModelV3ProviderTool, 'name'> {
+  if (!isJsonObject(value) || value['type'] !== 'provider' || !isJsonObject(value['args'])) return false;
+  return typeof value['id'] === 'string' && value['id'].includes('.');
 }
 
 /** `anthropic` of `anthropic.messages`. */

@@ -17,7 +17,7 @@ import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertMod
 import { partsOf, unlessAborted } from './model-stream.ts';
 import { SdkAnswer } from './sdk-answer.ts';
 import { sdkCallOptions } from './sdk-call-options.ts';
-import { sdkCures, sdkError } from './sdk-errors.ts';
+import { sdkCures, sdkError, sdkProtocolError } from './sdk-errors.ts';
 import { assertEventStream, lengthOf, warningText } from './stream-parts.ts';
 
 /** How long the end of the body may come after the end of the answer. */
@@ -100,11 +100,14 @@ export class AISDKProvider implements LLMProvider {
     watch.complete();
   }
 
-  async #generate({ model, request, params, watch, answer }: Exchange): Promise<void> {
+  async #generate({ model, request, params, watch, answer, server }: Exchange): Promise<void> {
     const start = () => inContext(params, () => model.doGenerate(request));
     const result = await unlessAborted(start(), watch.signal, () => undefined);
     watch.complete();
     this.#warn(result.warnings);
+    if (result.content.length === 0 && result.finishReason.raw === undefined) {
+      throw sdkProtocolError(server, 'answered without anything of an answer');
+    }
     for (const content of result.content) {
       watch.received(lengthOf(content));
       answer.addContent(content);

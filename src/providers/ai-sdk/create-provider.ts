@@ -26,7 +26,7 @@ export interface CreateProviderOptions
  * and with `MISSING_PACKAGE`, naming what to install.
  */
 export async function createProvider(model: string, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
-  if (!isJsonObject(options)) throw invalid('its options must be an object');
+  checkObject(options);
   const { apiKey, baseUrl, headers = {}, fetch, ...rest } = options;
   const { vendor: name, model: modelName } = namedModel(model);
   const vendor = vendors[name];
@@ -49,6 +49,10 @@ export async function createProvider(model: string, options: CreateProviderOptio
     address,
     secrets: [...(key === undefined ? [] : [key]), ...Object.values(checked)],
   });
+}
+
+function checkObject(options: unknown): void {
+  if (!isJsonObject(options)) throw invalid('its options must be an object');
 }
 
 /** A model with its vendor, as `vendor:model` says it. Errors: `INVALID_CONFIG`. */

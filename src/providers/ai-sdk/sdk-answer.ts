@@ -45,6 +45,7 @@ export class SdkAnswer {
   #end: SdkEnd | undefined;
   #id: string | undefined;
   #model: string | undefined;
+  #isWhole = false;
 
   constructor(options: SdkAnswerOptions) {
     this.#options = options;
@@ -96,6 +97,7 @@ export class SdkAnswer {
 
   /** A part of an answer that was not streamed. */
   addContent(content: LanguageModelV3Content): void {
+    this.#isWhole = true;
     if (content.type !== 'text' && content.type !== 'reasoning') {
       this.#addWhole(content);
       return;
@@ -123,7 +125,11 @@ export class SdkAnswer {
     return {
       message,
       ...(toolCalls === undefined ? {} : { toolCalls }),
-      finishReason: sdkFinishReason(server, this.#end?.finishReason, toolCalls !== undefined),
+      finishReason: sdkFinishReason(server, {
+        reason: this.#end?.finishReason,
+        hasCalls: toolCalls !== undefined,
+        isWhole: this.#isWhole && this.#blocks.length > 0,
+      }),
       ...(usage === undefined ? {} : { usage }),
       ...(this.#id === undefined ? {} : { id: this.#id }),
       ...(this.#model === undefined ? {} : { model: this.#model }),

@@ -58,6 +58,10 @@ function apiCallError(server: ModelServer, error: JsonObject, now: number): Agen
   const inStream = parsed(text);
   // Anthropic's package gives a status of its own to an error in a stream that began with 200.
   if (isVendorWords(inStream)) return vendorError(server, inStream);
+  if (isJsonObject(inStream) && String(inStream['name']).startsWith('AI_')) {
+    const said = typeof error['message'] === 'string' ? error['message'] : '';
+    return sdkProtocolError(server, `sent what cannot be read, ${server.quote(firstLine(said))}`);
+  }
   if (typeof status === 'number' && (status < 200 || status > 299)) {
     const failure = httpError(server, { status, headers: headersOf(error['responseHeaders']), text, now });
     return failure.retryAfterMs === undefined ? withDelay(failure, retryDelay(inStream)) : failure;

@@ -5,15 +5,18 @@ import { finishReasonOf, isFailure } from '../openai-wire/finish-reason.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
 import { wireError } from '../openai-wire/wire-errors.ts';
 
+export interface AnswerEnd {
+  readonly reason: LanguageModelV3FinishReason | undefined;
+  readonly hasCalls: boolean;
+  /** Whether a whole answer came at once that has something in it: then no reason is needed. */
+  readonly isWhole: boolean;
+}
+
 /**
  * Why the model stopped. Throws a coded error where it did not: no reason at all is an answer that was cut off, `error` one that failed,
  * and `pause_turn` an answer whose tools at the vendor are not done.
  */
-export function sdkFinishReason(
-  server: ModelServer,
-  reason: LanguageModelV3FinishReason | undefined,
-  hasCalls: boolean,
-): FinishReason {
+export function sdkFinishReason(server: ModelServer, { reason, hasCalls, isWhole }: AnswerEnd): FinishReason {
   const raw = reason?.raw;
   if (raw === 'pause_turn') {
     const what = 'paused in the middle of its answer for a tool of its own, which cannot be waited for: ask for less';
@@ -31,8 +34,8 @@ export function sdkFinishReason(
     case 'error':
       throw failedAnswer(server, raw);
     default:
-      if (raw === undefined) throw cutOff(server);
-      if (isFailure(raw)) throw failedAnswer(server, raw);
+      if (raw === undefined && !isWhole) throw cutOff(server);
+      if (raw !== undefined && isFailure(raw)) throw failedAnswer(server, raw);
       return finishReasonOf(raw, hasCalls);
   }
 }

@@ -56,7 +56,7 @@ async function askedAndResumed(wire: VendorWire, streams: readonly string[]): Pr
   const first = stores.open({ path });
   const loop = new AgentLoop(await configOf(wire, { taskStateStore: first }));
   const asked = await loop.startTurn([{ role: 'user', content: 'Book.' }], { taskId: 't' }).result();
-  expect(asked.state).toBe('input-required');
+  expect(asked.status).toBe('input-required');
   await first.close();
 
   const again = stores.open({ path });
@@ -113,7 +113,7 @@ describe('what a vendor wants back', () => {
     const responses = [];
     for await (const one of events) if (one.kind === 'internal:llm-response') responses.push(one);
     expect(responses[0]).toMatchObject({
-      content: 'I book row 1.',
+      text: 'I book row 1.',
       reasoning: 'The user wants a seat — 席. Row one.',
     });
   });
@@ -208,12 +208,12 @@ describe('what runs at the vendor', () => {
     const llmProvider = await createProvider(anthropic.model, {
       apiKey: 'key-of-a-test',
       baseUrl: server.baseUrl,
-      providerTools: [createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 })],
+      providerTools: { look_up: createAnthropic({ apiKey: 'none' }).tools.webSearch_20250305({ maxUses: 2 }) },
     });
     const loop = new AgentLoop({ ...(await configOf(anthropic)), llmProvider });
     const turn = loop.startTurn([{ role: 'user', content: 'Search.' }]);
     const called: string[] = [];
-    for await (const one of turn) if (one.kind === 'internal:tool-start') called.push(one.toolName);
+    for await (const one of turn) if (one.kind === 'internal:tool-complete') called.push(one.toolName);
     expect(called).toEqual(['nothing']);
     expect(seen[0]?.body['tools']).toContainEqual({ type: 'web_search_20250305', name: 'web_search', max_uses: 2 });
     const [, answer] = Array.isArray(seen[1]?.body['messages']) ? seen[1].body['messages'] : [];
