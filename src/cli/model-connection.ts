@@ -1,5 +1,5 @@
 import type { LLMProvider } from '../providers/interfaces.ts';
-import type { ModelSettings } from './model-settings.ts';
+import type { ModelSettings, VendorSettings } from './model-settings.ts';
 
 /** A provider that is ready to be asked. */
 export interface ModelConnection {
@@ -15,13 +15,23 @@ export interface StandInOptions {
   readonly delayMs: number;
 }
 
-/** Reaches the model of the settings; the stand-in is started in this process, on a free port of the loopback. */
+/**
+ * Reaches the model of the settings; the stand-in is started in this process, on a free port of the loopback. Rejects with `MISSING_PACKAGE`
+ * where the package of a vendor is not installed.
+ */
 export async function connectModel(settings: ModelSettings, standIn: StandInOptions): Promise<ModelConnection> {
   if (settings.kind === 'demo') return connectStandIn(standIn);
+  if (settings.kind === 'vendor') return connectVendor(settings);
   const { baseUrl, model, apiKey } = settings;
   const { LiteLLMProvider } = await import('../providers/litellm-provider.ts');
   const provider = new LiteLLMProvider({ baseUrl, model, ...(apiKey !== undefined && { apiKey }) });
   return { provider, label: `${model} at ${new URL(baseUrl).host}`, baseUrl, close: async () => {} };
+}
+
+async function connectVendor({ model, apiKey, baseUrl }: VendorSettings): Promise<ModelConnection> {
+  const { createProvider } = await import('../providers/ai-sdk/index.ts');
+  const provider = await createProvider(model, { apiKey, baseUrl });
+  return { provider, label: model, baseUrl, close: async () => {} };
 }
 
 async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnection> {

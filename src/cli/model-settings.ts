@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../core/errors.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
+import { type VendorName, vendors } from '../providers/ai-sdk/vendors.ts';
 import { isHttpUrl } from './arguments.ts';
 import type { Environment } from './style.ts';
 
@@ -11,8 +12,19 @@ export interface ModelFlags {
   readonly apiKeyEnv?: string;
 }
 
-/** Which model answers: one behind an address, or the stand-in that comes with the package. */
+/** A model of a vendor, asked in the vendor's own wire. */
+export interface VendorSettings {
+  readonly kind: 'vendor';
+  /** `vendor:model`. */
+  readonly model: string;
+  readonly apiKey: string;
+  readonly baseUrl: string;
+  readonly warnings: readonly string[];
+}
+
+/** Which model answers: one of a vendor, one behind an address, or the stand-in that comes with the package. */
 export type ModelSettings =
+  | VendorSettings
   | {
       readonly kind: 'server';
       readonly baseUrl: string;
@@ -29,13 +41,16 @@ const standInWarning =
 
 /**
  * Decides from the command line, then from `OPENAI_BASE_URL`, `LITELLM_BASE_URL`, `OPENAI_MODEL`, `LITELLM_MODEL` and
- * `OPENAI_API_KEY`. A model name and a key without an address mean api.openai.com; nothing at all means the stand-in.
+ * `OPENAI_API_KEY`. A model name and a key without an address mean api.openai.com; nothing at all means the stand-in. A model that is
+ * named `anthropic:…`, `google:…` or `openai:…` is asked of that vendor, with the key that the vendor's own variable holds.
  * @throws AgentLoopError `INVALID_CONFIG` where the settings do not fit together.
  */
 export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
+  const model = flags.model ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
+  const vendor = vendorPrefixes.find((prefix) => model?.startsWith(`${prefix}:`));
+  if (vendor !== undefined && model !== undefined) return vendorSettings({ vendor, model }, flags, env);
   const apiKey = keyOf(flags, env);
   const baseUrl = baseUrlOf(flags, env);
-  const model = flags.model ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
   if (model === undefined) {
     if (baseUrl === undefined) return standIn(flags, apiKey);
     throw invalid(`${shownUrl(baseUrl)} needs the name of a model: add --model NAME or set OPENAI_MODEL`);
@@ -55,6 +70,26 @@ export function modelSettings(flags: ModelFlags, env: Environment): ModelSetting
   };
 }
 
+/** A server of the OpenAI wire needs no prefix: it is named by its address. */
+const vendorPrefixes = ['anthropic', 'google', 'openai'] as const satisfies readonly VendorName[];
+
+function vendorSettings(
+  { vendor, model }: { readonly vendor: (typeof vendorPrefixes)[number]; readonly model: string },
+  flags: ModelFlags,
+  env: Environment,
+): VendorSettings {
+  if (model === `${vendor}:`) throw invalid(`--model ${vendor}: needs the name of a model behind the colon`);
+  const { keyVariables, baseUrl: itsOwn } = vendors[vendor];
+  const apiKey = keyOf(flags, env, keyVariables);
+  if (apiKey === undefined) {
+    throw invalid(
+      `model ${model} needs a key: set ${keyVariables.join(' or ')}, or name another variable with --api-key-env`,
+    );
+  }
+  const baseUrl = flags.baseUrl ?? (vendor === 'openai' ? baseUrlIn(env, 'OPENAI_BASE_URL') : undefined) ?? itsOwn;
+  return { kind: 'vendor', model, apiKey, baseUrl, warnings: isExposed(baseUrl) ? [exposedWarning(baseUrl)] : [] };
+}
+
 function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {
   if (flags.apiKeyEnv !== undefined)
     throw invalid('--api-key-env needs --model NAME, and --base-url URL unless it is for api.openai.com');
@@ -65,8 +100,12 @@ function standIn(flags: ModelFlags, apiKey: string | undefined): ModelSettings {
   };
 }
 
-function keyOf(flags: ModelFlags, env: Environment): string | undefined {
-  if (flags.apiKeyEnv === undefined) return firstSet(env, 'OPENAI_API_KEY');
+function keyOf(
+  flags: ModelFlags,
+  env: Environment,
+  variables: readonly string[] = ['OPENAI_API_KEY'],
+): string | undefined {
+  if (flags.apiKeyEnv === undefined) return firstSet(env, ...variables);
   if (!/^[A-Za-z_]\w*$/.test(flags.apiKeyEnv)) {
     throw invalid('--api-key-env takes the name of an environment variable, never the key itself');
   }
@@ -76,8 +115,11 @@ function keyOf(flags: ModelFlags, env: Environment): string | undefined {
 }
 
 function baseUrlOf(flags: ModelFlags, env: Environment): string | undefined {
-  if (flags.baseUrl !== undefined) return flags.baseUrl;
-  const name = ['OPENAI_BASE_URL', 'LITELLM_BASE_URL'].find((candidate) => firstSet(env, candidate) !== undefined);
+  return flags.baseUrl ?? baseUrlIn(env, 'OPENAI_BASE_URL', 'LITELLM_BASE_URL');
+}
+
+function baseUrlIn(env: Environment, ...names: readonly string[]): string | undefined {
+  const name = names.find((candidate) => firstSet(env, candidate) !== undefined);
   if (name === undefined) return undefined;
   const value = firstSet(env, name);
   if (value === undefined || !isHttpUrl(value)) throw invalid(`${name} is not an http or https address`);

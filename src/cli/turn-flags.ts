@@ -34,8 +34,14 @@ export function addModelFlags(command: Command): Command {
       'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
       httpUrl,
     )
-    .option('--model <name>', 'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL)')
-    .option('--api-key-env <variable>', 'the environment variable that holds the API key (default: OPENAI_API_KEY)')
+    .option(
+      '--model <name>',
+      'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL); anthropic:NAME, google:NAME and openai:NAME ask the vendor',
+    )
+    .option(
+      '--api-key-env <variable>',
+      "the environment variable that holds the API key (default: OPENAI_API_KEY, or the vendor's own)",
+    )
     .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones');
 }
 

@@ -45,7 +45,49 @@ describe('modelSettings', () => {
     expect(modelSettings(flags, env)).toEqual({ kind: 'server', warnings: [], ...expected });
   });
 
+  it.each<[string, ModelFlags, Environment, object]>([
+    [
+      'anthropic:claude-x',
+      {},
+      { ANTHROPIC_API_KEY: ' k ', OPENAI_API_KEY: 'other', OPENAI_BASE_URL: 'http://other' },
+      { apiKey: 'k', baseUrl: 'https://api.anthropic.com/v1' },
+    ],
+    [
+      'google:gemini-x',
+      {},
+      { GEMINI_API_KEY: 'k' },
+      { apiKey: 'k', baseUrl: 'https://generativelanguage.googleapis.com/v1beta' },
+    ],
+    [
+      'google:gemini-x',
+      {},
+      { GEMINI_API_KEY: 'other', GOOGLE_GENERATIVE_AI_API_KEY: 'k' },
+      { apiKey: 'k', baseUrl: 'https://generativelanguage.googleapis.com/v1beta' },
+    ],
+    ['openai:gpt-x', {}, { OPENAI_API_KEY: 'k' }, { apiKey: 'k', baseUrl: 'https://api.openai.com/v1' }],
+    ['openai:gpt-x', {}, { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: local }, { apiKey: 'k', baseUrl: local }],
+    ['anthropic:m', { baseUrl: local, apiKeyEnv: 'MY_KEY' }, { MY_KEY: 'k' }, { apiKey: 'k', baseUrl: local }],
+  ])('%s is asked of its vendor, with %j of the command line and %j', (model, flags, env, expected) => {
+    const settings = { kind: 'vendor', model, warnings: [], ...expected };
+    expect(modelSettings({ ...flags, model }, env)).toEqual(settings);
+    expect(modelSettings(flags, { ...env, OPENAI_MODEL: model })).toEqual(settings);
+  });
+
+  it('a prefix of nobody is a part of the name', () => {
+    expect(modelSettings({ baseUrl: local, model: 'llama3:8b' }, {})).toMatchObject({
+      kind: 'server',
+      model: 'llama3:8b',
+    });
+  });
+
   it.each<[string, ModelFlags, Environment, string]>([
+    [
+      "a vendor's model without a key",
+      { model: 'google:gemini-x' },
+      { OPENAI_API_KEY: 'k' },
+      'model google:gemini-x needs a key: set GOOGLE_GENERATIVE_AI_API_KEY or GEMINI_API_KEY, or name another variable',
+    ],
+    ['a vendor without a model', { model: 'openai:' }, { OPENAI_API_KEY: 'k' }, '--model openai: needs the name'],
     ['an address without a model', { baseUrl: local }, {}, `${local} needs the name of a model`],
     ['a model without address and key', { model: 'm' }, {}, 'model m needs an address'],
     [

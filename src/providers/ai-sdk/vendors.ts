@@ -18,12 +18,12 @@ export interface VendorAccess {
 }
 
 export interface Vendor {
-  /** The npm package that speaks the vendor's wire. */
-  readonly package: string;
+  /** The npm package that speaks the vendor's wire, and the major version whose models have the interface v3. */
+  readonly package: { readonly name: string; readonly major: number };
   /** The environment variables that hold its key, the first that is set counts; none: it needs no key. */
   readonly keyVariables: readonly string[];
-  /** Absent: it has to be given. */
-  readonly baseUrl?: string;
+  /** `undefined`: it has to be given. */
+  readonly baseUrl: string | undefined;
   readonly capabilities: LLMCapabilities;
   /** Whether reasoning goes back to it. */
   readonly sendReasoning: boolean;
@@ -31,9 +31,9 @@ export interface Vendor {
   readonly load: () => Promise<(access: VendorAccess) => (model: string) => LanguageModelV3>;
 }
 
-export const vendors: Readonly<Record<VendorName, Vendor>> = {
+export const vendors = {
   anthropic: {
-    package: '@ai-sdk/anthropic',
+    package: { name: '@ai-sdk/anthropic', major: 3 },
     keyVariables: ['ANTHROPIC_API_KEY'],
     baseUrl: 'https://api.anthropic.com/v1',
     capabilities: {},
@@ -41,7 +41,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     load: async () => (await import('@ai-sdk/anthropic')).createAnthropic,
   },
   google: {
-    package: '@ai-sdk/google',
+    package: { name: '@ai-sdk/google', major: 3 },
     keyVariables: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY'],
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
     capabilities: {},
@@ -49,7 +49,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     load: async () => (await import('@ai-sdk/google')).createGoogleGenerativeAI,
   },
   openai: {
-    package: '@ai-sdk/openai-compatible',
+    package: { name: '@ai-sdk/openai-compatible', major: 2 },
     keyVariables: ['OPENAI_API_KEY'],
     baseUrl: 'https://api.openai.com/v1',
     capabilities: { responseFormat: true },
@@ -66,8 +66,9 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
     },
   },
   'openai-compatible': {
-    package: '@ai-sdk/openai-compatible',
+    package: { name: '@ai-sdk/openai-compatible', major: 2 },
     keyVariables: [],
+    baseUrl: undefined,
     capabilities: {},
     sendReasoning: false,
     load: async () => {
@@ -76,7 +77,7 @@ export const vendors: Readonly<Record<VendorName, Vendor>> = {
       return (access) => createOpenAICompatible({ ...own, ...access });
     },
   },
-};
+} as const satisfies Readonly<Record<VendorName, Vendor>>;
 
 /** What makes the vendor's models. Rejects with `MISSING_PACKAGE` where its package is not installed. */
 export async function loadVendor(
@@ -86,10 +87,9 @@ export async function loadVendor(
   try {
     return await load();
   } catch (cause) {
-    const what = `The package "${needed}" cannot be loaded (${messageOf(cause)})`;
-    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install ${needed} @ai-sdk/provider zod\`.`, {
-      cause,
-    });
+    const what = `The package "${needed.name}" cannot be loaded (${messageOf(cause)})`;
+    const cure = `run \`npm install ${needed.name}@${needed.major}\``;
+    throw new AgentLoopError('MISSING_PACKAGE', `${what}; ${cure}.`, { cause });
   }
 }
 
