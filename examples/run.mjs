@@ -154,6 +154,17 @@ const shows = new Map([
       /errors: NOT_FOUND/,
     ],
   ],
+  [
+    'vendors',
+    [
+      /thinks: +I have to look\./,
+      /tool: +weather "\{\\"celsius\\":4\}"/,
+      /says: +Four degrees: take a coat\./,
+      /sent back: thinking, tool_use/,
+      /to the letter: true/,
+      /"cache_control":\{"type":"ephemeral"\}/,
+    ],
+  ],
   ['provider', [/\[void: PROVIDER_RATE_LIMIT\]/, /piece: of/, /whole: Pieces of eight! Squawk! \(2 requests\)/]],
   [
     'a2a',

@@ -8,6 +8,7 @@ import { limits } from '../../src/extensions/limits/limits.ts';
 import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
 import { windowHistory } from '../../src/extensions/window-history.ts';
+import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
@@ -72,6 +73,13 @@ describe('the guides', () => {
     const stray = { baseUrl: 'http://localhost/v1', model: 'm', stray: 1 };
     const listed = firstColumn('docs/models.md', /Options/).filter((name) => !name.startsWith('PROVIDER_'));
     expect([...listed].sort()).toEqual(knownOptions(() => new LiteLLMProvider(stray)));
+  });
+
+  it('list every option of AISDKProvider', () => {
+    const part = textOf('docs/models.md').split('| option of `AISDKProvider`')[1]?.split(/^\n/m)[0] ?? '';
+    const listed = [...part.matchAll(/^\| `(\w+)`/gm)].map((match) => match[1]);
+    const stray = () => Reflect.construct(AISDKProvider, [{ stray: 1 }]);
+    expect(listed.sort()).toEqual(knownOptions(stray));
   });
 
   it.each<[string, (options: object) => unknown]>([

@@ -14,6 +14,7 @@ import {
   aText,
   type OptionKind,
   someCount,
+  wrongOption,
 } from '../policies/policy-options.ts';
 import type { CallForm } from './sdk-call-options.ts';
 import { isVendorData, type VendorData } from './vendor-parts.ts';
@@ -116,7 +117,9 @@ const name = 'AISDKProvider';
 export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
   if (!isJsonObject(options)) throw new AgentLoopError('INVALID_CONFIG', `${name}: the options must be { model, … }.`);
   assertOptions(name, { ...options, secrets: undefined }, kinds);
-  assertOptions(name, { secrets: options.secrets?.map(() => '') }, { secrets: kinds.secrets });
+  if (options.secrets !== undefined && !kinds.secrets.isValid(options.secrets)) {
+    throw wrongOption(name, `secrets must be ${kinds.secrets.words}`);
+  }
   const { model, capabilities = {} } = options;
   assertModel(model);
   const vendor = vendorOf(model.provider);
