@@ -46,8 +46,8 @@ async function events(url: string, method: string, params: unknown, version: str
   return lines.map((line) => JSON.parse(line.slice('data: '.length)).result);
 }
 
-describe('S1-101 what is sent', () => {
-  it('is A2A 1.0: every event comes out of the codec of the protocol as it went in, with nothing that it does not know', async () => {
+describe('what is sent', () => {
+  it('S1-101 is A2A 1.0: every event comes out of the codec of the protocol as it went in, with nothing that it does not know', async () => {
     const { url } = await served();
     const sent = message('Refund order 7');
     const asked = await events(`${url}/rpc`, 'SendStreamingMessage', { message: wire(sent) }, '1.0');
@@ -69,7 +69,7 @@ describe('S1-101 what is sent', () => {
     });
   });
 
-  it('is A2A 0.3: every event fits its schema, which allows no other member', async () => {
+  it('S1-101 is A2A 0.3: every event fits its schema, which allows no other member', async () => {
     const { url } = await served();
     const validate = new Ajv2020().compile(legacySchema);
     const asked = await events(`${url}/rpc`, 'message/stream', { message: legacyMessage('Refund order 7') }, '0.3');

@@ -44,11 +44,13 @@ const order = [
   'afterEnd 2 completed',
 ];
 
+const answeringAtOnceOrLater = [
+  ['at once', (extension: Extension) => extension],
+  ['later', later],
+] as const;
+
 describe('the hooks of an extension', () => {
-  it.each([
-    ['at once', (extension: Extension) => extension],
-    ['later', later],
-  ])('S1-96 S0-31 are asked in one order where they answer %s', async (_, answering) => {
+  it.each(answeringAtOnceOrLater)('S1-96 S0-31 are asked in one order where they answer %s', async (_, answering) => {
     const recorder = recordingExtension();
     const loop = bench.loop(twoSteps, { toolProviders: [counting()], extensions: [answering(recorder)] });
     const result = await loop.startTurn(question).result();
