@@ -26,10 +26,11 @@ const end = { text: ['The work ', 'is done.'] };
 const served = agent({
   id: 'worker',
   description: 'Works.',
-  provider: scriptedLLM(isFirst ? [begin] : [end]),
+  // A busy machine may take the turn from its process, which then asks again.
+  provider: scriptedLLM(Array(10).fill(isFirst ? begin : end)),
   toolProviders: [new LocalToolProvider([work])],
   taskStateStore: new LmdbStateStore({ path }),
-  leaseMs: 100,
+  leaseMs: 500,
   enableTracing: false,
 });
 const server = await a2aServer({ agent: served, recoverEveryMs: 50 });
