@@ -18,8 +18,8 @@ export interface StreamOptions {
   readonly from: string | undefined;
   /** The task comes as it stood behind this record, and what followed as updates. Default: as it stands. */
   readonly since?: number | undefined;
-  /** What the tools of the task keep. */
-  readonly kept: readonly Artifact[];
+  /** What the tools of the task keep. Default none. */
+  readonly kept?: readonly Artifact[];
   /** Whether the stream ends where the task waits for input, too. */
   readonly untilInput: boolean;
   /** The task counts as going on up to this record, whatever it waits for there. */
@@ -51,7 +51,7 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     });
 }
 
-function snapshot({ steps, after }: Commit, { from, kept, historyLength, since = after.seq }: StreamOptions): Task {
+function snapshot({ steps, after }: Commit, { from, kept = [], historyLength, since = after.seq }: StreamOptions): Task {
   const records = steps.map(({ record }) => record).filter(({ seq }) => seq <= since);
   const state = steps.find(({ record }) => record.seq === since + 1)?.before ?? after;
   const view = { records, state };
