@@ -12,3 +12,5 @@ export type {
   McpToolsOptions,
 } from './mcp-options.ts';
 export { type McpTools, mcpTools } from './mcp-tools.ts';
+export type { Listening, ListenOptions } from './server/http-listener.ts';
+export { type McpServer, type McpServerSettings, mcpServer, type StdioStreams } from './server/mcp-server.ts';

@@ -1,0 +1,151 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import type { Question } from '../../core/records.ts';
+import type { CallingClient, TurnOfCall } from './run-turn.ts';
+
+/** The answers of a turn, by the questions' ids. */
+export type Answers = Readonly<Record<string, unknown>>;
+
+type Form = Extract<ElicitRequest['params'], { requestedSchema: unknown }>['requestedSchema'];
+
+/** How a question is put, and what its answer is made of. `undefined`: there is none, and the turn cannot go on here. */
+interface Asking {
+  readonly params: (message: string) => ElicitRequest['params'];
+  readonly answerOf: (result: ElicitResult) => unknown;
+}
+
+/**
+ * Asks the user of a client what a turn asks, one question after the other. Undefined where the client cannot ask, or the user does not
+ * answer what has to be answered.
+ */
+export async function askClient(questions: readonly Question[], call: TurnOfCall): Promise<Answers | undefined> {
+  const answers: Record<string, unknown> = {};
+  for (const question of questions) {
+    const answer = await ask(question, call);
+    if (answer === undefined) return undefined;
+    answers[question.id] = answer;
+  }
+  return questions.length === 0 ? undefined : answers;
+}
+
+async function ask(question: Question, { client, sdk, served }: TurnOfCall): Promise<unknown> {
+  const inner = innermost(question);
+  const asking = askingOf(inner, client);
+  if (!asking) return undefined;
+  const params = asking.params(wordsOf(inner));
+  const request = { method: 'elicitation/create' as const, params };
+  const options = { timeout: served.answerTimeoutMs, signal: client.signal };
+  try {
+    return asking.answerOf(await client.request(request, sdk.types.ElicitResultSchema, options));
+  } catch {
+    return undefined;
+  }
+}
+
+/** What an agent below asks has the form that its own question wants. */
+function innermost(question: Question): Question {
+  const { data } = question;
+  if (typeof data !== 'object' || data === null || !('question' in data) || !isQuestion(data.question)) return question;
+  return innermost(data.question);
+}
+
+function isQuestion(value: unknown): value is Question {
+  return typeof value === 'object' && value !== null && 'kind' in value && 'callId' in value && 'toolName' in value;
+}
+
+function wordsOf({ kind, toolName, prompt, data }: Question): string {
+  const shown =
+    data === undefined || kind === 'input' || kind === 'auth' ? '' : ` ${JSON.stringify(data).slice(0, 2_000)}`;
+  if (kind === 'approval') return `${prompt ?? `May the agent call ${toolName}?`}${shown}`;
+  if (kind === 'client-tool') return `${prompt ?? `The agent wants you to do this: ${toolName}`}${shown}`;
+  return `${prompt ?? `${toolName} asks.`}${kind === 'in-doubt' ? shown : ''}`;
+}
+
+function askingOf(question: Question, { capabilities }: CallingClient): Asking | undefined {
+  const { elicitation } = capabilities;
+  if (!elicitation) return undefined;
+  const { kind, data } = question;
+  if (kind === 'auth') return elicitation.url ? signIn(question) : undefined;
+  if (elicitation.url && !elicitation.form) return undefined;
+  if (kind === 'approval') return form(approval, ({ action, content }) => approvalOf(action, content));
+  if (kind === 'in-doubt') return form(outcome, ({ action, content }) => outcomeOf(action, content));
+  if (kind === 'client-tool') return form(resultForm, ({ action, content }) => clientAnswer(action, content));
+  const wanted = formIn(data);
+  if (wanted) return form(wanted, (result) => (result.action === 'cancel' ? undefined : result));
+  return form(text, ({ action, content }) => (action === 'accept' ? content?.['answer'] : undefined));
+}
+
+function form(requestedSchema: Form, answerOf: Asking['answerOf']): Asking {
+  return { params: (message) => ({ mode: 'form', message, requestedSchema }), answerOf };
+}
+
+/** Credentials are never asked for in a form; the user goes where the server says. */
+function signIn({ id, data }: Question): Asking | undefined {
+  const url = typeof data === 'object' && data !== null && 'url' in data ? data.url : undefined;
+  if (typeof url !== 'string' || !URL.canParse(url)) return undefined;
+  return {
+    params: (message) => ({ mode: 'url', message, url, elicitationId: id }),
+    answerOf: (result) => (result.action === 'accept' ? { action: 'accept' } : undefined),
+  };
+}
+
+const approval: Form = {
+  type: 'object',
+  properties: {
+    approved: { type: 'boolean', title: 'Approve' },
+    reason: { type: 'string', title: 'Why not', description: 'Told to the agent.' },
+  },
+  required: ['approved'],
+};
+
+function approvalOf(action: ElicitResult['action'], content: ElicitResult['content']): unknown {
+  if (action === 'cancel') return undefined;
+  if (action === 'accept' && content?.['approved'] === true) return { approved: true };
+  const reason = content?.['reason'];
+  return { approved: false, ...(typeof reason === 'string' && reason !== '' && { reason }) };
+}
+
+const outcome: Form = {
+  type: 'object',
+  properties: {
+    outcome: { type: 'string', title: 'Did it take effect?', enum: ['applied', 'not-applied', 'unknown'] },
+    content: { type: 'string', title: 'What it gave, where it did' },
+  },
+  required: ['outcome'],
+};
+
+function outcomeOf(action: ElicitResult['action'], content: ElicitResult['content']): unknown {
+  if (action !== 'accept') return { outcome: 'unknown' };
+  const said = content?.['outcome'];
+  if (said === 'applied') return { outcome: said, content: String(content?.['content'] ?? '') };
+  return { outcome: said === 'not-applied' ? said : 'unknown' };
+}
+
+const resultForm: Form = {
+  type: 'object',
+  properties: { result: { type: 'string', title: 'What came of it' } },
+  required: ['result'],
+};
+
+function clientAnswer(action: ElicitResult['action'], content: ElicitResult['content']): unknown {
+  return action === 'accept' ? { result: content?.['result'] ?? '' } : { error: 'the user did not do it' };
+}
+
+const text: Form = { type: 'object', properties: { answer: { type: 'string' } }, required: ['answer'] };
+
+/** The form of a question that an MCP server asked the agent. */
+function formIn(data: unknown): Form | undefined {
+  if (typeof data !== 'object' || data === null || !('requestedSchema' in data)) return undefined;
+  const { requestedSchema } = data;
+  return isForm(requestedSchema) ? requestedSchema : undefined;
+}
+
+function isForm(value: unknown): value is Form {
+  if (typeof value !== 'object' || value === null || !('type' in value) || !('properties' in value)) return false;
+  return (
+    value.type === 'object' &&
+    typeof value.properties === 'object' &&
+    value.properties !== null &&
+    !isDeepStrictEqual(value.properties, {})
+  );
+}

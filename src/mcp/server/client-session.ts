@@ -1,0 +1,122 @@
+import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { Agent } from '../../agent/agent.ts';
+import type { ServerSdk } from '../load-sdk.ts';
+import { outputJsonSchema } from './output-json-schema.ts';
+import { runTurn } from './run-turn.ts';
+
+/** An agent, how it is served, and how many of its turns run. */
+export interface ServedAgent {
+  readonly agent: Agent;
+  readonly toolName: string;
+  /** Whether its turns outlive this process. */
+  readonly isDurable: boolean;
+  readonly answerTimeoutMs: number;
+  readonly maxTurns: number;
+  turns: number;
+}
+
+export interface ClientSessionOptions {
+  readonly sdk: ServerSdk;
+  readonly served: ServedAgent;
+  /** Keeps the conversations of one client from those of others. */
+  readonly scope: string;
+}
+
+/** One client, from its connection to its end. */
+export interface ClientSession {
+  readonly server: Server;
+  /** Whether turns run. */
+  readonly isBusy: boolean;
+  /** Cancels its turns, and resolves once they are over. */
+  close(): Promise<void>;
+}
+
+/** Answers one client: what tools there are, and their calls. */
+export function clientSession({ sdk, served, scope }: ClientSessionOptions): ClientSession {
+  const { agent, toolName } = served;
+  const { types } = sdk;
+  const running = new Set<Promise<unknown>>();
+  const closing = new AbortController();
+  const server = new sdk.Server({ name: agent.name, version: '1' }, { capabilities: { tools: {} } });
+  const outputSchema = outputJsonSchema(agent.options.outputSchema);
+  const refuse = (code: number, message: string) => new types.McpError(code, message);
+  server.setRequestHandler(types.ListToolsRequestSchema, () => ({ tools: [toolOf(served, outputSchema)] }));
+  server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, extra) => {
+    if (params.name !== toolName) throw refuse(types.ErrorCode.InvalidParams, `there is no tool "${params.name}"`);
+    const { message, conversation } = argumentsOf(params.arguments);
+    if (message === undefined || conversation === null)
+      throw refuse(types.ErrorCode.InvalidParams, 'message has to be a text that is not empty, conversation a text');
+    if (served.turns >= served.maxTurns)
+      throw refuse(types.ErrorCode.InternalError, 'too many turns run; try again later');
+    served.turns++;
+    const turn = runTurn({
+      sdk,
+      served,
+      message,
+      contextId: conversation === undefined ? crypto.randomUUID() : `mcp:${scope}:${conversation}`,
+      hasOutput: outputSchema !== undefined,
+      client: {
+        capabilities: server.getClientCapabilities() ?? {},
+        meta: extra._meta ?? {},
+        signal: AbortSignal.any([extra.signal, closing.signal]),
+        notify: (notification) => extra.sendNotification(notification),
+        request: (request, schema, options) => extra.sendRequest(request, schema, options),
+      },
+    });
+    running.add(turn);
+    try {
+      return await turn;
+    } finally {
+      served.turns--;
+      running.delete(turn);
+    }
+  });
+  return {
+    server,
+    get isBusy() {
+      return running.size > 0;
+    },
+    async close() {
+      closing.abort();
+      await Promise.allSettled(running);
+    },
+  };
+}
+
+function toolOf({ agent, toolName }: ServedAgent, outputSchema: Tool['outputSchema']): Tool {
+  const { description = `Asks the agent ${agent.name}.` } = agent.options;
+  return {
+    name: toolName,
+    title: agent.name,
+    description,
+    inputSchema: {
+      type: 'object',
+      properties: {
+        message: { type: 'string', description: 'What to do, with all that is needed to do it.' },
+        conversation: {
+          type: 'string',
+          description:
+            'A name of your choice: calls with the same one remember each other. Leave it out for a task of its own.',
+        },
+      },
+      required: ['message'],
+    },
+    ...(outputSchema && { outputSchema }),
+  };
+}
+
+interface GivenArguments {
+  readonly message: string | undefined;
+  /** Null: it is no text. */
+  readonly conversation: string | undefined | null;
+}
+
+function argumentsOf(given: Readonly<Record<string, unknown>> = {}): GivenArguments {
+  const message = given['message'];
+  const conversation = given['conversation'];
+  return {
+    message: typeof message === 'string' && message.trim() !== '' ? message : undefined,
+    conversation: conversation === undefined || typeof conversation === 'string' ? conversation : null,
+  };
+}

@@ -1,0 +1,123 @@
+import type { Readable, Writable } from 'node:stream';
+import type { Agent } from '../../agent/agent.ts';
+import { agentToolName } from '../../agent/agent-tools.ts';
+import { invalidConfig } from '../../core/invalid-config.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import { assertKnownOptions } from '../../stores/known-options.ts';
+import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
+import { loadServerSdk } from '../load-sdk.ts';
+import { clientSession, type ServedAgent } from './client-session.ts';
+import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
+
+export interface McpServerSettings {
+  /** Whose turns the tool runs. */
+  readonly agent: Agent;
+  /** What the tool is called. Default: the agent's name. */
+  readonly toolName?: string;
+  /** Turns that may run at the same time, over all clients. Default 32. */
+  readonly maxTurns?: number;
+  /** How long the user of a client may take to answer a question. Milliseconds; default 600,000. */
+  readonly answerTimeoutMs?: number;
+}
+
+export interface StdioStreams {
+  readonly stdin: Readable;
+  /** Carries the protocol; nobody else may write to it. */
+  readonly stdout: Writable;
+}
+
+/** An agent that MCP clients can call. Made by {@link mcpServer}. */
+export interface McpServer {
+  /** The agent that runs the turns: the given one, or a copy of it with a store in memory where it had none, so that its turns can ask. */
+  readonly agent: Agent;
+  /**
+   * Serves the one client behind the streams, and resolves once it has left: its turns are cancelled then. Default: the streams of this
+   * process.
+   */
+  serve(streams?: StdioStreams): Promise<void>;
+  /** Serves clients over streamable HTTP until `close`. Errors: `INVALID_CONFIG`; those of the system, such as `EADDRINUSE`. */
+  listen(options?: ListenOptions): Promise<Listening>;
+  /** Lets all clients go, and cancels their turns. The agent stays open. */
+  close(): Promise<void>;
+}
+
+const names = { agent: true, toolName: true, maxTurns: true, answerTimeoutMs: true } as const;
+
+/**
+ * Offers an agent as an MCP server with one tool, through the optional package `@modelcontextprotocol/sdk`: each call is a turn. Its arguments
+ * are the `message`, and a `conversation`, whose turns remember each other; without one a turn stands alone. What the turn does is told as
+ * progress, a cancel ends it, and what it asks, approvals too, is asked of the client's user by elicitation. An agent with an
+ * `outputSchema` answers with structured content. The caller's trace context is taken from `_meta`.
+ *
+ * Where the client cannot ask its user, a turn that needs an answer fails; if the agent has a `taskStateStore` of its own, it stays, and
+ * is named, for whoever can answer it. Clients read no texts of errors but the code. Errors: `INVALID_CONFIG`; `MISSING_PACKAGE` by `serve` and
+ * `listen`.
+ */
+export function mcpServer(settings: McpServerSettings): McpServer {
+  const served = checked(settings);
+  const closing = new AbortController();
+  const open = new Set<Promise<unknown>>();
+  const track = async <T>(work: Promise<T>): Promise<T> => {
+    open.add(work);
+    try {
+      return await work;
+    } finally {
+      open.delete(work);
+    }
+  };
+  return {
+    agent: served.agent,
+    serve: (streams = process) => track(serveStreams(served, streams, closing.signal)),
+    async listen(options = {}) {
+      checkListening(options);
+      const sdk = await loadServerSdk();
+      const listening = await listen({ ...options, sdk, served });
+      const close = () => track(listening.close());
+      closing.signal.addEventListener('abort', () => void close(), { once: true });
+      return { url: listening.url, close };
+    },
+    async close() {
+      closing.abort();
+      await Promise.allSettled(open);
+    },
+  };
+}
+
+function checked(settings: McpServerSettings): ServedAgent {
+  assertKnownOptions('mcpServer', settings, names);
+  const { agent, toolName, maxTurns = 32, answerTimeoutMs = 600_000 } = settings;
+  if (typeof agent?.startTurn !== 'function')
+    throw invalidConfig('mcpServer: agent is no agent', 'write mcpServer({ agent: agent({ … }) })');
+  const name = toolName ?? agentToolName(agent);
+  if (!/^[a-zA-Z0-9_-]{1,64}$/.test(name))
+    throw invalidConfig(`mcpServer: toolName is ${shownValue(name)}`, 'use 1 to 64 of a-z, A-Z, 0-9, _ and -');
+  for (const [option, value] of Object.entries({ maxTurns, answerTimeoutMs })) {
+    if (!(Number.isInteger(value) && value > 0 && value <= 2_147_483_647))
+      throw invalidConfig(`mcpServer: ${option} is ${shownValue(value)}`, 'give a whole number from 1');
+  }
+  const isDurable = agent.options.taskStateStore !== undefined;
+  const askable = isDurable ? agent : agent.with({ taskStateStore: new InMemoryStateStore() });
+  return { agent: askable, toolName: name, isDurable, answerTimeoutMs, maxTurns, turns: 0 };
+}
+
+async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {
+  const sdk = await loadServerSdk();
+  const transport = new sdk.StdioServerTransport(stdin, stdout);
+  const session = clientSession({ sdk, served, scope: 'local' });
+  const over = new Promise<void>((resolve) => {
+    session.server.onclose = resolve;
+  });
+  const leave = () => void transport.close();
+  stdin.once('end', leave);
+  stdin.once('close', leave);
+  stdout.once('error', leave);
+  closing.addEventListener('abort', leave, { once: true });
+  await session.server.connect(transport);
+  if (closing.aborted) leave();
+  await over;
+  stdin.off('end', leave);
+  stdin.off('close', leave);
+  stdout.off('error', leave);
+  closing.removeEventListener('abort', leave);
+  await session.close();
+}

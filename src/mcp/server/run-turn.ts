@@ -1,0 +1,110 @@
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
+import type {
+  CallToolResult,
+  ClientCapabilities,
+  ServerNotification,
+  ServerRequest,
+} from '@modelcontextprotocol/sdk/types.js';
+import { AgentLoopError } from '../../core/errors.ts';
+import { isSuspended } from '../../core/state.ts';
+import type { Turn } from '../../core/turn.ts';
+import type { TurnResult } from '../../core/turn-result.ts';
+import { contextFromCarrier } from '../../observability/trace-carrier.ts';
+import type { ServerSdk } from '../load-sdk.ts';
+import { askClient } from './ask-client.ts';
+import type { ServedAgent } from './client-session.ts';
+import { TurnProgress } from './turn-progress.ts';
+
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
+/** The client of one call: what it can do, and the way to it. */
+export interface CallingClient {
+  readonly capabilities: ClientCapabilities;
+  /** Of the call. */
+  readonly meta: NonNullable<Extra['_meta']>;
+  /** Aborted when it does not want the result any more. */
+  readonly signal: AbortSignal;
+  readonly notify: Extra['sendNotification'];
+  readonly request: Extra['sendRequest'];
+}
+
+export interface TurnOfCall {
+  readonly sdk: ServerSdk;
+  readonly served: ServedAgent;
+  readonly message: string;
+  readonly contextId: string;
+  /** Whether the client was told of a schema that the value has. */
+  readonly hasOutput: boolean;
+  readonly client: CallingClient;
+}
+
+/** Runs a turn for a call: tells its progress, has its questions answered, and gives what it comes to. Never rejects. */
+export async function runTurn(call: TurnOfCall): Promise<CallToolResult> {
+  const { served, message, contextId, client } = call;
+  const { agent } = served;
+  const shared = { parentContext: contextFromCarrier(client.meta), signal: client.signal };
+  const progress = new TurnProgress(client);
+  try {
+    let turn = agent.startTurn(message, { ...shared, contextId });
+    for (;;) {
+      const result = await ending(turn, progress);
+      if (!isSuspended(result.status)) return answerOf(result, call.hasOutput);
+      const answers = await askClient(result.questions, call);
+      if (answers === undefined) return await unanswered(result, call);
+      turn = agent.resume(turn.taskId, { ...shared, contextId, answers });
+    }
+  } catch (thrown) {
+    return failure(thrown);
+  } finally {
+    progress.close();
+  }
+}
+
+async function ending(turn: Turn, progress: TurnProgress): Promise<TurnResult> {
+  const reading = turn.subscribe({ next: (event) => progress.show(event), error: () => {} });
+  try {
+    return await turn.result();
+  } finally {
+    reading.unsubscribe();
+  }
+}
+
+function answerOf({ text, value, taskId }: TurnResult, hasOutput: boolean): CallToolResult {
+  const _meta = { 'millrace/task-id': taskId };
+  if (value === undefined) return { content: [{ type: 'text', text }], _meta };
+  const json = JSON.stringify(value);
+  const content = [{ type: 'text' as const, text: json }];
+  const structured: unknown = JSON.parse(json);
+  return hasOutput && isRecord(structured) ? { content, structuredContent: structured, _meta } : { content, _meta };
+}
+
+/** A turn that nobody else can go on with is ended. */
+async function unanswered({ taskId, questions }: TurnResult, { served }: TurnOfCall): Promise<CallToolResult> {
+  const what = [...new Set(questions.map(({ kind, toolName }) => `${kind} of ${toolName}`))].join(', ') || 'somebody';
+  if (!served.isDurable) {
+    await served.agent.cancel(taskId, 'nobody answered').catch(() => {});
+    return failed(`The agent needs an answer that it did not get (${what}).`, taskId);
+  }
+  return failed(
+    `The agent waits for an answer that this client did not give (${what}); its task is ${taskId}.`,
+    taskId,
+  );
+}
+
+/** The code alone: what an error says may be nobody's business. */
+function failure(thrown: unknown): CallToolResult {
+  const code = AgentLoopError.isInstance(thrown) ? thrown.code : 'INTERNAL';
+  const taskId = AgentLoopError.isInstance(thrown) ? thrown.taskId : undefined;
+  if (code === 'AGENT_BUSY')
+    return failed('Another call of this conversation still runs; wait for it, or use another one.', taskId);
+  return failed(`The agent could not finish (${code}).`, taskId);
+}
+
+function failed(text: string, taskId: string | undefined): CallToolResult {
+  const _meta = taskId === undefined ? {} : { _meta: { 'millrace/task-id': taskId } };
+  return { isError: true, content: [{ type: 'text', text }], ..._meta };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,277 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  type CallToolResult,
+  CallToolResultSchema,
+  type ElicitRequest,
+  ElicitRequestSchema,
+  type ElicitResult,
+} from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import { type Agent, agent } from '../../../src/agent/agent.ts';
+import type { AgentSettings } from '../../../src/agent/agent-options.ts';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { textOf } from '../../../src/core/messages.ts';
+import { mcpTools } from '../../../src/mcp/mcp-tools.ts';
+import type { ListenOptions } from '../../../src/mcp/server/http-listener.ts';
+import { type McpServerSettings, mcpServer } from '../../../src/mcp/server/mcp-server.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
+import { type Tool, tool } from '../../../src/tools/tool.ts';
+import { thrownBy } from '../../tools/thrown.ts';
+import { eventually } from '../eventually.ts';
+
+const closing: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+function clerk(
+  steps: readonly ScriptedLLMStep[],
+  options: Partial<AgentSettings> & { tools?: readonly Tool[] } = {},
+): Agent {
+  const { tools = [], ...rest } = options;
+  const toolProviders = [new LocalToolProvider(tools)];
+  return agent({
+    name: 'the clerk',
+    description: 'Files things.',
+    provider: scriptedLLM(steps),
+    toolProviders,
+    ...rest,
+  });
+}
+
+async function served(
+  theAgent: Agent,
+  { settings = {}, listen = {} }: { settings?: Partial<McpServerSettings>; listen?: ListenOptions } = {},
+): Promise<string> {
+  const server = mcpServer({ agent: theAgent, ...settings });
+  closing.push(() => server.close());
+  return (await server.listen(listen)).url;
+}
+
+type Answer = (params: ElicitRequest['params']) => ElicitResult;
+
+async function clientOf(
+  url: string,
+  { answer, headers = {} }: { answer?: Answer; headers?: Record<string, string> } = {},
+): Promise<Client> {
+  const client = new Client(
+    { name: 'test', version: '1' },
+    { capabilities: answer ? { elicitation: { form: {}, url: {} } } : {} },
+  );
+  if (answer) client.setRequestHandler(ElicitRequestSchema, ({ params }) => answer(params));
+  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+  closing.push(() => client.close());
+  return client;
+}
+
+async function call(client: Client, args: Record<string, unknown>): Promise<CallToolResult> {
+  const request = { method: 'tools/call' as const, params: { name: 'the_clerk', arguments: args } };
+  return client.request(request, CallToolResultSchema);
+}
+
+function said({ content }: CallToolResult): string {
+  return content.map((part) => (part.type === 'text' ? part.text : part.type)).join('\n');
+}
+
+const refund = tool({
+  name: 'refund',
+  description: 'Refunds.',
+  parameters: { type: 'object', properties: { cents: { type: 'integer' } }, required: ['cents'] },
+  needsApproval: true,
+  execute: ({ cents }) => `refunded ${cents}`,
+});
+
+describe('mcpServer', () => {
+  it('offers an agent as one tool, whose calls are turns of their own, or of a conversation', async () => {
+    const seen: number[] = [];
+    const step: ScriptedLLMStep = ({ messages }) => {
+      seen.push(messages.length);
+      return { text: `Answer ${seen.length}.` };
+    };
+    const url = await served(clerk([step, step, step, step]));
+    const client = await clientOf(url);
+    const { tools } = await client.listTools();
+    expect(tools).toMatchObject([
+      { name: 'the_clerk', description: 'Files things.', inputSchema: { required: ['message'] } },
+    ]);
+    expect(said(await call(client, { message: 'One.' }))).toBe('Answer 1.');
+    const result = await call(client, { message: 'Two.', conversation: 'ours' });
+    expect(result._meta).toMatchObject({ 'millrace/task-id': expect.any(String) });
+    await call(client, { message: 'Three.', conversation: 'ours' });
+    await call(await clientOf(url), { message: 'Four.', conversation: 'ours' });
+    expect(seen).toEqual([1, 1, 3, 1]);
+  });
+
+  it('tells what the turn does as progress', async () => {
+    const add = tool({ name: 'add', description: 'Adds.', parameters: { type: 'object' }, execute: () => 3 });
+    const steps = [{ toolCalls: [{ name: 'add' }] }, { text: 'Three.' }];
+    const client = await clientOf(await served(clerk(steps, { tools: [add] })));
+    const messages: unknown[] = [];
+    const request = { method: 'tools/call' as const, params: { name: 'the_clerk', arguments: { message: 'Add.' } } };
+    const onprogress = ({ message }: { message?: string | undefined }) => messages.push(message);
+    await client.request(request, CallToolResultSchema, { onprogress });
+    expect(messages).toEqual(['begins', 'add runs', 'add is done', 'step 2', 'Three.']);
+  });
+
+  it('cancels the turn with the call', async () => {
+    const ada = clerk([{ text: 'Half', never: true }], { taskStateStore: new InMemoryStateStore() });
+    const ends: string[] = [];
+    ada.on('status-update', ({ status, final }) => final && ends.push(status.state));
+    const client = await clientOf(await served(ada));
+    const controller = new AbortController();
+    const request = { method: 'tools/call' as const, params: { name: 'the_clerk', arguments: { message: 'Go.' } } };
+    const options = { signal: controller.signal, onprogress: () => controller.abort() };
+    await expect(client.request(request, CallToolResultSchema, options)).rejects.toThrow();
+    await eventually(() => ends.length > 0);
+    expect(ends).toEqual(['canceled']);
+  });
+
+  it('asks for approvals and answers by elicitation', async () => {
+    const ask = tool({
+      name: 'ask',
+      description: 'Asks.',
+      parameters: { type: 'object' },
+      execute: (_args, context) => `They said ${String(context.ask({ prompt: 'Which colour?' }))}.`,
+    });
+    const calls = [{ name: 'refund', arguments: { cents: 900 } }, { name: 'ask' }];
+    const last: ScriptedLLMStep = ({ messages }) => ({
+      text: messages
+        .slice(-2)
+        .map(({ content }) => textOf(content))
+        .join(' '),
+    });
+    const ada = clerk([{ toolCalls: calls }, last], { tools: [refund, ask] });
+    const asked: string[] = [];
+    const answer: Answer = ({ message }) => {
+      asked.push(message);
+      return message.includes('refund')
+        ? { action: 'accept', content: { approved: true } }
+        : { action: 'accept', content: { answer: 'blue' } };
+    };
+    const client = await clientOf(await served(ada), { answer });
+    expect(said(await call(client, { message: 'Go.' }))).toBe('refunded 900 They said blue.');
+    expect(asked).toEqual(['May the tool "refund" run with these arguments? {"cents":900}', 'Which colour?']);
+  });
+
+  it('takes a refusal as one', async () => {
+    const last: ScriptedLLMStep = ({ messages }) => ({ text: textOf(messages.at(-1)?.content) });
+    const ada = clerk([{ toolCalls: [{ name: 'refund', arguments: { cents: 1 } }] }, last], { tools: [refund] });
+    const client = await clientOf(await served(ada), { answer: () => ({ action: 'decline' }) });
+    expect(said(await call(client, { message: 'Go.' }))).toMatch(/not approved|rejected|declined/i);
+  });
+
+  it('says so where the client cannot ask its user, and leaves a durable turn to whoever can answer', async () => {
+    const steps = [{ toolCalls: [{ name: 'refund', arguments: { cents: 1 } }] }];
+    const passing = await clientOf(await served(clerk(steps, { tools: [refund] })));
+    const lost = await call(passing, { message: 'Go.' });
+    expect(lost.isError).toBe(true);
+    expect(said(lost)).toBe('The agent needs an answer that it did not get (approval of refund).');
+
+    const store = new InMemoryStateStore();
+    const lasting = await clientOf(await served(clerk(steps, { tools: [refund], taskStateStore: store })));
+    const { _meta } = await call(lasting, { message: 'Go.' });
+    const taskId = String(_meta?.['millrace/task-id']);
+    expect(taskId).not.toBe('undefined');
+    expect([...store.list({ state: 'input-required' })].map((task) => task.taskId)).toEqual([taskId]);
+  });
+
+  it('gives a value as structured content', async () => {
+    const outputSchema = z.object({ city: z.string(), celsius: z.number() });
+    const ada = clerk([{ toolCalls: [{ name: '__finish__', arguments: { city: 'Oslo', celsius: 4 } }] }], {
+      outputSchema,
+    });
+    const client = await clientOf(await served(ada));
+    const { tools } = await client.listTools();
+    expect(tools[0]?.outputSchema).toMatchObject({ properties: { celsius: { type: 'number' } } });
+    const result = await call(client, { message: 'Weather?' });
+    expect(result.structuredContent).toEqual({ city: 'Oslo', celsius: 4 });
+    expect(said(result)).toBe('{"city":"Oslo","celsius":4}');
+  });
+
+  it('tells of a failure its code, and nothing else', async () => {
+    const client = await clientOf(await served(clerk([{ error: new Error('db.internal:5432 refused') }])));
+    const result = await call(client, { message: 'Go.' });
+    expect(result.isError).toBe(true);
+    expect(said(result)).toBe('The agent could not finish (PROVIDER_FAILED).');
+  });
+
+  it('refuses arguments that are none, and more turns than it may run', async () => {
+    const held = gate();
+    const ada = clerk([{ gate: held.pass(), text: 'At last.' }]);
+    const client = await clientOf(await served(ada, { settings: { maxTurns: 1 } }));
+    await expect(call(client, {})).rejects.toThrow(/message has to be a text/);
+    const first = call(client, { message: 'Go.' });
+    await expect(call(client, { message: 'Go.' })).rejects.toThrow(/too many turns/);
+    held.open();
+    expect(said(await first)).toBe('At last.');
+  });
+
+  it('is a server like any other for our own agents, whose user gets its questions', async () => {
+    const last: ScriptedLLMStep = ({ messages }) => ({ text: textOf(messages.at(-1)?.content) });
+    const far = clerk([{ toolCalls: [{ name: 'refund', arguments: { cents: 5 } }] }, last], { tools: [refund] });
+    const tools = mcpTools({ servers: { far: { url: await served(far) } } });
+    closing.push(() => tools.close());
+    const config = {
+      agentId: 'near',
+      llmProvider: scriptedLLM([{ toolCalls: [{ name: 'far__the_clerk', arguments: { message: 'Refund.' } }] }, last]),
+      toolProviders: [tools],
+      taskStateStore: new InMemoryStateStore(),
+    };
+    const turn = new AgentLoop(config).startTurn([{ role: 'user', content: 'go' }]);
+    const { questions } = await turn.result();
+    expect(questions).toMatchObject([
+      { kind: 'input', prompt: 'May the tool "refund" run with these arguments? {"cents":5}' },
+    ]);
+    const ended = await AgentLoop.resume(turn.taskId, config, { answers: { '1:0': { approved: true } } }).result();
+    expect(ended.text).toBe('refunded 5');
+  });
+});
+
+describe('an MCP server over HTTP', () => {
+  it('needs a key where it has some', async () => {
+    const apiKeys = ['a-key-of-some-length'];
+    const url = await served(clerk([{ text: 'Hello.' }]), { listen: { apiKeys } });
+    const refused = await fetch(url, { method: 'POST' });
+    expect(refused.status).toBe(401);
+    expect(refused.headers.get('www-authenticate')).toBe('Bearer');
+    await expect(clientOf(url, { headers: { authorization: 'Bearer another-key-of-length' } })).rejects.toThrow(
+      /401|key/,
+    );
+    const client = await clientOf(url, { headers: { authorization: `Bearer ${apiKeys[0]}` } });
+    expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+  });
+
+  it('is not for pages of other places, nor for sessions that are not there', async () => {
+    const url = await served(clerk([]));
+    const status = async (headers: Record<string, string>) => (await fetch(url, { method: 'POST', headers })).status;
+    expect(await status({ origin: 'https://evil.test' })).toBe(403);
+    expect(await status({ 'mcp-session-id': 'nobody' })).toBe(404);
+    expect((await fetch(url.replace('/mcp', '/other'))).status).toBe(404);
+  });
+
+  it('forgets clients that say nothing, and takes no more than it may', async () => {
+    const url = await served(clerk([{ text: 'Hello.' }]), { listen: { maxSessions: 1, sessionIdleMs: 200 } });
+    await clientOf(url);
+    await expect(clientOf(url)).rejects.toThrow(/too many clients/);
+    let client: Client | undefined;
+    while (client === undefined) client = await clientOf(url).catch(() => undefined);
+    expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+  });
+
+  it.each([
+    [{ host: '0.0.0.0' }, /can be reached from elsewhere; give apiKeys/],
+    [{ apiKeys: ['short'] }, /too short/],
+    [{ port: 70_000 }, /port is 70000/],
+    [{ stray: 1 }, /no option "stray"/],
+  ])('refuses to listen with %j', async (options, message) => {
+    const server = mcpServer({ agent: clerk([]) });
+    const error = await thrownBy(() => Reflect.apply(server.listen, server, [options]));
+    expect(error).toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });
+  });
+});
