@@ -11,9 +11,10 @@ export interface TaskPlace {
 
 /** The command that goes on with a task, with the options that it was run with: to be copied into a shell. */
 export function resumeCommand({ taskId, store, flags }: TaskPlace): string {
-  const { tools, baseUrl, model, apiKeyEnv } = flags;
+  const { tools, mcp = [], baseUrl, model, apiKeyEnv } = flags;
   const options: readonly (readonly [name: string, value: string | undefined])[] = [
     ['--tools', tools],
+    ...mcp.map((server) => ['--mcp', server] as const),
     ['--base-url', baseUrl === undefined ? undefined : shownUrl(baseUrl)],
     ['--model', model],
     ['--api-key-env', apiKeyEnv],

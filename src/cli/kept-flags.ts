@@ -1,11 +1,13 @@
 import { resolve } from 'node:path';
 import type { StartOptions } from '../core/config.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
+import { isHttpUrl } from './arguments.ts';
 import type { TaskPlace } from './go-on.ts';
+import { isServersFile } from './mcp-servers.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
 /** The options that a turn needs again when it goes on. */
-type KeptFlags = Pick<TurnFlags, (typeof names)[number]>;
+type KeptFlags = Pick<TurnFlags, (typeof names)[number] | 'mcp'>;
 
 const names = ['tools', 'baseUrl', 'model', 'apiKeyEnv'] as const;
 const member = 'millrace';
@@ -13,14 +15,23 @@ const member = 'millrace';
 const printable = /^\P{C}+$/u;
 
 /** The metadata of a turn that keeps its options, so that any command can print the one that goes on. Nothing secret is in it. */
-export function keepFlags({ tools, baseUrl, model, apiKeyEnv }: KeptFlags): Pick<StartOptions, 'metadata'> {
+export function keepFlags({ tools, mcp, baseUrl, model, apiKeyEnv }: KeptFlags): Pick<StartOptions, 'metadata'> {
+  const servers = mcp?.map(keptServer) ?? [];
   const kept = {
     ...(tools !== undefined && { tools: resolve(tools) }),
+    ...(servers.length > 0 && servers.every((each) => each !== undefined) && { mcp: servers }),
     ...(baseUrl !== undefined && { baseUrl: shownUrl(baseUrl) }),
     ...(model !== undefined && { model }),
     ...(apiKeyEnv !== undefined && { apiKeyEnv }),
   };
   return Object.keys(kept).length === 0 ? {} : { metadata: { [member]: kept } };
+}
+
+/** A file, or an address without what may be secret in it. Of a command nobody knows what is. */
+function keptServer(server: string): string | undefined {
+  if (isServersFile(server)) return resolve(server);
+  const [, name = '', url = ''] = /^([\w-]+=)?(https?:.*)$/.exec(server) ?? [];
+  return isHttpUrl(url) ? `${name}${shownUrl(url)}` : undefined;
 }
 
 /** The place with the options that the turn was started with, where the command line does not say others. */
@@ -31,7 +42,9 @@ export function withKeptFlags(place: TaskPlace, metadata: Readonly<Record<string
 function keptFlags(kept: unknown): KeptFlags {
   if (typeof kept !== 'object' || kept === null) return {};
   const read = (name: string): unknown => Reflect.get(kept, name);
-  return Object.fromEntries(
+  const mcp = read('mcp');
+  const areUsable = Array.isArray(mcp) && mcp.every((each) => typeof each === 'string' && printable.test(each));
+  const single = Object.fromEntries(
     names.flatMap((name) => {
       const value = read(name);
       const isUsable =
@@ -39,4 +52,5 @@ function keptFlags(kept: unknown): KeptFlags {
       return isUsable ? [[name, value]] : [];
     }),
   );
+  return areUsable ? { ...single, mcp } : single;
 }

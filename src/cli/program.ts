@@ -8,6 +8,7 @@ import { addChatCommand } from './commands/chat-command.ts';
 import { addDemoCommand } from './commands/demo-command.ts';
 import { addForkCommand } from './commands/fork-command.ts';
 import { addJournalCommands } from './commands/journal-commands.ts';
+import { addMcpCommand } from './commands/mcp-command.ts';
 import { addModelCommand } from './commands/model-command.ts';
 import { addReplayCommand } from './commands/replay-command.ts';
 import { addResumeCommand } from './commands/resume-command.ts';
@@ -61,6 +62,7 @@ function createProgram(host: CommandHost): Command {
   addReplayCommand(program, host);
   addJournalCommands(program, host);
   addServeCommand(program, host);
+  addMcpCommand(program, host);
   addModelCommand(program, host);
   return program;
 }

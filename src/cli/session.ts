@@ -1,10 +1,12 @@
 import type { AgentLoop } from '../core/agent-loop.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
+import type { McpTools } from '../mcp/mcp-tools.ts';
 import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
 import { connectModel } from './model-connection.ts';
 import type { ModelSettings } from './model-settings.ts';
 import { newId } from './new-id.ts';
 import { note } from './notes.ts';
+import { openMcp } from './open-mcp.ts';
 import { type OpenStore, openStore, storeWarnings } from './open-store.ts';
 import type { StoreSettings } from './store-settings.ts';
 import type { Terminal } from './terminal.ts';
@@ -28,7 +30,7 @@ export interface Session {
 export interface SessionOptions {
   readonly model: ModelSettings;
   readonly store: StoreSettings;
-  readonly flags: Pick<TurnFlags, 'tools' | 'trace' | 'otlp' | 'leaseMs'>;
+  readonly flags: Pick<TurnFlags, 'tools' | 'mcp' | 'trace' | 'otlp' | 'leaseMs'>;
   readonly terminal: Terminal;
   /** Whether spans are recorded, whatever the flags say. */
   readonly traced: boolean;
@@ -46,29 +48,32 @@ export interface SessionOptions {
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
-  const toolProvider = options.tools ?? (await toolsOf(flags.tools));
+  const ownTools = options.tools ?? (await toolsOf(flags.tools));
   const { AgentLoop } = await import('../core/agent-loop.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);
   const model = await connectModel(options.model, { delayMs: options.standInDelayMs });
+  let mcp: McpTools | undefined;
   const close = async () => {
-    await Promise.all([model.close(), store.close()]);
+    await Promise.all([model.close(), store.close(), mcp?.close()]);
     const sentence = await trace?.close();
     if (sentence !== undefined) note(terminal, sentence);
   };
   try {
     for (const warning of [...options.model.warnings, ...(await storeWarnings(store))]) note(terminal, warning);
+    mcp = await openMcp(flags.mcp, terminal);
+    const toolProviders = mcp ? [ownTools, mcp] : [ownTools];
     const config = {
       agentId: 'millrace',
       llmProvider: model.provider,
-      toolProviders: [toolProvider],
+      toolProviders,
       taskStateStore: store.store,
       leaseMs: flags.leaseMs ?? defaultLeaseMs,
       enableTracing: traced,
       generateId: newId,
       ...(options.shutdown && { shutdown: options.shutdown }),
     };
-    const definitions = await toolProvider.getTools(nobody);
+    const definitions = (await Promise.all(toolProviders.map((each) => each.getTools(nobody)))).flat();
     return {
       config,
       loop: new AgentLoop(config),

@@ -10,6 +10,8 @@ import type { TraceFlags } from './trace-view.ts';
 export interface TurnFlags extends ModelFlags, StoreFlags, TraceFlags {
   /** A file of tools, in place of the built-in ones. */
   readonly tools?: string;
+  /** MCP servers: commands, addresses, files. */
+  readonly mcp?: readonly string[];
   readonly leaseMs?: number;
 }
 
@@ -42,7 +44,16 @@ export function addModelFlags(command: Command): Command {
       '--api-key-env <variable>',
       "the environment variable that holds the API key (default: OPENAI_API_KEY, or the vendor's own)",
     )
-    .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones');
+    .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones')
+    .option(
+      '--mcp <server>',
+      'an MCP server whose tools are added: a command, an https address, or a JSON file of them; can be given again',
+      collect,
+    );
+}
+
+function collect(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, text];
 }
 
 /** Adds the option that says how long a turn outlives its process. */

@@ -62,7 +62,7 @@ export class ChildTransport implements Transport {
       this.#child = child;
       this.#over = new Promise((ended) => {
         child.once('error', (error) => {
-          reject(error);
+          reject(startError(error, this.#options));
           this.#ended();
           ended();
         });
@@ -160,4 +160,9 @@ export class ChildTransport implements Transport {
     if (pid !== undefined) void endGroup(pid, { graceMs: this.#graceMs, politely: false });
     this.onclose?.();
   }
+}
+
+function startError(error: Error, { command, cwd }: McpProcessOptions): Error {
+  if (!('code' in error) || error.code !== 'ENOENT') return error;
+  return new Error(`there is no program "${command}"${cwd === undefined ? '' : `, or no folder "${cwd}"`}`);
 }

@@ -17,6 +17,15 @@ describe('the options that a journal keeps', () => {
     expect(flagsWith(metadata, { model: 'other' })).toEqual({ ...kept, model: 'other' });
   });
 
+  it('are MCP servers in files and at addresses, not commands, which may hold secrets', () => {
+    const servers = ['./mcp.json', 'far=https://far.test/mcp?key=secret', 'https://near.test/mcp'];
+    const { metadata = {} } = keepFlags({ mcp: servers });
+    expect(flagsWith(metadata)).toEqual({
+      mcp: [resolve('mcp.json'), 'far=https://far.test/mcp', 'https://near.test/mcp'],
+    });
+    expect(keepFlags({ mcp: [...servers, 'npx server --token secret'] })).toEqual({});
+  });
+
   it('are nothing where nothing was said', () => {
     expect(keepFlags({})).toEqual({});
     expect(flagsWith({})).toEqual({});
@@ -28,6 +37,7 @@ describe('the options that a journal keeps', () => {
     ['not text', { tools: 7 }],
     ['what steers a terminal', { tools: 'a\u001b[2Jb', model: 'm\nrm' }],
     ['no address', { baseUrl: 'nowhere' }],
+    ['no list of servers', { mcp: ['a.json', 7] }],
   ])('of a journal from elsewhere are passed over where they are %s', (_what, millrace) => {
     expect(flagsWith({ millrace })).toEqual({});
   });

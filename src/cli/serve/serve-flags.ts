@@ -9,6 +9,7 @@ export interface ServeFlags extends ModelFlags, StoreFlags, Pick<TraceFlags, 'ot
   /** A module whose default export is an agent; else the model and the tools of the flags are one. */
   readonly agent?: string;
   readonly tools?: string;
+  readonly mcp?: readonly string[];
   readonly system?: string;
   readonly leaseMs?: number;
   readonly port: number;

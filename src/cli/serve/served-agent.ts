@@ -4,6 +4,7 @@ import { connectModel } from '../model-connection.ts';
 import { modelSettings } from '../model-settings.ts';
 import { newId } from '../new-id.ts';
 import { note } from '../notes.ts';
+import { openMcp } from '../open-mcp.ts';
 import { defaultLeaseMs, toolsOf } from '../session.ts';
 import type { Terminal } from '../terminal.ts';
 import type { ServeFlags } from './serve-flags.ts';
@@ -48,6 +49,7 @@ export async function servedAgent({
   for (const warning of settings.warnings) note(terminal, warning);
   const { agent } = await import('../../agent/agent.ts');
   const tools = await toolsOf(flags.tools);
+  const mcp = await openMcp(flags.mcp, terminal);
   const model = await connectModel(settings, { delayMs: 20 });
   return {
     agent: agent({
@@ -56,11 +58,13 @@ export async function servedAgent({
       name: 'Millrace',
       description: 'Answers questions with the tools that it is offered.',
       provider: model.provider,
-      toolProviders: [tools],
+      toolProviders: mcp ? [tools, mcp] : [tools],
       generateId: newId,
       ...(flags.system !== undefined && { systemPrompt: flags.system }),
     }),
     label: model.label,
-    close: () => model.close(),
+    close: async () => {
+      await Promise.all([model.close(), mcp?.close()]);
+    },
   };
 }

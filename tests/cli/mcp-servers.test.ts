@@ -1,0 +1,78 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { mcpServers } from '../../src/cli/mcp-servers.ts';
+import { thrownBy } from '../tools/thrown.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'millrace-mcp-'));
+
+function fileOf(content: unknown): string {
+  const file = join(folder, `servers-${Math.random()}.json`);
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
+  return file;
+}
+
+/** As it stands in a file. */
+function variable(name: string): string {
+  return `\${${name}}`;
+}
+
+describe('--mcp', () => {
+  it.each([
+    ['npx -y @modelcontextprotocol/server-filesystem@2026.8.31 .', 'filesystem', ['-y', expect.anything(), '.']],
+    ['uvx mcp-server-git', 'git', ['mcp-server-git']],
+    ['node "./my server/index.js" \'a b\' c\\ d', 'index', ['./my server/index.js', 'a b', 'c d']],
+    ['notes=/usr/bin/env x=1', 'notes', ['x=1']],
+    ['github-mcp-server stdio', 'github', ['stdio']],
+  ])('takes the command %s', (spec, name, args) => {
+    expect(mcpServers([spec], {})).toEqual({ [name]: { command: expect.any(String), args, required: true } });
+  });
+
+  it.each([
+    ['https://mcp.linear.app/mcp', 'linear'],
+    ['http://127.0.0.1:8808/mcp', 'server'],
+    ['mine=https://example.com/a=b', 'mine'],
+  ])('takes the address %s', (spec, name) => {
+    const url = spec.slice(spec.indexOf('http'));
+    expect(mcpServers([spec], {})).toEqual({ [name]: { url, required: true } });
+  });
+
+  it('can be given again: each server has a name of its own', () => {
+    const twice = ['npx server-files /a', 'npx server-files /b', 'other=npx server-files /c'];
+    expect(Object.keys(mcpServers(twice, {}))).toEqual(['files', 'files-2', 'other']);
+  });
+
+  it('takes a file of servers, with variables of the environment', async () => {
+    const file = fileOf({
+      mcpServers: {
+        far: {
+          type: 'http',
+          url: 'https://far.test/mcp',
+          headers: { Authorization: `Bearer ${variable('FAR_KEY')}` },
+          timeoutMs: 5,
+        },
+        near: { command: 'near', env: { TOKEN: variable('env:FAR_KEY') }, required: false },
+        off: { command: 'off', disabled: true },
+      },
+    });
+    expect(mcpServers([file], { FAR_KEY: 'sesame' })).toEqual({
+      far: { url: 'https://far.test/mcp', headers: { Authorization: 'Bearer sesame' }, timeoutMs: 5, required: true },
+      near: { command: 'near', env: { TOKEN: 'sesame' }, required: false },
+    });
+    expect((await thrownBy(() => mcpServers([file], {}))).message).toMatch(/wants the environment variable FAR_KEY/);
+  });
+
+  it.each([
+    ['  ', /--mcp is empty/],
+    ['run "half', /a quote \("\) has no end/],
+    ['nowhere.json', /nowhere\.json" cannot be read/],
+    [fileOf('{'), /cannot be read/],
+    [fileOf({ tools: [] }), /holds no servers/],
+    [fileOf({ mcpServers: { old: { type: 'sse', url: 'https://a.test' } } }), /type "sse"/],
+    [fileOf({ mcpServers: { a: 'npx' } }), /server "a" that is no object/],
+  ])('refuses %j', async (spec, message) => {
+    const error = await thrownBy(() => mcpServers([spec], {}));
+    expect(error).toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });
+  });
+});

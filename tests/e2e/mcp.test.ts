@@ -1,0 +1,109 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
+import { modelServer } from '../cli/commands/model-servers.ts';
+import { runInProcess } from '../cli/run-in-process.ts';
+import { Command } from './command.ts';
+
+const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
+const odd = fileURLToPath(new URL('../mcp/servers/odd-server.mjs', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'millrace-mcp-'));
+
+/** A file with an agent that prints whatever it can, and whose tool needs approval. */
+function agentFile(): string {
+  const file = join(folder, 'clerk.mjs');
+  const from = (path: string) => JSON.stringify(pathToFileURL(join(dist, path)).href);
+  writeFileSync(
+    file,
+    `import { agent, tool } from ${from('index.js')};
+    import { scriptedLLM } from ${from('testing/index.js')};
+    console.log('the module is loaded');
+    export default agent({
+      name: 'clerk',
+      provider: scriptedLLM([{ toolCalls: [{ name: 'file_it' }] }, { text: 'Filed.' }, { text: 'Hello.' }]),
+      tools: [tool({
+        name: 'file_it', description: 'Files.', parameters: { type: 'object' }, needsApproval: true,
+        execute() { console.log('a tool prints'); process.stdout.write('{"jsonrpc":'); return 'ok'; },
+      })],
+    });`,
+  );
+  return file;
+}
+
+describe('millrace mcp', () => {
+  it('serves an agent over stdio, with nothing but the protocol on stdout', async () => {
+    const transport = new StdioClientTransport({
+      command: process.execPath,
+      args: [join(dist, 'cli/main.js'), 'mcp', '--agent', agentFile()],
+      stderr: 'pipe',
+    });
+    const errors: Error[] = [];
+    let stderr = '';
+    transport.stderr?.on('data', (chunk) => {
+      stderr += chunk;
+    });
+    const client = new Client({ name: 'test', version: '1' }, { capabilities: { elicitation: {} } });
+    client.onerror = (error) => errors.push(error);
+    client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content: { approved: true } }));
+    await client.connect(transport);
+    const result = await client.callTool({ name: 'clerk', arguments: { message: 'File it.' } });
+    expect(result).toMatchObject({ content: [{ type: 'text', text: 'Filed.' }] });
+    await client.close();
+    expect(errors).toEqual([]);
+    expect(stderr).toMatch(/the module is loaded[\s\S]*a tool prints/);
+  });
+
+  it('serves it over HTTP until it is interrupted', async () => {
+    const command = new Command(['mcp', '--agent', agentFile(), '--port', '0']);
+    await command.shows('Ctrl-C stops it');
+    const url = /http:\/\/127\.0\.0\.1:\d+\/mcp/.exec(command.shown)?.[0] ?? '';
+    const client = new Client({ name: 'test', version: '1' });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name }) => name)).toEqual(['clerk']);
+    await client.close();
+    command.child.kill('SIGINT');
+    expect(await command.ended).toMatchObject({ exitCode: 0, stdout: `the module is loaded\n${url}\n` });
+  });
+
+  it.each([
+    [['--agent', 'nowhere.mjs'], /^millrace: The agent file "nowhere.mjs" cannot be found; check the path\n/],
+    [['--port', '0', '--host', '0.0.0.0'], /can be reached from elsewhere; give apiKeys as well/],
+    [['--port', '0', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY of --key-env is not set/],
+  ])('refuses %j with one sentence', async (args, message) => {
+    const end = await runInProcess(['mcp', ...args]);
+    expect(end).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringMatching(message) });
+  });
+});
+
+describe('millrace run --mcp', () => {
+  it('adds the tools of MCP servers, and says how to go on with what they ask', async () => {
+    const calls = [{ name: 'odd__echo', arguments: { text: 'hello' } }, { name: 'odd__ask' }];
+    const { baseUrl } = await modelServer({ script: [{ toolCalls: calls }] });
+    const server = `odd=${process.execPath} ${odd}`;
+    const store = `lmdb:${join(folder, 'store')}`;
+    const args = ['--base-url', baseUrl, '--model', 'm', '--store', store, '--mcp', server];
+    const asked = await runInProcess(['run', 'Go.', '--task', 't', ...args]);
+    expect(asked.exitCode).toBe(3);
+    expect(asked.stderr).toContain('Who are you?');
+    expect(asked.stderr).toContain(`--mcp '${server}'`);
+    const { baseUrl: next } = await modelServer({ script: [{ text: 'Good.' }] });
+    const answer = ['--answer', '1:1={"name":"Ada"}', ...args.with(1, next)];
+    const ended = await runInProcess(['resume', 't', ...answer]);
+    expect(ended).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Good.') });
+  });
+
+  it('says in one sentence which server cannot be used', async () => {
+    const end = await runInProcess(['run', 'Go.', '--mcp', 'no-such-program-anywhere']);
+    expect(end).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringMatching(/"no-such-program-anywhere" cannot be used/),
+    });
+  });
+});
