@@ -175,6 +175,17 @@ const shows = new Map([
     ],
   ],
   [
+    'mcp',
+    [
+      /progress everything__trigger-long-running-operation .*"progress":2/,
+      /input-required \[/,
+      /prompt: 'May the tool "refund" run with these arguments\?/,
+      /tool: The sum of 19 and 23 is 42\./,
+      /tool: Order A7 is refunded\./,
+      /^Summed up, waited, and refunded\.$/m,
+    ],
+  ],
+  [
     'command-line',
     [
       /1:0 {2}roll_dice needs approval/,

@@ -9,6 +9,9 @@ import { structuredOutput } from '../../src/extensions/structured-output/structu
 import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
 import { windowHistory } from '../../src/extensions/window-history.ts';
 import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
+import { mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { checkListening } from '../../src/mcp/server/http-listener.ts';
+import { mcpServer } from '../../src/mcp/server/mcp-server.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
@@ -140,12 +143,33 @@ describe('docs/models.md', () => {
   });
 });
 
+describe('docs/mcp.md', () => {
+  const server = (options: object) => () => Reflect.apply(mcpTools, undefined, [{ servers: { s: options } }]);
+  const ofServers = [server({ command: 'c', stray: 1 }), server({ url: 'http://h', stray: 1 })].flatMap(knownOptions);
+
+  it.each<[string, readonly string[]]>([
+    ['mcpTools', knownOptions(() => Reflect.apply(mcpTools, undefined, [{ stray: 1 }]))],
+    ['a server', [...new Set(ofServers)].sort()],
+    ['mcpServer', knownOptions(() => Reflect.apply(mcpServer, undefined, [{ stray: 1 }]))],
+    ['listen', knownOptions(() => Reflect.apply(checkListening, undefined, [{ stray: 1 }]))],
+  ])('lists every option of %s', (owner, options) => {
+    expect([...firstColumn('docs/mcp.md', new RegExp(`^Options of ${owner}$`))].sort()).toEqual(options);
+  });
+});
+
 describe('docs/command-line.md', () => {
   it.each(['run', 'demo', 'model'])('lists every flag of millrace %s, as --help says them', async (command) => {
     const { stdout } = await runInProcess([command, '--help']);
     const flags = [...stdout.matchAll(/^ {2}(?:-h, )?(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
     const listed = firstColumn('docs/command-line.md', new RegExp(`millrace ${command}`));
     expect([...listed, '--help'].sort()).toEqual(flags.sort());
+  });
+
+  it('lists the flags of millrace mcp that run does not have', async () => {
+    const [own, run] = await Promise.all([runInProcess(['mcp', '--help']), runInProcess(['run', '--help'])]);
+    const flagsOf = (help: string) => [...help.matchAll(/^ {2}(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
+    const only = flagsOf(own.stdout).filter((flag) => !flagsOf(run.stdout).includes(flag));
+    expect([...firstColumn('docs/command-line.md', /millrace mcp/)].sort()).toEqual(only.sort());
   });
 
   it('names every flag of millrace chat', async () => {
