@@ -1,39 +1,73 @@
-import { type AgentEvent, AgentLoop, InMemoryStateStore, type TaskStateStore } from 'millrace';
+import type { Message, Part, StreamResponse } from '@a2a-js/sdk';
+import { ClientFactory } from '@a2a-js/sdk/client';
+import { agent, InMemoryStateStore, tool } from 'millrace';
+import { a2aServer, turnExtension } from 'millrace/a2a';
 import { scriptedLLM } from 'millrace/testing';
-import { filter, map, type Observable, take } from 'rxjs';
 
-type A2AEvent = Extract<AgentEvent, { kind: 'task' | 'status-update' | 'artifact-update' }>;
+const refund = tool({
+  name: 'refund',
+  description: 'Refunds an order.',
+  parameters: { type: 'object', properties: { order: { type: 'string' } }, required: ['order'] },
+  needsApproval: true,
+  execute: ({ order }) => `order ${order} is refunded`,
+});
 
-const isA2A = (event: AgentEvent): event is A2AEvent => !event.kind.startsWith('internal:');
+const shop = agent({
+  name: 'shop',
+  description: 'Helps with orders.',
+  provider: scriptedLLM([
+    { text: 'I will refund it.', toolCalls: [{ name: 'refund', arguments: { order: '7' } }] },
+    { text: ['Order 7 ', 'is refunded.'] },
+  ]),
+  tools: [refund],
+  taskStateStore: new InMemoryStateStore(),
+});
 
-/** As A2A 0.3 writes it: what the protocol does not know goes into the metadata, or stays here. */
-function toWire(event: A2AEvent): object {
-  const { timestamp: _, cursor, ...rest } = event;
-  if (rest.kind === 'task') {
-    const { taskId: _taskId, agentId: _agentId, ...task } = rest;
-    return task;
-  }
-  if (rest.kind === 'artifact-update') return { ...rest, metadata: { cursor } };
-  const { reason, error, questions: _questions, ...update } = rest;
-  return { ...update, metadata: { cursor, reason, code: error?.code } };
+const server = await a2aServer({ agent: shop });
+const { url } = await server.listen({ port: 0 });
+
+// Any client of A2A. This one is the official one; it knows the server by its card.
+const client = await new ClientFactory().createFromUrl(url);
+
+const text = (value: string): Part => ({ ...plain, content: { $case: 'text', value } });
+const data = (value: unknown): Part => ({ ...plain, content: { $case: 'data', value } });
+const plain = { mediaType: '', filename: '', metadata: undefined };
+
+function message(messageId: string, part: Part, taskId = ''): Message {
+  const rest = { contextId: '', metadata: undefined, extensions: [], referenceTaskIds: [] };
+  return { messageId, taskId, role: 1, parts: [part], ...rest };
 }
 
-/** What `message/stream` and `tasks/resubscribe` send. */
-const wireEvents = (taskId: string, options: { store: TaskStateStore; from?: string }): Observable<object> =>
-  AgentLoop.observe(taskId, options).pipe(filter(isA2A), map(toWire));
+const send = (sent: Message): AsyncIterable<StreamResponse> =>
+  client.sendMessageStream({ tenant: '', message: sent, configuration: undefined, metadata: undefined });
 
-const send = (event: object): void => console.log(JSON.stringify(event));
+/** Prints what comes; gives the task's id. */
+async function show(stream: AsyncIterable<StreamResponse>): Promise<string> {
+  let taskId = '';
+  for await (const { payload } of stream) {
+    if (payload?.$case === 'task') {
+      taskId = payload.value.id;
+      console.log('task, state', payload.value.status?.state);
+    } else if (payload?.$case === 'statusUpdate') {
+      const { status, metadata } = payload.value;
+      console.log('state', status?.state, JSON.stringify(metadata?.[turnExtension]));
+      for (const { content } of status?.message?.parts ?? []) console.log('   ', JSON.stringify(content?.value));
+    } else if (payload?.$case === 'artifactUpdate') {
+      const { artifact, append, lastChunk } = payload.value;
+      const piece = JSON.stringify(artifact?.parts[0]?.content?.value);
+      console.log(artifact?.artifactId, append ? 'goes on' : 'begins', lastChunk ? 'and ends' : '', piece);
+    }
+  }
+  return taskId;
+}
 
-const store = new InMemoryStateStore();
-const llmProvider = scriptedLLM([{ text: ['Hello ', 'there.'] }]);
-const loop = new AgentLoop({ agentId: 'greeter', llmProvider, taskStateStore: store });
+const taskId = await show(send(message('m-1', text('Please refund order 7.'))));
 
-// Detached: a client that disconnects cancels nothing.
-const turn = loop.startTurn([{ role: 'user', content: 'Hi' }], { taskId: 'hello', contextId: 'c', detached: true });
-await turn.settled;
+console.log('the customer service agrees');
+await show(send(message('m-2', data({ answers: { '1:0': { approved: true } } }), taskId)));
 
-await wireEvents('hello', { store }).pipe(take(2)).forEach(send);
+// The reply was lost: the same message again starts nothing, and shows the same task.
+console.log('m-1 again');
+console.log((await show(send(message('m-1', text('Please refund order 7.'))))) === taskId);
 
-// It comes back, and goes on behind the cursor that it saw last.
-console.log('again, behind 1-0.2:');
-await wireEvents('hello', { store, from: '1-0.2' }).forEach(send);
+await server.close();

@@ -44,6 +44,16 @@ const shows = new Map([
       /turn: completed/,
     ],
   ],
+  [
+    'a2a',
+    [
+      /answer-1 begins {2}"I will refund it\."/,
+      /"question":\{"id":"1:0"/,
+      /^the customer service agrees\ntask, state 6$/m,
+      /state 3 .*"reason":"stop"/,
+      /m-1 again\ntask, state 3\ntrue/,
+    ],
+  ],
   ['shutdown', [/old process: SHUTDOWN/, /new process: The house stands/, /each step once: dig, pour, build/]],
   [
     'time-travel',
@@ -166,14 +176,6 @@ const shows = new Map([
     ],
   ],
   ['provider', [/\[void: PROVIDER_RATE_LIMIT\]/, /piece: of/, /whole: Pieces of eight! Squawk! \(2 requests\)/]],
-  [
-    'a2a',
-    [
-      /^\{"kind":"task","contextId":"c","id":"hello"/m,
-      /again, behind 1-0\.2:\n\{"kind":"artifact-update"/,
-      /"state":"completed".*"reason":"stop"\}\}$/m,
-    ],
-  ],
   [
     'mcp',
     [

@@ -51,7 +51,10 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     });
 }
 
-function snapshot({ steps, after }: Commit, { from, kept = [], historyLength, since = after.seq }: StreamOptions): Task {
+function snapshot(
+  { steps, after }: Commit,
+  { from, kept = [], historyLength, since = after.seq }: StreamOptions,
+): Task {
   const records = steps.map(({ record }) => record).filter(({ seq }) => seq <= since);
   const state = steps.find(({ record }) => record.seq === since + 1)?.before ?? after;
   const view = { records, state };

@@ -19,7 +19,7 @@ export interface WireOptions {
 export function responsesOf(event: AgentEvent, options: WireOptions): readonly StreamResponse[] {
   switch (event.kind) {
     case 'status-update':
-      return [...outputOf(event, options.value), statusUpdate(event, options.value)];
+      return isRepeated(event) ? [] : [...outputOf(event, options.value), statusUpdate(event, options.value)];
     case 'artifact-update':
       return [artifactUpdate(event)];
     case 'internal:tool-start':
@@ -28,6 +28,11 @@ export function responsesOf(event: AgentEvent, options: WireOptions): readonly S
     default:
       return [];
   }
+}
+
+/** A turn that suspends with open questions has told them all when they were asked. */
+function isRepeated({ questions = [], reason }: StatusUpdateEvent): boolean {
+  return questions.length > 0 && reason !== undefined;
 }
 
 function statusUpdate(event: StatusUpdateEvent, value: unknown): StreamResponse {

@@ -103,7 +103,6 @@ describe('a task that waits', () => {
       'task:1',
       'status:2',
       'status:6',
-      'status:6',
     ]);
   });
 
