@@ -46,6 +46,7 @@ export function httpApp(options: HttpAppOptions): Express {
     admitStream('JSONRPC', admission),
   );
   app.post(jsonRpcPath, jsonRpcRoute({ handler, contextOf: jsonRpcContext }));
+  app.all(jsonRpcPath, (_request, response) => void response.status(405).set('Allow', 'POST').end());
   app.use(
     restPath,
     admit('HTTP+JSON', admission),

@@ -7,6 +7,7 @@ import {
   validateVersion,
 } from '@a2a-js/sdk/server';
 import type { Request, RequestHandler, Response } from 'express';
+import { contentNotSupported } from '../../protocol-errors.ts';
 import type { ContextOf } from '../call-context.ts';
 import { isLegacy } from './protocol-version.ts';
 
@@ -46,6 +47,7 @@ export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): Reque
     const failed = (error: unknown) => ({ jsonrpc: '2.0', id: body['id'] ?? null, error: transport.errorOf(error) });
     try {
       const context = contextOf(request);
+      checkContentType(request);
       validateVersion(context.requestedVersion, await handler.getAgentCard(), 'JSONRPC');
       const answer = await transport.handle(body, context);
       const { activatedExtensions } = context;
@@ -56,6 +58,12 @@ export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): Reque
       if (!response.headersSent) response.json(failed(error));
     }
   };
+}
+
+/** A request without one has no body, or is told that it is no request. */
+function checkContentType(request: Request): void {
+  if (request.header('content-type') === undefined || request.is('application/json') === 'application/json') return;
+  throw contentNotSupported('The content type of a request is application/json.');
 }
 
 /** The first event is waited for, so that what is wrong with the request is an answer and not a stream. */

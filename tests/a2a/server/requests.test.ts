@@ -1,0 +1,215 @@
+import { describe, expect, it } from '@jest/globals';
+import { type A2AServerOptions, apiKeyAuth } from '../../../src/a2a/index.ts';
+import type { Logger } from '../../../src/core/config.ts';
+import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage } from './test-server.ts';
+
+const on = serverBench();
+
+const keys = [
+  { id: 'alice', key, tenants: ['acme'] },
+  { id: 'bob', key: `${key}-of-bob` },
+];
+const alice = { 'x-api-key': key };
+const bob = { authorization: `Bearer ${key}-of-bob` };
+
+async function served(options: Partial<A2AServerOptions> = {}): Promise<string> {
+  const { url } = await on.serve({ agent: on.echo([{ text: 'One.' }, { text: 'Two.' }]), ...options });
+  return url;
+}
+
+function post(
+  url: string,
+  path: string,
+  body: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  return fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body });
+}
+
+describe('versions', () => {
+  it.each(['1.0.1', ' 1.0 ', '1.0'])('takes %j as 1.0', async (version) => {
+    const answer = await answerOf(rpc(await served(), 'ListTasks', {}, { 'a2a-version': version }));
+    expect(answer.result.tasks).toEqual([]);
+  });
+
+  it('takes the version of the query where no header has one, and none as 0.3', async () => {
+    const url = await served();
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ListTasks', params: {} });
+    expect((await answerOf(post(url, '/a2a/jsonrpc?A2A-Version=1.0.3', body))).result.tasks).toEqual([]);
+    expect((await answerOf(post(url, '/a2a/jsonrpc', body))).error.code).toBe(-32601);
+    const get = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tasks/get', params: { id: 'x' } });
+    expect((await answerOf(post(url, '/a2a/jsonrpc', get))).error.code).toBe(-32001);
+  });
+
+  it.each(['2.0', 'newest', '0.9'])('refuses %j, and says what there is', async (version) => {
+    const { error } = await answerOf(rpc(await served(), 'ListTasks', {}, { 'a2a-version': version }));
+    expect(error).toMatchObject({ code: -32009, message: expect.stringContaining('1.0, 0.3') });
+  });
+});
+
+describe('bodies', () => {
+  const big = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'SendMessage', params: wireMessage('x'.repeat(2_000)) });
+
+  it('takes those larger than the default of Express, and refuses those beyond its own limit in the form of the protocol', async () => {
+    const url = await served({ maxBodyBytes: 1_000 });
+    const refused = await post(url, '/a2a/jsonrpc', big, { 'a2a-version': '1.0' });
+    expect(refused.status).toBe(413);
+    expect(await refused.json()).toMatchObject({
+      jsonrpc: '2.0',
+      id: null,
+      error: { code: -32600, message: expect.stringContaining('1000 bytes') },
+    });
+    const rest = await post(url, '/a2a/rest/message:send', big, { 'a2a-version': '1.0' });
+    expect(rest.status).toBe(413);
+    expect(await rest.json()).toMatchObject({
+      error: { code: 413, status: 'INVALID_ARGUMENT', details: [{ reason: 'REQUEST_TOO_LARGE' }] },
+    });
+    const legacy = await post(url, '/a2a/rest/v1/message:send', big);
+    expect(await legacy.json()).toMatchObject({ code: -32600 });
+    const text = 'y'.repeat(150_000);
+    const large = await answerOf(rpc(await served(), 'SendMessage', wireMessage(text)));
+    expect(large.result.task.status.state).toBe('TASK_STATE_COMPLETED');
+  });
+
+  it('says of what is not JSON, and of what is no request, that it is not', async () => {
+    const url = await served();
+    expect(await answerOf(post(url, '/a2a/jsonrpc', '{"jsonrpc":'))).toMatchObject({ error: { code: -32700 } });
+    for (const body of ['[]', '"x"', '{}', 'null']) {
+      expect(await answerOf(post(url, '/a2a/jsonrpc', body))).toMatchObject({ error: { code: -32600 } });
+    }
+    const plain = await post(url, '/a2a/jsonrpc', '{}', { 'content-type': 'text/plain', 'a2a-version': '1.0' });
+    expect(await plain.json()).toMatchObject({ error: { code: -32005 } });
+    expect((await fetch(`${url}/a2a/jsonrpc`)).status).toBe(405);
+    expect((await fetch(`${url}/nothing`)).status).toBe(404);
+  });
+});
+
+describe('callers', () => {
+  it('see their own tasks only, whichever way they say who they are', async () => {
+    const url = await served({ auth: apiKeyAuth({ keys }) });
+    const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi'), alice));
+    const get = { id: result.task.id };
+    expect((await answerOf(rpc(url, 'GetTask', get, alice))).result.id).toBe(result.task.id);
+    expect((await answerOf(rpc(url, 'GetTask', get, bob))).error.code).toBe(-32001);
+    expect((await answerOf(rpc(url, 'ListTasks', {}, bob))).result.tasks).toEqual([]);
+    expect((await fetch(`${url}/a2a/rest/tasks/${get.id}`, { headers: { ...bob, 'a2a-version': '1.0' } })).status).toBe(
+      404,
+    );
+    expect((await fetch(`${url}/a2a/rest/v1/tasks/${get.id}`)).status).toBe(401);
+  });
+
+  it('act for tenants of theirs only, and tenants are apart', async () => {
+    const url = await served({ auth: apiKeyAuth({ keys }) });
+    const sent = await answerOf(rpc(url, 'SendMessage', { ...wireMessage('Hi'), tenant: 'acme' }, alice));
+    const { id } = sent.result.task;
+    expect((await answerOf(rpc(url, 'GetTask', { id, tenant: 'acme' }, alice))).result.id).toBe(id);
+    expect((await answerOf(rpc(url, 'GetTask', { id }, alice))).error.code).toBe(-32001);
+    const other = await answerOf(rpc(url, 'GetTask', { id, tenant: 'acme' }, bob));
+    expect(other.error).toMatchObject({ code: -32602, message: 'The tenant is not one of yours.' });
+    const rest = (tenant: string, path: string) =>
+      fetch(`${url}/a2a/rest/${tenant}${path}`, { headers: { ...alice, 'a2a-version': '1.0' } });
+    expect((await rest('acme', `/tasks/${id}`)).status).toBe(200);
+    expect((await rest('other', `/tasks/${id}`)).status).toBe(400);
+    expect((await rest('', `tasks?tenant=other`)).status).toBe(400);
+  });
+
+  it('read the tools of the agent in the extended card, and strangers do not', async () => {
+    const auth = apiKeyAuth({ keys });
+    const toolProviders = [
+      {
+        getTools: () => [
+          { type: 'function' as const, function: { name: 'count', description: 'Counts.', parameters: {} } },
+        ],
+        executeTool: () => Promise.reject(new Error('not called')),
+      },
+    ];
+    const { url, cardUrl } = await on.serve({ agent: on.echo([], { toolProviders }), auth });
+    expect((await rpc(url, 'GetExtendedAgentCard', {})).status).toBe(401);
+    const card = await answerOf(fetch(cardUrl, { headers: { 'a2a-version': '1.0' } }));
+    expect(card.skills.map(({ id }: { id: string }) => id)).toEqual(['echo']);
+    expect(card.securitySchemes).toEqual({
+      apiKey: { apiKeySecurityScheme: { location: 'header', name: 'x-api-key' } },
+    });
+    const { result } = await answerOf(rpc(url, 'GetExtendedAgentCard', {}, alice));
+    expect(result.skills.map(({ id }: { id: string }) => id)).toEqual(['echo', 'tool:count']);
+  });
+
+  it('make as many requests as they may, and each user is counted apart', async () => {
+    const url = await served({ auth: apiKeyAuth({ keys }), rateLimit: { requests: 2, perMs: 60_000 } });
+    const status = async (who: Readonly<Record<string, string>>) => (await rpc(url, 'ListTasks', {}, who)).status;
+    expect([await status(alice), await status(alice), await status(alice), await status(bob)]).toEqual([
+      200, 200, 429, 200,
+    ]);
+    const refused = await rpc(url, 'ListTasks', {}, alice);
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(25);
+    expect(await refused.json()).toMatchObject({ error: { code: -32000, data: [{ reason: 'RATE_LIMIT' }] } });
+  });
+
+  it('have to be on this machine, under a name of it, where nobody asks who they are', async () => {
+    const url = await served();
+    const { port } = new URL(url);
+    expect((await rpc(`http://localhost:${port}`, 'ListTasks', {})).status).toBe(200);
+    const { request } = await import('node:http');
+    const status = await new Promise((resolve, reject) => {
+      const asked = request(
+        `${url}/a2a/jsonrpc`,
+        { method: 'POST', headers: { host: 'evil.example' } },
+        ({ statusCode }) => resolve(statusCode),
+      );
+      asked.once('error', reject).end('{}');
+    });
+    expect(status).toBe(403);
+  });
+});
+
+describe('what is logged', () => {
+  it('is what was asked for, how it ended and how long it took, without a word of what was said', async () => {
+    const lines: string[] = [];
+    const write: Logger['info'] = (text, fields) => void lines.push(JSON.stringify({ text, ...fields }));
+    const logger = { debug: write, info: write, warn: write, error: write };
+    const url = await served({ auth: apiKeyAuth({ keys }), logger });
+    const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('my secret'), alice));
+    await (
+      await fetch(`${url}/a2a/rest/tasks/${result.task.id}?x=secret`, { headers: { ...alice, 'a2a-version': '1.0' } })
+    ).text();
+    await rpc(url, 'GetTask', { id: 'no' }, { 'x-api-key': 'wrong-and-long-enough' });
+    await new Promise(setImmediate);
+    const text = lines.join('\n');
+    expect(text).toContain('"operation":"SendMessage","status":200');
+    expect(text).toContain('"operation":"/a2a/rest/tasks/…","status":200');
+    expect(text).toContain('"status":401');
+    for (const secret of ['secret', key, 'wrong-and', result.task.id, 'One.']) expect(text).not.toContain(secret);
+  });
+});
+
+describe('health', () => {
+  it('is said to whoever asks, without credentials, and readiness is over as soon as the server closes', async () => {
+    const agent = on.echo([]);
+    const { url, server } = await on.serve({ agent, auth: apiKeyAuth({ keys }) });
+    expect(await answerOf(fetch(`${url}/healthz`))).toEqual({ status: 'ok' });
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    await server.close();
+    await expect(fetch(`${url}/readyz`)).rejects.toThrow();
+  });
+
+  it('is not ready while the store does not answer', async () => {
+    const agent = on.echo([]);
+    const { InMemoryStateStore } = await import('../../../src/stores/memory/in-memory-state-store.ts');
+    const store = new InMemoryStateStore();
+    const url = await served({
+      agent,
+      store: Object.assign(store, { check: () => Promise.reject(new Error('redis://secret')) }),
+    });
+    const answer = await fetch(`${url}/readyz`);
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toEqual({ status: 'unavailable', reason: 'store' });
+  });
+});
+
+describe('the client of the SDK', () => {
+  it('finds the way by itself, with a key', async () => {
+    const url = await served({ auth: apiKeyAuth({ keys }) });
+    const client = await clientOf(url, { headers: alice });
+    expect(await client.sendMessage(message('Hi'))).toMatchObject({ status: { state: 3 } });
+  });
+});
