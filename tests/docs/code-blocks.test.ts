@@ -73,13 +73,6 @@ describe('the code on the pages', () => {
     expect(found.get(file)).toEqual([]);
   });
 
-  it('map events to A2A as the example that is run does', () => {
-    const mapping = /^type A2AEvent[\s\S]*?^function toWire[\s\S]*?^\}$/m;
-    const example = readFileSync(join(root, 'examples/a2a.ts'), 'utf8');
-    const shown = codeBlocksIn(textOf('docs/a2a.md')).flatMap(({ code }) => mapping.exec(code) ?? []);
-    expect(shown).toEqual([...(mapping.exec(example) ?? ['none'])]);
-  });
-
   it('shows as the smallest program the one that is run', () => {
     const example = readFileSync(join(root, 'examples/smallest.ts'), 'utf8');
     expect(example.trimEnd().split('\n').length).toBeLessThanOrEqual(15);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { a2aRequestHandler } from '../../src/a2a/index.ts';
 import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
@@ -8,10 +9,10 @@ import { limits } from '../../src/extensions/limits/limits.ts';
 import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
 import { windowHistory } from '../../src/extensions/window-history.ts';
-import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
 import { mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { checkListening } from '../../src/mcp/server/http-listener.ts';
 import { mcpServer } from '../../src/mcp/server/mcp-server.ts';
+import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
@@ -76,6 +77,11 @@ describe('the guides', () => {
     const stray = { baseUrl: 'http://localhost/v1', model: 'm', stray: 1 };
     const listed = firstColumn('docs/models.md', /Options/).filter((name) => !name.startsWith('PROVIDER_'));
     expect([...listed].sort()).toEqual(knownOptions(() => new LiteLLMProvider(stray)));
+  });
+
+  it('list every option of an A2A request handler', () => {
+    const stray = () => Reflect.apply(a2aRequestHandler, undefined, [{ stray: 1 }]);
+    expect([...firstColumn('docs/a2a.md', /A server of your own/)].sort()).toEqual(knownOptions(stray));
   });
 
   it('list every option of AISDKProvider', () => {
