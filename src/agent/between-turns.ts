@@ -67,6 +67,7 @@ export class BetweenTurns {
       ...(model === undefined ? {} : { model }),
       compaction: compactionOf(metadata),
       signal: this.#leave.signal,
+      noteUsage: onUsage,
     });
     if (!compacted) return;
     onUsage(compacted.usage);

@@ -1,4 +1,4 @@
-import type { LLMCallParams, Usage } from '../providers/interfaces.ts';
+import type { LLMCallParams, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import { estimateTokens } from './count-tokens.ts';
 import type { AgentLoopError, ErrorCode } from './errors.ts';
@@ -25,6 +25,16 @@ function toolTokens(tool: ToolDefinition): number {
 /** A usage that nobody told. */
 export function estimatedUsage(promptTokens: number, completionTokens: number): Usage {
   return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+}
+
+/** An answer with what requests of its call took that gave none. Its own usage is a guess where the vendor did not tell. */
+export function withDiscarded(response: LLMResponse, params: LLMCallParams, discarded: Usage): LLMResponse {
+  return { ...response, usage: { ...usageOfAnswer(params, response), discarded } };
+}
+
+/** What an answered request took: as the vendor says, else a guess. */
+export function usageOfAnswer(params: LLMCallParams, { usage, message }: LLMResponse): Usage {
+  return usage ?? estimatedUsage(estimatePromptTokens(params), estimateTokens(message));
 }
 
 /** A guess at what a request took that ended without an answer, by `error` or because it was left, after this much output. */

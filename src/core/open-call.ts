@@ -1,37 +1,38 @@
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
-import { addUsage } from './add-usage.ts';
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { TerminalRecord } from './records.ts';
+import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end. */
 export class OpenCall {
   #params: LLMCallParams | undefined;
-  #isTold = false;
-  #told: Usage | undefined;
+  #told: ToldUsage | undefined;
   #response: LLMResponse | undefined;
   #error: AgentLoopError | undefined;
   #output = '';
 
   /** A call is about to be made. Gives what its provider tells of requests without an answer. */
-  begin(params: LLMCallParams, { tracesAttempts }: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
+  begin(params: LLMCallParams, provider: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
+    const told = new ToldUsage(params, provider);
     this.#params = params;
-    this.#isTold = tracesAttempts === true;
-    this.#told = undefined;
+    this.#told = told;
     this.#response = undefined;
     this.#error = undefined;
     this.#output = '';
-    return (usage) => {
-      if (this.#params !== params) return;
-      this.#isTold = true;
-      this.#told = this.#told ? addUsage(this.#told, usage) : usage;
-    };
+    return (usage) => told.add(usage);
   }
 
-  saw(chunk: LLMChunk): void {
+  /** Gives the chunk as it goes on: an answer says what its provider told of requests without one. */
+  saw(chunk: LLMChunk): LLMChunk {
+    if (chunk.type === 'done') {
+      const response = this.#params && this.#told ? this.#told.answered(chunk.response) : chunk.response;
+      this.#response = response;
+      return response === chunk.response ? chunk : { type: 'done', response };
+    }
     if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output += chunk.text;
     else if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
-    else if (chunk.type === 'done') this.#response = chunk.response;
+    return chunk;
   }
 
   failed(error: AgentLoopError): void {
@@ -47,7 +48,7 @@ export class OpenCall {
   get usage(): Usage | undefined {
     if (this.#params === undefined) return undefined;
     const { usage } = this.#response ?? {};
-    const taken = usage ?? (this.#isTold ? this.#told : usageWithoutAnswer(this.#params, this.#output, this.#error));
+    const taken = usage ?? this.#told?.sum ?? usageWithoutAnswer(this.#params, this.#output, this.#error);
     return taken && taken.totalTokens > 0 ? taken : undefined;
   }
 

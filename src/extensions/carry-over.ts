@@ -68,6 +68,8 @@ export interface ContextTurns {
   readonly signal?: AbortSignal;
   /** The parent of what the summarising call traces. */
   readonly traceContext?: Context;
+  /** Told what the summarising calls took where no compaction comes of them. */
+  readonly noteUsage?: (usage: Usage) => void;
 }
 
 /**
@@ -81,12 +83,13 @@ export async function compactConversation(
   turns: ContextTurns,
 ): Promise<{ readonly compaction: Compaction; readonly usage: Usage } | undefined> {
   assertCompactionOptions('compactConversation', options);
-  const { provider, model, compaction, signal, traceContext } = turns;
+  const { provider, model, compaction, signal, traceContext, noteUsage } = turns;
   const { countTokens = estimateTokens } = options;
   const visible = new VisibleHistory(messages, compaction);
   const tokens = messageTokens(visible.messages, countTokens);
   const inUse = { provider, model };
   if (tokens <= tokenLimit(options, inUse)) return undefined;
-  const compacted = await compactVisible(visible, { options, inUse, tokens, countTokens, signal, traceContext });
+  const work = { options, inUse, tokens, countTokens, signal, traceContext, noteUsage };
+  const compacted = await compactVisible(visible, work);
   return compacted && { compaction: compacted.compaction, usage: compacted.usage };
 }

@@ -1,3 +1,4 @@
+import { addUsage } from '../core/add-usage.ts';
 import { estimateTokens } from '../core/count-tokens.ts';
 import type {
   Extension,
@@ -7,7 +8,8 @@ import type {
   IterationView,
   TurnChange,
 } from '../core/extension.ts';
-import type { LoopState, TurnIdentity } from '../core/state.ts';
+import { type LoopState, noUsage, type TurnIdentity } from '../core/state.ts';
+import type { Usage } from '../providers/interfaces.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
@@ -29,8 +31,8 @@ import { VisibleHistory } from './context/visible-history.ts';
  *
  * A request is as large as the provider reports, else as it is counted. No call is torn from its results. What the summariser says is not
  * streamed; its usage is added to the turn's; `internal:compaction` shows the summary. It is journaled, so a resumed turn sees
- * the same. A compaction that fails is shown as `internal:extension-error`, the turn goes on, and it is tried again 2, 4, 8,
- * at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
+ * the same. A compaction that fails is shown as `internal:extension-error`, the turn goes on, what it took is counted at the next hook,
+ * and it is tried again 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function compactHistory(options: CompactionOptions = {}): Extension {
@@ -40,9 +42,9 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
     name: compactionName,
     onError: 'continue',
     timeoutMs: options.timeoutMs ?? 120_000,
-    prepareIteration: (view, context) => compactor.view(view, context),
+    prepareIteration: (view, context) => compactor.counted(context, compactor.view(view, context)),
     beforeLLMCall: (params, { state, iteration }) => compactor.of(state).tokens.noteRequest(iteration, params),
-    afterIteration: (step) => compactor.afterIteration(step),
+    afterIteration: (step) => compactor.counted(step, compactor.afterIteration(step)),
   };
 }
 
@@ -50,6 +52,8 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
 interface TurnMemory {
   readonly tokens: TurnTokens;
   failures: number;
+  /** What calls took of which no compaction came, as long as no record says it. */
+  lost: Usage | undefined;
   /** The iteration from which on it may be tried. */
   notBefore: number;
 }
@@ -61,6 +65,9 @@ interface Occasion {
 }
 
 type CompactionChange = Required<Pick<TurnChange, 'usage' | 'event'>> & { readonly data: Compaction };
+
+type Counted = Pick<TurnChange, 'usage'>;
+type Answer<C> = C | undefined | Promise<C | undefined>;
 
 const longestWait = 16;
 
@@ -74,7 +81,12 @@ class Compactor {
 
   of({ turn }: LoopState): TurnMemory {
     const { countTokens = estimateTokens } = this.#options;
-    const memory = this.#turns.get(turn) ?? { tokens: new TurnTokens(countTokens), failures: 0, notBefore: 0 };
+    const memory = this.#turns.get(turn) ?? {
+      tokens: new TurnTokens(countTokens),
+      failures: 0,
+      lost: undefined,
+      notBefore: 0,
+    };
     this.#turns.set(turn, memory);
     return memory;
   }
@@ -100,11 +112,20 @@ class Compactor {
     return compacted.then((change) => change && { ...change, ...compactedView(view, state, change.data) });
   }
 
+  /** What a hook answers, with what calls took before of which no compaction came. */
+  counted<C extends Counted>({ state }: HookContext, answer: Answer<C>): Answer<C | Counted> {
+    const memory = this.of(state);
+    return answer instanceof Promise ? answer.then((change) => withLost(memory, change)) : withLost(memory, answer);
+  }
+
   async #compact(context: HookContext, { inUse, tokens }: Occasion): Promise<CompactionChange | undefined> {
     const memory = this.of(context.state);
     const { countTokens } = memory.tokens;
     const { signal, traceContext } = context;
-    const work = { options: this.#options, inUse, tokens, countTokens, signal, traceContext };
+    const noteUsage = (usage: Usage) => {
+      memory.lost = addUsage(memory.lost ?? noUsage, usage);
+    };
+    const work = { options: this.#options, inUse, tokens, countTokens, signal, traceContext, noteUsage };
     const compacted = await compactVisible(visibleIn(context), work).catch((error: unknown) => {
       noteFailure(memory, context.iteration);
       throw error;
@@ -116,6 +137,13 @@ class Compactor {
     const event = { kind: 'internal:compaction', replaced, summary, tokensBefore: tokens, tokensAfter } as const;
     return { data: compaction, usage, event };
   }
+}
+
+function withLost<C extends Counted>(memory: TurnMemory, change: C | undefined): C | Counted | undefined {
+  const { lost } = memory;
+  if (!lost) return change;
+  memory.lost = undefined;
+  return { ...change, usage: change?.usage ? addUsage(lost, change.usage) : lost };
 }
 
 function noteFailure(memory: TurnMemory, iteration: number): void {

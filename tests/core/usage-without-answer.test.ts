@@ -4,8 +4,9 @@ import type { AgentLoopConfig } from '../../src/core/config.ts';
 import { estimateTokens } from '../../src/core/count-tokens.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { Turn } from '../../src/core/turn.ts';
+import { limits } from '../../src/extensions/limits/limits.ts';
 import { budget } from '../../src/extensions/usage/budget.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { LLMCallParams, LLMProvider } from '../../src/providers/interfaces.ts';
 import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
 import { retry } from '../../src/providers/policies/retry.ts';
 import { timeout } from '../../src/providers/policies/timeout.ts';
@@ -17,6 +18,7 @@ import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';
 
 const bench = turnBench();
+const countCall = { id: 'c1', type: 'function', function: { name: 'count', arguments: '{}' } } as const;
 const said = 'About twelve, I think; let me';
 const asked = estimateTokens(question[0]);
 const guessOf = (requests: number, text: string) => {
@@ -138,6 +140,115 @@ describe('what a model call took that gave no answer', () => {
     };
     expect(await usageOf(started(telling))).toEqual(known);
     await expectSame(known);
+  });
+
+  it('is what the provider tells, and no guess besides, also behind a policy', async () => {
+    const known = { promptTokens: 7, completionTokens: 3, totalTokens: 10 };
+    const telling: LLMProvider = {
+      call: async ({ noteUsage }) => {
+        noteUsage?.(known);
+        throw new AgentLoopError('PROVIDER_FAILED', 'The vendor filtered its own answer.');
+      },
+    };
+    expect(await usageOf(started(retry()(telling)))).toEqual(known);
+    await expectSame(known);
+  });
+
+  it.each(['alone', 'behind a policy'])(
+    'counts with the answer what its provider told before it, %s',
+    async (place) => {
+      const discarded = { promptTokens: 7, completionTokens: 3, totalTokens: 10 };
+      const answered = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
+      const own: LLMProvider = {
+        call: async ({ noteUsage }) => {
+          noteUsage?.(discarded);
+          return { message: { role: 'assistant', content: said }, usage: answered };
+        },
+      };
+      const shared = budget({ maxTokens: 1_000_000 });
+      const provider = place === 'alone' ? own : retry()(own);
+      const { usage } = await started(provider, { extensions: [shared.extension()] }).result();
+      const all = { promptTokens: 67, completionTokens: 43, totalTokens: 110 };
+      expect([usage, shared.used]).toEqual([all, all]);
+      expect(bench.store.read('t').find(({ type }) => type === 'llm.done')).toMatchObject({
+        usage: { ...answered, discarded },
+      });
+    },
+  );
+
+  it.each<readonly [string, unknown]>([
+    ['nothing', undefined],
+    ['null', null],
+    ['no numbers', { promptTokens: 'a', completionTokens: 'b', totalTokens: 'c' }],
+    ['NaN', { promptTokens: Number.NaN, completionTokens: 1, totalTokens: 1 }],
+    ['less than nothing', { promptTokens: -5, completionTokens: -5, totalTokens: -10 }],
+    ['a part', { promptTokens: 5 }],
+    ['costs that are none', { promptTokens: 5, completionTokens: 5, totalTokens: 10, cost: Number.NaN }],
+  ])('is guessed where the provider tells %s', async (_, nonsense) => {
+    const telling: LLMProvider = {
+      async call(params) {
+        if (params.noteUsage) Reflect.apply(params.noteUsage, undefined, [nonsense]);
+        throw new Error('cable cut');
+      },
+    };
+    expect(await usageOf(started(telling))).toEqual(guessOf(1, ''));
+    await expectSame(guessOf(1, ''));
+  });
+
+  it('is not what a provider tells of a call once another has begun', async () => {
+    const usage = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
+    const told: LLMCallParams['noteUsage'][] = [];
+    const late: LLMProvider = {
+      async call({ noteUsage }) {
+        told.push(noteUsage);
+        told[0]?.({ promptTokens: 7, completionTokens: 3, totalTokens: 10 });
+        if (told.length === 1) return { message: { role: 'assistant', content: null }, toolCalls: [countCall], usage };
+        return { message: { role: 'assistant', content: said }, usage };
+      },
+    };
+    const turn = started(late, { toolProviders: [plainTools({ count: () => 2 })] });
+    expect((await turn.result()).usage.totalTokens).toBe(210);
+  });
+
+  it('counts for a shared budget what a cancel cut off behind a policy', async () => {
+    const shared = budget({ maxTokens: 1_000_000 });
+    const options = { extensions: [shared.extension()] };
+    const turn = started(retry()(bench.model([{ text: said, never: true }])), options);
+    await cancelBehindText(turn);
+    expect(shared.used).toEqual(guessOf(1, said));
+    expect(await usageOf(turn)).toEqual(guessOf(1, said));
+  });
+
+  it('counts for a shared budget what a time limit of a policy cut off', async () => {
+    const { clock } = bench;
+    const shared = budget({ maxTokens: 1_000_000 });
+    const policy = timeout({ betweenChunksMs: 1_000, clock });
+    const turn = started(policy(bench.model([{ text: said, never: true }])), { extensions: [shared.extension()] });
+    const watcher = watch(turn);
+    await watcher.until('artifact-update');
+    await clock.advance(1_000);
+    await watcher.ended;
+    expect(shared.used).toEqual(guessOf(1, said));
+    expect(await usageOf(turn)).toEqual(guessOf(1, said));
+  });
+
+  it('counts once where a limit takes what was said as the answer, requests before it too', async () => {
+    const { clock } = bench;
+    const broken = new AgentLoopError('PROVIDER_STREAM_CLOSED', 'The stream broke off.', { retryable: true });
+    const model = bench.model([
+      { text: said, error: broken },
+      { text: said, never: true },
+    ]);
+    const shared = budget({ maxTokens: 1_000_000 });
+    const turn = started(retry({ initialDelayMs: 0 })(model), {
+      extensions: [shared.extension(), limits({ maxWallTimeMs: 1_000, onLimit: 'stop' })],
+    });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-attempt-discarded');
+    await watcher.until('artifact-update', (event) => watcher.of('artifact-update').indexOf(event) > 0);
+    await clock.advance(1_000);
+    expect((await turn.result()).usage).toEqual(guessOf(2, said));
+    expect(shared.used).toEqual(guessOf(2, said));
   });
 
   it('is what the answer says, where an extension refuses the answer', async () => {

@@ -207,7 +207,10 @@ describe('compactHistory', () => {
     while (summarizer.active === 0) await new Promise(setImmediate);
     await turn.cancel('enough');
     await watcher.ended;
-    const [span] = bench.spans.spans().filter(({ name }) => name === 'llm.call').slice(-1);
+    const [span] = bench.spans
+      .spans()
+      .filter(({ name }) => name === 'llm.call')
+      .slice(-1);
     expect(span?.attributes).toMatchObject({ 'millrace.outcome': 'canceled', 'millrace.usage.estimated': true });
     expect(span?.status.code).toBe(0);
   });
@@ -225,6 +228,30 @@ describe('compactHistory', () => {
     expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 9 }]);
     expect(model.calls[8]?.messages).toHaveLength(17);
     expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'completed' } });
+  });
+
+  it('counts what calls took of which no summary came', async () => {
+    const silent = { text: '', usage: usageOf(70) };
+    const { turn, watcher } = await play(
+      Array(5)
+        .fill(look)
+        .concat({ ...done, usage: usageOf(5) }),
+      {
+        summaries: [silent, { text: 'At last.', usage: usageOf(20) }],
+      },
+    );
+    expect(watcher.of('internal:extension-error')).toHaveLength(1);
+    const usage = { promptTokens: 95, completionTokens: 30, totalTokens: 125 };
+    expect((await turn.result()).usage).toEqual(usage);
+    expect(foldRecords(bench.store.read('t')).usage).toEqual(usage);
+  });
+
+  it('counts a summarising call that broke off with an estimate, also where the turn ends before another', async () => {
+    const { turn, summarizer } = await play([look, look, look, { ...done, usage: usageOf(5) }], {
+      summaries: [{ error: new Error('cable cut') }],
+    });
+    const asked = (summarizer.calls[0]?.messages ?? []).reduce((sum, message) => sum + estimateTokens(message), 0);
+    expect((await turn.result()).usage).toEqual({ ...usageOf(5 + asked), estimated: true });
   });
 
   it('keeps the summary that there is where a later one fails', async () => {

@@ -217,8 +217,8 @@ export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOpera
       end();
     });
     return {
-      next(chunk) {
-        openCall.saw(chunk);
+      next(given) {
+        const chunk = openCall.saw(given);
         if (chunk.type === 'done') {
           finishCall(deps, call, { response: chunk.response, firstChunkAt });
           end();

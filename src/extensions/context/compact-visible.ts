@@ -16,6 +16,8 @@ export interface CompactionWork {
   readonly countTokens: TokenCounter;
   readonly signal?: AbortSignal | undefined;
   readonly traceContext?: Context | undefined;
+  /** Told what calls took of which no summary came. */
+  readonly noteUsage?: ((usage: Usage) => void) | undefined;
 }
 
 export interface Compacted {
@@ -34,14 +36,14 @@ const leastMessages = 2;
  * too little is older. Rejects as `summarize`.
  */
 export async function compactVisible(visible: VisibleHistory, work: CompactionWork): Promise<Compacted | undefined> {
-  const { options, inUse, tokens, countTokens, signal, traceContext } = work;
+  const { options, inUse, tokens, countTokens, signal, traceContext, noteUsage } = work;
   const { keepLast: maxMessages = 10 } = options;
   const limit = tokenLimit(options, inUse);
   const from = keptFrom(visible.messages, { maxMessages, maxTokens: Math.floor(limit / 2), countTokens });
   const older = visible.messages.slice(0, from);
   if (older.filter((message) => !isSummary(message)).length < leastMessages) return undefined;
   const summarizer = summarizerOf(options, inUse, limit);
-  const { text, usage } = await summarize(older, { ...summarizer, signal, traceContext });
+  const { text, usage } = await summarize(older, { ...summarizer, signal, traceContext, noteUsage });
   const compaction = { upTo: visible.countBefore(from), summary: text };
   const summary = summaryMessage(compaction);
   const kept = messageTokens([summary, ...visible.messages.slice(from)], countTokens);

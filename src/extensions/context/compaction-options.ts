@@ -59,7 +59,7 @@ export function summarizerOf(
   options: CompactionOptions,
   inUse: ModelInUse,
   limit: number,
-): Omit<Summarizer, 'signal' | 'traceContext'> {
+): Omit<Summarizer, 'signal' | 'traceContext' | 'noteUsage'> {
   const { provider = inUse.provider, prompt = defaultPrompt, countTokens = estimateTokens } = options;
   const model = options.model ?? (options.provider ? undefined : inUse.model);
   const own = options.provider || options.model ? knownWindow(options, { provider, model }) : undefined;

@@ -2,13 +2,16 @@ import type { Context } from '@opentelemetry/api';
 import { addUsage } from '../../core/add-usage.ts';
 import type { TokenCounter } from '../../core/count-tokens.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { type Message, textOf } from '../../core/messages.ts';
 import { noUsage } from '../../core/state.ts';
-import type { LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
+import { ToldUsage } from '../../core/told-usage.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { tracedCall } from './traced-call.ts';
 import { transcriptOf } from './transcript.ts';
+import { messageTokens } from './view-tokens.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
 
@@ -32,6 +35,8 @@ export interface Summarizer {
   readonly maxSummaryTokens: number;
   readonly signal?: AbortSignal | undefined;
   readonly traceContext?: Context | undefined;
+  /** Told what calls took of which no summary came. */
+  readonly noteUsage?: ((usage: Usage) => void) | undefined;
 }
 
 export interface Summary {
@@ -45,43 +50,69 @@ const longestEntry = 8_000;
 /**
  * Sums messages up by model calls: one, or one behind the other where they are too many for one request, each given the summary so far;
  * a summary at the front of the messages is taken up. Nothing is streamed. Rejects with what the provider says, and
- * `PROVIDER_PROTOCOL` where it gives no text.
+ * `PROVIDER_PROTOCOL` where it gives no text, once `noteUsage` was told what the calls took.
  */
 export async function summarize(messages: readonly Message[], by: Summarizer): Promise<Summary> {
   const budget = Math.max(Math.floor(by.maxRequestTokens / 2), 1);
   const fitting = (entry: string) => fitTokens(fitChars(entry, longestEntry), budget, by.countTokens);
   const entries = transcriptOf(messages).map(fitting);
-  let text = messages.filter(isSummary).map(summaryOf).join('\n\n');
-  let usage = noUsage;
-  for (const part of partsOf(entries, budget, by.countTokens)) {
-    const answer = await ask(part, text, by);
-    text = fitTokens(answer.text, by.maxSummaryTokens, by.countTokens);
-    usage = addUsage(usage, answer.usage);
+  const notes = new Notes(by, messages.filter(isSummary).map(summaryOf).join('\n\n'));
+  try {
+    for (const part of partsOf(entries, budget, by.countTokens)) await notes.add(part);
+  } catch (error) {
+    by.noteUsage?.(notes.usage);
+    throw error;
   }
-  return { text, usage };
+  return notes;
 }
 
-async function ask(transcript: string, before: string, by: Summarizer): Promise<Summary> {
-  const { provider, model, prompt, signal, traceContext } = by;
-  const earlier = before === '' ? '' : `Notes so far, to be taken over and carried on:\n\n${before}\n\n`;
-  const content = `${earlier}The conversation:\n\n${transcript}`;
-  const response = await tracedCall(provider, {
-    messages: [
-      { role: 'system', content: prompt },
-      { role: 'user', content },
-    ],
-    ...(model === undefined ? {} : { model }),
-    ...(signal && { signal }),
-    ...(traceContext && { traceContext }),
-  });
-  const text = textOf(response.message.content).trim();
-  if (text === '') throw noText(response);
-  return { text, usage: response.usage ?? estimated(by, prompt + content, text) };
+/** A summary in the making, and what its calls took, those that failed too. */
+class Notes implements Summary {
+  text: string;
+  usage: Usage = noUsage;
+  readonly #by: Summarizer;
+
+  constructor(by: Summarizer, text: string) {
+    this.#by = by;
+    this.text = text;
+  }
+
+  async add(transcript: string): Promise<void> {
+    const { provider, maxSummaryTokens, countTokens } = this.#by;
+    const params = this.#request(transcript);
+    const told = new ToldUsage(params, provider);
+    const response = await tracedCall(provider, { ...params, noteUsage: (usage) => told.add(usage) }).catch((error) => {
+      const known = AgentLoopError.isInstance(error) ? error : undefined;
+      this.#count(told.sum ?? usageWithoutAnswer(params, '', known));
+      throw error;
+    });
+    const text = textOf(response.message.content).trim();
+    this.#count(told.answered(response).usage ?? estimated(this.#by, params, text));
+    if (text === '') throw noText(response);
+    this.text = fitTokens(text, maxSummaryTokens, countTokens);
+  }
+
+  #request(transcript: string): LLMCallParams {
+    const { model, prompt, signal, traceContext } = this.#by;
+    const earlier = this.text === '' ? '' : `Notes so far, to be taken over and carried on:\n\n${this.text}\n\n`;
+    return {
+      messages: [
+        { role: 'system', content: prompt },
+        { role: 'user', content: `${earlier}The conversation:\n\n${transcript}` },
+      ],
+      ...(model === undefined ? {} : { model }),
+      ...(signal && { signal }),
+      ...(traceContext && { traceContext }),
+    };
+  }
+
+  #count(usage: Usage | undefined): void {
+    if (usage) this.usage = addUsage(this.usage, usage);
+  }
 }
 
-function estimated({ countTokens }: Summarizer, asked: string, text: string): Usage {
-  const [promptTokens, completionTokens] = [countTokens(asked), countTokens(text)];
-  return { promptTokens, completionTokens, totalTokens: promptTokens + completionTokens, estimated: true };
+function estimated({ countTokens }: Summarizer, { messages }: LLMCallParams, text: string): Usage {
+  return estimatedUsage(messageTokens(messages, countTokens), countTokens(text));
 }
 
 function noText({ finishReason = 'stop' }: LLMResponse): AgentLoopError {

@@ -1,3 +1,5 @@
+import { map } from 'rxjs';
+import { usageOfAnswer } from '../../core/estimate-usage.ts';
 import type {
   CallChange,
   Extension,
@@ -11,7 +13,7 @@ import type { LoopState } from '../../core/state.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
-import { aroundCalls } from '../usage/around-calls.ts';
+import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
 import {
   type BrokenLimit,
   brokenLimit,
@@ -42,15 +44,17 @@ export interface LimitsOptions extends LimitValues {
  */
 export function limits(options: LimitsOptions): Extension {
   checkOptions(options);
-  const { maxWallTimeMs, maxToolCalls, maxCost } = options;
+  const { maxWallTimeMs, maxToolCalls, maxTokens, maxCost } = options;
   return {
     name: 'limits',
     prepareIteration: (view, { state, clock, data }) => {
       const broken = brokenLimit(options, { state, view, now: clock.now(), cost: costIn(data) });
       return broken && reaction(options, broken);
     },
-    ...(maxWallTimeMs !== undefined && {
+    ...((maxTokens ?? maxWallTimeMs) !== undefined && {
       beforeLLMCall: (_, context) => limitedCall(options, context),
+    }),
+    ...(maxWallTimeMs !== undefined && {
       beforeFinish: ({ state }) => {
         const reason = state.lastResponse?.message.metadata?.['cutShort'];
         return reason === 'max_wall_time' && !state.changes.finish ? { finish: { reason } } : undefined;
@@ -86,10 +90,22 @@ function reaction({ onLimit = 'fail' }: LimitsOptions, { reason, message }: Brok
 }
 
 function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext): CallChange {
-  const { onLimit = 'fail' } = options;
+  const { maxTokens, maxWallTimeMs, onLimit = 'fail' } = options;
+  const counted = maxTokens === undefined ? provider : aroundCalls(provider, sayingUsage);
+  if (maxWallTimeMs === undefined) return { provider: counted };
   const deadline = { clock, at: deadlineOf(options, state), broken: outOfTime(options), onLimit };
-  return { provider: aroundCalls(provider, untilDeadline(deadline)) };
+  return { provider: aroundCalls(counted, untilDeadline(deadline)) };
 }
+
+/** Answers of a vendor that does not tell what they took say a guess, which counts for the turn: else no limit on tokens is reached. */
+const sayingUsage: AroundCall = (chunks, params) =>
+  chunks.pipe(
+    map((chunk) => {
+      if (chunk.type !== 'done') return chunk;
+      const { response } = chunk;
+      return { type: 'done', response: { ...response, usage: usageOfAnswer(params, response) } };
+    }),
+  );
 
 function limitedTool(options: LimitsOptions, { state, callId, clock }: ToolCallRequest): ToolCallChange {
   const deadline = deadlineOf(options, state);

@@ -2,6 +2,7 @@ import { Observable } from 'rxjs';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import { noUsage } from '../../core/state.ts';
 import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
 import type { AroundCall } from '../usage/around-calls.ts';
 import { SaidSoFar } from '../usage/said-so-far.ts';
@@ -17,7 +18,7 @@ export interface Deadline {
 
 /**
  * Leaves a model call at a deadline: it errors with `LIMIT`, or what was said so far is taken as the answer, marked with the reason as
- * `cutShort` in the message's metadata, its usage estimated.
+ * `cutShort` in the message's metadata, its usage estimated, and `discarded` what requests before it took.
  */
 export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
   return (chunks, params, told) =>
@@ -34,13 +35,16 @@ export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundC
       to.add(source);
       if (to.closed) return;
       const expire = () => {
+        const before = told();
         source.unsubscribe();
-        const guess = usageWithoutAnswer(params, said.output);
+        const isTold = told() !== undefined;
+        const guess = usageWithoutAnswer(params, said.attempt);
         if (onLimit === 'fail') {
-          if (guess && told() === undefined) params.noteUsage?.(guess);
+          if (guess && !isTold) params.noteUsage?.(guess);
           return to.error(limitError(broken));
         }
-        to.next({ type: 'done', response: cutShort(said, broken, guess) });
+        const usage = guess && isTold ? { ...guess, discarded: before ?? noUsage } : guess;
+        to.next({ type: 'done', response: cutShort(said, broken, usage) });
         to.complete();
       };
       to.add(clock.schedule(Math.max(0, at - clock.now()), expire));

@@ -1,6 +1,5 @@
 import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
-import { addUsage } from '../../core/add-usage.ts';
-import { noUsage } from '../../core/state.ts';
+import { ToldUsage } from '../../core/told-usage.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, Usage } from '../../providers/interfaces.ts';
 import { sourceOf } from '../../providers/policies/attempt-stream.ts';
 
@@ -23,12 +22,15 @@ export function aroundCalls(provider: LLMProvider, around: AroundCall): LLMProvi
   const { streaming: _, ...abilities } = capabilities;
   const stream = (params: LLMCallParams) =>
     defer(() => {
-      let told = tracesAttempts === true ? noUsage : undefined;
+      const told = new ToldUsage(params, provider);
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-        told = addUsage(told ?? noUsage, usage);
+        told.add(usage);
         params.noteUsage?.(usage);
       };
-      return around(sourceOf(provider, { ...params, noteUsage }), params, () => told);
+      const answered = (chunk: LLMChunk): LLMChunk =>
+        chunk.type === 'done' ? { type: 'done', response: told.answered(chunk.response) } : chunk;
+      const chunks = sourceOf(provider, { ...params, noteUsage }).pipe(map(answered));
+      return around(chunks, params, () => told.sum);
     });
   return {
     ...(info && { info }),

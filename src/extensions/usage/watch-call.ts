@@ -1,6 +1,6 @@
 import { Observable } from 'rxjs';
 import { AgentLoopError } from '../../core/errors.ts';
-import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import { estimatedUsage, usageOfAnswer, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
 import type { AroundCall } from './around-calls.ts';
 import { SaidSoFar } from './said-so-far.ts';
@@ -33,7 +33,7 @@ export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
             said.add(chunk);
             if (chunk.type === 'done') {
               const { response } = chunk;
-              end({ type: 'done', response, usage: response.usage ?? guess() });
+              end({ type: 'done', response, usage: usageOfAnswer(params, response) });
             }
             to.next(chunk);
           },

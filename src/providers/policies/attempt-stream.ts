@@ -4,6 +4,7 @@ import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { responseFlaw } from '../../core/response.ts';
+import { ToldUsage } from '../../core/told-usage.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
 import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
@@ -37,13 +38,19 @@ class Attempt {
   readonly #provider: LLMProvider;
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
+  readonly #told: ToldUsage;
   #output = '';
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
     this.#provider = provider;
     if (provider.tracesAttempts !== true) this.#span = startAttempt(params, provider.info);
-    this.#params = this.#span ? { ...params, traceContext: this.#span.traceContext } : params;
+    this.#told = new ToldUsage(params, provider);
+    const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
+      this.#told.add(usage);
+      params.noteUsage?.(usage);
+    };
+    this.#params = { ...params, ...(this.#span && { traceContext: this.#span.traceContext }), noteUsage };
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
@@ -82,9 +89,10 @@ class Attempt {
     this.#span?.cancel(usage);
   }
 
-  /** A provider that makes several requests notes them itself. */
+  /** What the provider told, else a guess, which is told in its place. */
   #noteUsage(error?: AgentLoopError): Usage | undefined {
-    if (this.#provider.tracesAttempts === true) return undefined;
+    const { sum } = this.#told;
+    if (sum) return sum;
     const usage = usageWithoutAnswer(this.#params, this.#output, error);
     if (usage) this.#params.noteUsage?.(usage);
     return usage;

@@ -1,10 +1,9 @@
-import { defer, filter, lastValueFrom, map, Observable, takeUntil } from 'rxjs';
-import { addUsage } from '../../core/add-usage.ts';
-import { estimateTokens } from '../../core/count-tokens.ts';
+import { catchError, defer, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
 import { AgentLoopError } from '../../core/errors.ts';
-import { estimatedUsage, estimatePromptTokens } from '../../core/estimate-usage.ts';
+import { withDiscarded } from '../../core/estimate-usage.ts';
 import { shownValue } from '../../core/shown-value.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
+import { ToldUsage } from '../../core/told-usage.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';
@@ -54,28 +53,27 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
 
 /**
  * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, and its answer
- * tells what the attempts before it took.
+ * tells what the attempts before it took. Who hears of an end hears of it behind the teardown of what stands within, so that a request
+ * that is left has been counted by then.
  */
 function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
     defer(() => {
-      let discarded: Usage | undefined;
+      const told = new ToldUsage(params, {});
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
-        discarded = discarded ? addUsage(discarded, usage) : usage;
+        told.add(usage);
         params.noteUsage?.(usage);
       };
       const answer = (chunk: LLMChunk): LLMChunk =>
-        chunk.type === 'done' && discarded
-          ? { type: 'done', response: withDiscarded(chunk.response, params, discarded) }
+        chunk.type === 'done' && told.sum
+          ? { type: 'done', response: withDiscarded(chunk.response, params, told.sum) }
           : chunk;
-      return inner({ ...params, noteUsage }).pipe(map(answer), takeUntil(aborted(params)));
+      return inner({ ...params, noteUsage }).pipe(
+        map(answer),
+        takeUntil(aborted(params)),
+        catchError((error: unknown) => throwError(() => error)),
+      );
     });
-}
-
-/** The usage of an answer is a guess itself where the vendor did not tell. */
-function withDiscarded(response: LLMResponse, params: LLMCallParams, discarded: Usage): LLMResponse {
-  const guessed = () => estimatedUsage(estimatePromptTokens(params), estimateTokens(response.message));
-  return { ...response, usage: { ...(response.usage ?? guessed()), discarded } };
 }
 
 /** Errors once the signal is aborted, also where it was before. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { foldRecords } from '../../../src/core/apply-record.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
@@ -48,6 +49,13 @@ describe('limits', () => {
       .startTurn(question)
       .result();
     expect(result).toMatchObject({ status: 'completed', text: 'Two.', reason: 'stop', toolCalls: 2 });
+  });
+
+  it('count an answer with a guess where the vendor does not tell what it took', async () => {
+    const quiet: LLMStep = { text: 'a'.repeat(400), toolCalls: [{ name: 'count' }] };
+    const turn = limited([quiet], { maxTokens: 100 }).startTurn(question, { taskId: 'quiet' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(foldRecords(bench.store.read('quiet')).usage).toMatchObject({ estimated: true });
   });
 
   it('complete with what there is where onLimit is "stop"', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { estimateTokens } from '../../../src/core/count-tokens.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import { type Budget, type BudgetExtensionOptions, budget } from '../../../src/extensions/usage/budget.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
@@ -70,6 +71,16 @@ describe('budget', () => {
         .result(),
     ).rejects.toThrow();
     expect(shared.used.totalTokens).toBe(before);
+  });
+
+  it('counts prompt and answer where a provider that does not stream tells nothing', async () => {
+    const content = 'a'.repeat(400);
+    const llmProvider = { call: async () => ({ message: { role: 'assistant' as const, content } }) };
+    const shared = budget({ maxTokens: 10_000 });
+    await new AgentLoop(bench.config(llmProvider, { extensions: [shared.extension()] })).startTurn(question).result();
+    const answer = estimateTokens({ role: 'assistant', content });
+    expect(shared.used).toMatchObject({ completionTokens: answer, estimated: true });
+    expect(answer).toBeGreaterThanOrEqual(100);
   });
 
   it('holds costs', async () => {
