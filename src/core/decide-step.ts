@@ -3,6 +3,7 @@ import type { EndChange, Extension } from './extension.ts';
 import { AskedHook, DraftPlace, type HookPlace } from './hook-context.ts';
 import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
+import { steeringRecords } from './next-step.ts';
 import { type AnyChange, jsonOf, recordOfChange } from './record-of-change.ts';
 import type { DecisionPoint, TurnDone } from './records.ts';
 import { CommitDraft } from './signals.ts';
@@ -125,6 +126,7 @@ class Decision {
 
   #afterTurn(): void | Promise<void> {
     this.#deps.inbox.close();
+    for (const told of steeringRecords(this.#deps)) this.#draft.add(told);
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,

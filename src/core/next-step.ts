@@ -30,7 +30,8 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   const leaving = deps.drain.aborted;
   if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
   const mayTell = state.phase !== 'tools' || deps.inbox.pause !== undefined || leaving;
-  if (deps.inbox.hasSteering && !state.summary && mayTell) return { do: 'write', records: steeringRecords(deps) };
+  const told = mayTell && !state.summary && !(endsAtLimit(deps, state) && deps.inbox.pause === undefined && !leaving);
+  if (deps.inbox.hasSteering && told) return { do: 'write', records: steeringRecords(deps) };
   if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
   if (waitsForAnswers(state)) return write(suspension(state, waiting));
   if (leaving) return { do: 'end' };
@@ -68,15 +69,26 @@ function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): T
 
 /** The last steps of a turn: whether it may end, its last iteration, what it ends with. */
 function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
-  if (last.type !== 'turn.done') return write(last);
+  if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
   if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
   if (!state.summary && state.iteration > 0 && hooks.isDue('afterIteration', state)) return ask('afterIteration', last);
   return end(deps, state, last);
 }
 
-function end({ hooks }: TurnDeps, state: LoopState, last: TurnDone): NextStep {
-  return hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : write(last);
+function end(deps: TurnDeps, state: LoopState, last: TurnDone): NextStep {
+  return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
+}
+
+/** What was told too late to be answered is part of the history all the same. */
+function writeEnd(deps: TurnDeps, last: TurnRecord): NextStep {
+  return { do: 'write', records: [...steeringRecords(deps), last] };
+}
+
+/** Whether the turn has its end and may not go on: a message that comes now is not answered any more. */
+function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
+  const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
+  return hasEnd && state.iteration >= maxIterationsOf(deps, state);
 }
 
 function limitOf(deps: TurnDeps, state: LoopState): Limit {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { Extension } from '../../src/core/extension.ts';
 import type { UserMessage } from '../../src/core/messages.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
@@ -53,6 +54,27 @@ describe('Turn.steer', () => {
       'iteration-complete 1',
       'iteration-start 2',
     ]);
+  });
+
+  it.each<readonly [string, readonly Extension[]]>([
+    ['nobody', []],
+    ['beforeFinish', [{ name: 'closing', beforeFinish: () => undefined }]],
+    ['afterIteration', [{ name: 'closing', afterIteration: () => undefined }]],
+    ['afterTurn', [{ name: 'closing', afterTurn: () => undefined }]],
+    ['a hook that finishes the turn', [{ name: 'closing', afterIteration: () => ({ finish: { text: 'Two.' } }) }]],
+  ])('keeps the answer where it comes during the last iteration, with %s asked at the end', async (_, extensions) => {
+    const answer = gate();
+    const model = bench.model([{ gate: answer.pass(), text: 'Two.' }]);
+    const loop = new AgentLoop(bench.config(model, { extensions, maxIterations: 1 }));
+    const turn = loop.startTurn(question, { taskId: 't' });
+    const watcher = watch(turn);
+    await watcher.until('internal:llm-call');
+    turn.steer(pears);
+    answer.open();
+    const messages = [{ role: 'assistant', content: 'Two.' }, pears];
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.', reason: 'stop', messages });
+    expect(watcher.of('internal:iteration-complete')).toHaveLength(1);
+    expect(bench.store.read('t').slice(-2)).toMatchObject([{ type: 'x.steer' }, { type: 'turn.done' }]);
   });
 
   it('reaches the first model call where the turn has not started', async () => {
