@@ -175,7 +175,7 @@ describe('the edits of a fork', () => {
     const call = { id: 'a', type: 'function', function: { name: 'count', arguments: '{"of":"pears"}' } };
     expect(first).toEqual({ role: 'assistant', content: 'Counting.', toolCalls: [call] });
     expect(nine).toEqual({ role: 'tool', toolCallId: 'a', content: 'nine' });
-    expect(failed).toEqual({ role: 'tool', toolCallId: 'a', content: 'no pears', status: 'error' });
+    expect(failed).toEqual({ role: 'tool', toolCallId: '2:0', content: 'no pears', status: 'error' });
     const events = watch(AgentLoop.observe('u', { store: bench.store }));
     expect(events.of('internal:tool-complete')).toMatchObject([
       { arguments: { of: 'pears' }, content: 'nine', success: true },
