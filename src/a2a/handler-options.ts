@@ -1,6 +1,6 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { Agent } from '../agent/agent.ts';
+import type { Agent } from '../agent/agent.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/config.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
@@ -73,7 +73,8 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       `the options are: ${Object.keys(names).join(', ')}`,
     );
   const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024, limits = {} } = options;
-  if (!(agent instanceof Agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  if (typeof agent?.startTurn !== 'function' || typeof agent.resume !== 'function')
+    throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   if (typeof card !== 'function' && typeof card?.name !== 'string')
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
   if (!(cancelDeadlineMs > 0))

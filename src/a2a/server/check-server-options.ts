@@ -1,4 +1,4 @@
-import { Agent } from '../../agent/agent.ts';
+import type { Agent } from '../../agent/agent.ts';
 import { invalidConfig } from '../../core/invalid-config.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions, type OptionNames } from '../../stores/known-options.ts';
@@ -44,7 +44,7 @@ const pushNames: OptionNames<PushOptions> = {
 export function assertServerOptions(options: A2AServerOptions): void {
   assertKnownOptions('a2aServer', options, optionNames);
   const { agent, store, publicUrl, push, rateLimit } = options;
-  if (!(agent instanceof Agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
+  if (!isAgent(agent)) throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   if (!store && !agent.options.taskStateStore) {
     throw invalidConfig(
       'a2aServer has no store for turns',
@@ -58,6 +58,11 @@ export function assertServerOptions(options: A2AServerOptions): void {
   assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams'] });
   if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
   if (push) assertPush(push);
+}
+
+/** Of any copy of this package. */
+function isAgent(value: unknown): value is Agent {
+  return typeof value === 'object' && value !== null && 'startTurn' in value && 'with' in value;
 }
 
 function assertPush(push: PushOptions): void {

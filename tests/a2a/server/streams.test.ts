@@ -66,19 +66,20 @@ describe('a stream', () => {
   });
 
   it('shows a sign of life while it is silent', async () => {
-    const { held, provider } = haltingModel();
+    const { provider } = haltingModel();
     const { url } = await on.serve({ agent: on.echo([], { provider }), heartbeatMs: 20 });
     const response = await rpc(url, 'SendStreamingMessage', wireMessage('Hi'));
-    const reader = response.body?.getReader();
     let read = '';
-    while (!read.includes(': alive\n\n: alive\n\n')) read += new TextDecoder().decode((await reader?.read())?.value);
-    held.open();
-    await reader?.cancel();
+    for await (const chunk of response.body ?? []) {
+      read += Buffer.from(chunk).toString();
+      if (read.includes(': alive\n\n: alive\n\n')) break;
+    }
+    expect(read).toContain(': alive');
   });
 
   it('waits for a reader that does not read: what it missed is merged, and none of it is lost', async () => {
     const piece = 'x'.repeat(8_192);
-    const pieces = Array.from({ length: 2_000 }, (_, index) => `${index};${piece}`);
+    const pieces = Array.from({ length: 1_000 }, (_, index) => `${index};${piece}`);
     const { url } = await on.serve({ agent: on.echo([{ text: pieces }]) });
     const body = JSON.stringify({
       jsonrpc: '2.0',
@@ -96,7 +97,7 @@ describe('a stream', () => {
     const events = eventsIn(await text(stream));
     const updates = events.flatMap(({ artifactUpdate }) => artifactUpdate ?? []);
     expect(updates.map(({ artifact }) => artifact.parts?.[0]?.text ?? '').join('')).toBe(pieces.join(''));
-    expect(updates.length).toBeLessThan(1_500);
+    expect(updates.length).toBeLessThan(900);
     expect(events.at(-1).statusUpdate.status.state).toBe('TASK_STATE_COMPLETED');
   });
 
@@ -112,7 +113,6 @@ describe('a stream', () => {
     expect(await refused.json()).toMatchObject({ error: { data: [{ reason: 'STREAM_LIMIT' }] } });
     held.open();
     for (const each of open) await each.text();
-    await until(() => true);
     expect((await rpc(url, 'SendStreamingMessage', wireMessage('3'))).status).toBe(200);
   });
 

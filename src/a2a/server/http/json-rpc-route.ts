@@ -73,8 +73,7 @@ async function writeStream(
   failed: (error: unknown) => object,
 ): Promise<void> {
   const first = await events.next();
-  response.writeHead(200, SSE_HEADERS);
-  response.flushHeaders();
+  response.set(SSE_HEADERS).flushHeaders();
   try {
     if (!first.done) response.write(formatSSEEvent(first.value));
     for await (const event of events) response.write(formatSSEEvent(event));
