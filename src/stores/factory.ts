@@ -11,6 +11,7 @@ import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-st
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import type { MessageStore } from './messages/message-store.ts';
+import { RedisArtifactStore, type RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
 import { RedisCacheStore, type RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
 import { RedisMessageStore, type RedisMessageStoreOptions } from './redis/redis-message-store.ts';
 import { RedisStateStore, type RedisStateStoreOptions } from './redis/redis-state-store.ts';
@@ -29,7 +30,8 @@ export type MessageStoreOptions =
 export type ArtifactStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryArtifactStoreOptions)
   /** `path`: the folder. */
-  | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions);
+  | ({ readonly type: 'folder'; readonly path: string } & FolderArtifactStoreOptions)
+  | ({ readonly type: 'redis' } & RedisArtifactStoreOptions);
 
 export type CacheStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryCacheStoreOptions)
@@ -78,8 +80,10 @@ export const StoreFactory = {
         const { path, ...rest } = withoutType(options);
         return folderArtifactStore(path, rest);
       }
+      case 'redis':
+        return new RedisArtifactStore(withoutType(options));
       default:
-        throw unknownType(type, ['memory', 'folder']);
+        throw unknownType(type, ['memory', 'folder', 'redis']);
     }
   },
 

@@ -24,6 +24,7 @@ import { recordResponses } from '../../src/providers/policies/record-responses.t
 import { replayResponses } from '../../src/providers/policies/replay-responses.ts';
 import { retry } from '../../src/providers/policies/retry.ts';
 import { timeout } from '../../src/providers/policies/timeout.ts';
+import { S3ArtifactStore } from '../../src/stores/s3/s3-artifact-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
@@ -105,6 +106,13 @@ describe('the guides', () => {
     const stray = { schema: { type: 'object' }, stray: 1 };
     expect([...firstColumn('docs/extensions.md', /Output options/)].sort()).toEqual(
       knownOptions(() => Reflect.apply(structuredOutput, undefined, [stray])),
+    );
+  });
+
+  it('list every option of S3ArtifactStore', () => {
+    const listed = firstColumn('docs/stores.md', /^Artifacts in S3/);
+    expect([...listed].sort()).toEqual(
+      knownOptions(() => Reflect.construct(S3ArtifactStore, [{ bucket: 'b', stray: 1 }])),
     );
   });
 

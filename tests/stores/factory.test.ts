@@ -119,7 +119,9 @@ describe('StoreFactory.createMessageStore, createArtifactStore and createCacheSt
     expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"folder"}'))).toThrow(
       'The store type "folder" is not known; known types: memory, lmdb, redis.',
     );
-    expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"s3"}'))).toThrow('known types: memory, folder.');
+    expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"s3"}'))).toThrow(
+      'known types: memory, folder, redis.',
+    );
     expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"folder","path":"x","stray":1}'))).toThrow(
       'has no option "stray"',
     );

@@ -35,3 +35,10 @@ export function damagedArtifact(artifactId: string, what: string): AgentLoopErro
     `The artifact "${artifactId}" cannot be read: ${what}; restore it from a backup, or delete it.`,
   );
 }
+
+export function newerArtifact(artifactId: string, layout: number): AgentLoopError {
+  return new AgentLoopError(
+    'SCHEMA',
+    `The artifact "${artifactId}" has layout ${layout}, which this version cannot read; update millrace.`,
+  );
+}

@@ -1,5 +1,5 @@
 import type { LuaScript } from './lua-scripts.ts';
-import { command, type RedisClient } from './redis-client.ts';
+import { type CommandArgument, command, type RedisClient } from './redis-client.ts';
 import { isNoScript, redisError } from './redis-errors.ts';
 import { listOf } from './script-answer.ts';
 
@@ -7,7 +7,7 @@ export interface Evaluation {
   readonly script: LuaScript;
   /** In a cluster, all in one slot. */
   readonly keys: readonly string[];
-  readonly args?: readonly (string | number)[];
+  readonly args?: readonly CommandArgument[];
 }
 
 /**

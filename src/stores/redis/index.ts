@@ -1,3 +1,4 @@
+export { RedisArtifactStore, type RedisArtifactStoreOptions } from './redis-artifact-store.ts';
 export { RedisCacheStore, type RedisCacheStoreOptions } from './redis-cache-store.ts';
 export type { RedisTarget } from './redis-client.ts';
 export { RedisMessageStore, type RedisMessageStoreOptions } from './redis-message-store.ts';

@@ -38,13 +38,21 @@ export function isCluster(client: RedisClient): client is Cluster {
   return client.isCluster;
 }
 
+/** What commands take. */
+export type CommandArgument = string | number | Buffer;
+
 /**
  * One command, whatever the client. In a cluster it goes to the node of its first key. What is sent in one go of this process, its
  * microtasks included, leaves in one write to the socket: a write costs several times what a command does.
  */
-export function command(client: RedisClient, name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+export function command(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
   if (!isCluster(client)) holdWrites(client);
   return isCluster(client) ? client.call(name, ...args) : client.call(name, ...args);
+}
+
+/** The same for replies that are bytes. */
+export function bytesCommand(client: RedisClient, name: string, ...args: readonly CommandArgument[]): Promise<unknown> {
+  return isCluster(client) ? client.callBuffer(name, ...args) : client.callBuffer(name, ...args);
 }
 
 /** Sockets that wait for more to write. */

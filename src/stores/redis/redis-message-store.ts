@@ -23,8 +23,8 @@ import type {
   MetadataOptions,
 } from '../messages/message-store.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import { ContextIndex } from './context-index.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';
+import { IdIndex } from './id-index.ts';
 import type { RedisTarget } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
 import { StoreConnection } from './store-connection.ts';
@@ -59,7 +59,7 @@ export class RedisMessageStore implements MessageStore {
   readonly #connection: StoreConnection;
   readonly #seconds: number;
   readonly #scripts: ContextScripts;
-  readonly #index: ContextIndex;
+  readonly #index: IdIndex;
 
   constructor(options: RedisMessageStoreOptions) {
     assertKnownOptions('RedisMessageStore', options, optionNames);
@@ -69,7 +69,7 @@ export class RedisMessageStore implements MessageStore {
     this.#connection = new StoreConnection('RedisMessageStore', redis);
     this.#seconds = ttl ?? -1;
     this.#scripts = new ContextScripts(this.#connection.client, prefix);
-    this.#index = new ContextIndex(this.#connection.client, prefix);
+    this.#index = new IdIndex(this.#connection.client, `${prefix}:conversations`);
   }
 
   async begin(contextId: string, taskId: string): Promise<'open' | 'saved'> {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { ArtifactDraft, WrittenContent } from '../artifacts/artifact-shelf.ts';
+import { PartBuffer } from '../artifacts/part-buffer.ts';
 import type { S3Bucket, S3Part } from './s3-bucket.ts';
 import { isMissingUpload } from './s3-errors.ts';
 
@@ -12,11 +13,10 @@ export class S3Draft implements ArtifactDraft {
   readonly key: string;
   readonly #bucket: S3Bucket;
   readonly #partBytes: number;
+  /** What is not sent yet. */
+  readonly #rest: PartBuffer;
   readonly #hash = createHash('sha256');
   readonly #parts: S3Part[] = [];
-  /** What is not sent yet, less than a part. */
-  #rest: Uint8Array[] = [];
-  #restBytes = 0;
   #size = 0;
   #uploadId: string | undefined;
   #state: 'open' | 'stored' | 'settled' = 'open';
@@ -25,6 +25,7 @@ export class S3Draft implements ArtifactDraft {
     this.#bucket = bucket;
     this.key = key;
     this.#partBytes = partBytes;
+    this.#rest = new PartBuffer(partBytes);
   }
 
   get size(): number {
@@ -34,17 +35,11 @@ export class S3Draft implements ArtifactDraft {
   async add(bytes: Uint8Array): Promise<void> {
     this.#hash.update(bytes);
     this.#size += bytes.length;
-    for (let from = 0; from < bytes.length; ) {
-      const piece = bytes.subarray(from, from + this.#partBytes - this.#restBytes);
-      this.#rest.push(piece);
-      this.#restBytes += piece.length;
-      from += piece.length;
-      if (this.#restBytes === this.#partBytes) await this.#sendPart();
-    }
+    for (const part of this.#rest.fill(bytes)) await this.#sendPart(part);
   }
 
   async complete(): Promise<WrittenContent> {
-    if (this.#uploadId === undefined) await this.#bucket.put(this.key, this.#takeRest());
+    if (this.#uploadId === undefined) await this.#bucket.put(this.key, this.#rest.take());
     else await this.#completeUpload(this.#uploadId);
     this.#state = 'stored';
     return { size: this.#size, sha256: this.#hash.digest('hex') };
@@ -58,7 +53,6 @@ export class S3Draft implements ArtifactDraft {
   async discard(): Promise<void> {
     const state = this.#state;
     this.#state = 'settled';
-    this.#rest = [];
     if (state === 'stored') await this.#bucket.remove(this.key);
     if (state === 'open' && this.#uploadId !== undefined) {
       await this.#bucket.abortUpload({ key: this.key, uploadId: this.#uploadId });
@@ -66,7 +60,7 @@ export class S3Draft implements ArtifactDraft {
   }
 
   async #completeUpload(uploadId: string): Promise<void> {
-    if (this.#restBytes > 0) await this.#sendPart();
+    if (this.#rest.bytes > 0) await this.#sendPart(this.#rest.take());
     try {
       await this.#bucket.completeUpload({ key: this.key, uploadId }, this.#parts);
     } catch (error) {
@@ -75,21 +69,13 @@ export class S3Draft implements ArtifactDraft {
     }
   }
 
-  async #sendPart(): Promise<void> {
+  async #sendPart(part: Uint8Array): Promise<void> {
     if (this.#parts.length === mostParts) {
       const message = `A content has more than ${mostParts} parts of ${this.#partBytes} bytes; raise partBytes.`;
       throw new AgentLoopError('FULL', message);
     }
     this.#uploadId ??= await this.#bucket.startUpload(this.key);
     const upload = { key: this.key, uploadId: this.#uploadId };
-    this.#parts.push(await this.#bucket.uploadPart(upload, this.#parts.length + 1, this.#takeRest()));
-  }
-
-  #takeRest(): Uint8Array {
-    const rest = this.#rest.length === 1 ? this.#rest[0] : undefined;
-    const whole = rest ?? Buffer.concat(this.#rest);
-    this.#rest = [];
-    this.#restBytes = 0;
-    return whole;
+    this.#parts.push(await this.#bucket.uploadPart(upload, this.#parts.length + 1, part));
   }
 }

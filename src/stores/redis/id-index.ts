@@ -6,25 +6,25 @@ const sampleEvery = 32;
 const sampleSize = 128;
 
 /**
- * Which contexts there are, in the order of their ids: one sorted set, not atomic with the contexts. Those whose time ran out are
+ * Which contexts or artifacts there are, in the order of their ids: one sorted set, not atomic with them. Those whose time ran out are
  * removed when a list meets them, and by a sample now and then, so that dead entries stay a fraction.
  */
-export class ContextIndex {
+export class IdIndex {
   readonly #client: RedisClient;
   readonly #key: string;
   #made = 0;
 
-  constructor(client: RedisClient, prefix: string) {
+  constructor(client: RedisClient, key: string) {
     this.#client = client;
-    this.#key = `${prefix}:conversations`;
+    this.#key = key;
   }
 
-  async add(contextId: string): Promise<void> {
-    await this.#send('zadd', 0, contextId);
+  async add(id: string): Promise<void> {
+    await this.#send('zadd', 0, id);
   }
 
-  async remove(contextId: string): Promise<void> {
-    await this.#send('zrem', contextId);
+  async remove(id: string): Promise<void> {
+    await this.#send('zrem', id);
   }
 
   /** The ids behind one, at most `size`. */
@@ -33,7 +33,7 @@ export class ContextIndex {
     return listOf(await this.#send('zrangebylex', start, '+', 'LIMIT', 0, size)).map(String);
   }
 
-  /** Called once for each new context: every 32nd time some ids by chance, to see whether they are still there; else none. */
+  /** Called once for each new one: every 32nd time some ids by chance, to see whether they are still there; else none. */
   async sample(): Promise<readonly string[]> {
     if (++this.#made % sampleEvery !== 0) return [];
     return listOf(await this.#send('zrandmember', sampleSize)).map(String);
