@@ -1,5 +1,11 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { propagation } from '@opentelemetry/api';
+import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { textOf } from '../../src/core/messages.ts';
 import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { recordSpans } from '../../src/testing/span-recorder.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolContext } from '../tools/tool-context.ts';
 import { eventually } from './eventually.ts';
@@ -17,13 +23,17 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map(({ tools }) => tools.close()));
 });
 
+/** One server for all tests that leave it as it was. */
+const shared = oddServer({ env: { SECRET: 'sesame-open-sesame' } });
+afterAll(() => shared.tools.close());
+
 function startsOf({ ledger }: OddServer): number {
   return ledger().filter((line) => line.startsWith('started')).length;
 }
 
 describe('a call of an MCP tool', () => {
   it('gives the text of the result, and a failed result as a failure', async () => {
-    const odd = server();
+    const odd = shared;
     expect(await odd.call('echo', { text: 'hello' })).toEqual({
       toolCallId: 'call_1',
       content: 'hello',
@@ -105,11 +115,11 @@ describe('a call of an MCP tool', () => {
   });
 
   it('passes over lines that are no messages', async () => {
-    expect((await server().call('garbage')).content).toBe('behind the garbage');
+    expect((await shared.call('garbage')).content).toBe('behind the garbage');
   });
 
   it('fails for a result that the protocol does not allow, or that is not what the tool promises', async () => {
-    const odd = server();
+    const odd = shared;
     expect(await thrownBy(() => odd.call('shapeless'))).toMatchObject({
       message: 'the MCP server "odd" answered with what the protocol does not allow',
     });
@@ -119,7 +129,7 @@ describe('a call of an MCP tool', () => {
   });
 
   it('passes on what a server says of its error, but no value of its environment', async () => {
-    const odd = server({ env: { SECRET: 'sesame-open-sesame' } });
+    const odd = shared;
     const error = await thrownBy(() => odd.call('refuse'));
     expect(error).toMatchObject({
       message: 'the MCP server "odd" answered with an error: no such thing, says [redacted]',
@@ -129,7 +139,7 @@ describe('a call of an MCP tool', () => {
   it('hands on its own environment only as far as it is harmless', async () => {
     process.env['SOME_API_KEY'] = 'not for servers';
     try {
-      const { content } = await server().call('env');
+      const { content } = await shared.call('env');
       expect(content).toContain('"PATH"');
       expect(content).not.toContain('not for servers');
     } finally {
@@ -138,12 +148,12 @@ describe('a call of an MCP tool', () => {
   });
 
   it('names the call for the server: the same key in every attempt', async () => {
-    const { content } = await server().call('meta', {}, { idempotencyKey: 'task:3:1' });
+    const { content } = await shared.call('meta', {}, { idempotencyKey: 'task:3:1' });
     expect(JSON.parse(String(content))).toMatchObject({ 'millrace/idempotency-key': 'task:3:1' });
   });
 
   it('runs calls side by side', async () => {
-    const odd = server();
+    const odd = shared;
     await odd.tools.connect();
     const texts = Array.from({ length: 20 }, (_, index) => `call ${index}`);
     const results = await Promise.all(
@@ -167,7 +177,7 @@ describe('the list of MCP tools', () => {
   });
 
   it('has all pages, names in the letters of all vendors, and nothing that no model would take', async () => {
-    const odd = server();
+    const odd = shared;
     const names = (await odd.tools.getTools(toolContext())).map((each) => each.function.name);
     expect(names).toEqual(expect.arrayContaining(['odd__meta', 'odd__roots']));
     expect(names.filter((name) => !/^[a-zA-Z0-9_-]{1,64}$/.test(name))).toEqual([]);
@@ -186,27 +196,36 @@ describe('the list of MCP tools', () => {
     ]);
   });
 
-  it('takes policies from annotations, where they are trusted', async () => {
-    const policyOf = async (options: Partial<McpProcessOptions>, name: string) => {
-      const all = await server({ tools: [name], ...options }).tools.getTools(toolContext());
-      const { type, function: _, checkArguments, ...policy } = all[0] ?? { type: undefined };
-      return policy;
-    };
-    expect(await policyOf({}, 'read')).toEqual({ timeoutMs: 0, readOnly: true, onInDoubt: 'retry' });
-    expect(await policyOf({}, 'put')).toEqual({ timeoutMs: 0, idempotent: true, onInDoubt: 'retry' });
-    expect(await policyOf({}, 'drop')).toEqual({ timeoutMs: 0, onInDoubt: 'ask' });
-    expect(await policyOf({}, 'echo')).toEqual({ timeoutMs: 0 });
-    expect(await policyOf({ trustAnnotations: false }, 'read')).toEqual({ timeoutMs: 0 });
-    expect(await policyOf({ needsApproval: 'destructive' }, 'drop')).toMatchObject({ needsApproval: true });
-    expect(await policyOf({ needsApproval: 'destructive' }, 'echo')).toMatchObject({ needsApproval: true });
-    expect(await policyOf({ needsApproval: 'destructive' }, 'put')).toMatchObject({ needsApproval: false });
-    const policy: McpProcessOptions['policy'] = ({ name }) => (name === 'drop' ? { sequential: true } : {});
-    expect(await policyOf({ policy }, 'drop')).toEqual({ timeoutMs: 0, onInDoubt: 'ask', sequential: true });
-  });
-
   it('checks arguments by the schema of the server', async () => {
     const [echo] = await server({ tools: ['echo'] }).tools.getTools(toolContext());
     expect(await echo?.checkArguments?.({})).toEqual({ ok: false, message: 'arguments.text is required' });
     expect(await echo?.checkArguments?.({ text: 'a' })).toMatchObject({ ok: true });
+  });
+});
+
+describe('the trace of an MCP call', () => {
+  it('goes on at the server, and says on the span of the tool which server that was', async () => {
+    const spans = recordSpans();
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator());
+    const loop = new AgentLoop({
+      agentId: 'assistant',
+      llmProvider: scriptedLLM([{ toolCalls: [{ name: 'odd__meta' }] }, { text: 'done' }]),
+      toolProviders: [shared.tools],
+    });
+    const { messages } = await loop.startTurn([{ role: 'user', content: 'go' }]).result();
+    const meta = JSON.parse(textOf(messages.find(({ role }) => role === 'tool')?.content));
+    const span = spans.spans().find(({ name }) => name === 'tool[odd__meta]');
+    const { traceId, spanId } = span?.spanContext() ?? {};
+    expect(meta.traceparent).toBe(`00-${traceId}-${spanId}-01`);
+    expect(span?.attributes).toMatchObject({
+      'mcp.method.name': 'tools/call',
+      'mcp.server.name': 'odd',
+      'mcp.protocol.version': expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
+      'network.transport': 'pipe',
+    });
+    expect(Object.keys(span?.attributes ?? {})).not.toContain('mcp.session.id');
+    expect(spans.open()).toEqual([]);
+    await spans.dispose();
+    propagation.disable();
   });
 });

@@ -1,0 +1,45 @@
+import { describe, expect, it } from '@jest/globals';
+import { mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { thrownBy } from '../tools/thrown.ts';
+
+const command = 'c';
+const url = 'https://h.test/mcp';
+
+describe('the options of mcpTools', () => {
+  it.each<[unknown, RegExp]>([
+    [undefined, /^mcpTools takes an object of options/],
+    [{}, /servers names no server/],
+    [{ servers: {} }, /servers names no server/],
+    [{ servers: { s: { command } }, stray: 1 }, /no option "stray"/],
+    [{ servers: { s: { command } }, reconnect: { initialMs: -1 } }, /reconnect: initialMs is -1; give milliseconds/],
+    [{ servers: { 'a b': { command } } }, /server "a b" has a name of other characters/],
+    [{ servers: { s: 'npx' } }, /server "s" is "npx"; give \{ command \} or \{ url \}/],
+    [{ servers: { s: {} } }, /server "s" needs a command or a url, one of them/],
+    [{ servers: { s: { command, url } } }, /needs a command or a url, one of them/],
+    [{ servers: { s: { command: ' ' } } }, /command is no name of a program/],
+    [{ servers: { s: { command, args: 'x' } } }, /args is no list of texts/],
+    [{ servers: { s: { command, env: { A: 1 } } } }, /env is no object of texts/],
+    [{ servers: { s: { command, headers: {} } } }, /has no option "headers"/],
+    [{ servers: { s: { url: 'ftp://h' } } }, /url is no address of http or https/],
+    [{ servers: { s: { url: 'https://me:sesame@h' } } }, /url holds a user or a password; send them as a header/],
+    [{ servers: { s: { url, headers: 'x' } } }, /headers is no object of texts/],
+    [{ servers: { s: { url, env: {} } } }, /has no option "env"/],
+    [{ servers: { s: { url, timeoutMs: 0 } } }, /timeoutMs is 0; give milliseconds, more than 0/],
+    [{ servers: { s: { url, prefix: 'a.b' } } }, /prefix is "a\.b"; use at most 40 of/],
+    [{ servers: { s: { url, tools: ['a', 1] } } }, /tools is no list of names/],
+    [{ servers: { s: { url, roots: '/' } } }, /roots is no list of folders/],
+    [{ servers: { s: { url, required: 'yes' } } }, /required is "yes"; give true or false/],
+    [
+      { servers: { s: { url, needsApproval: 'always' } } },
+      /needsApproval is "always"; give true, false, "destructive"/,
+    ],
+    [{ servers: { s: { url, policy: {} } } }, /policy is no function of a tool/],
+    [{ servers: { s: { url, elicitation: { hold: 1 } } } }, /no option "hold"/],
+    [{ servers: { s: { url, sampling: {} } } }, /provider is missing/],
+    [{ servers: { s: { url, sampling: { provider: { call() {} }, maxTokens: 0.5 } } } }, /maxTokens is 0\.5/],
+  ])('are refused where they are wrong: %j', async (options, message) => {
+    const error = await thrownBy(() => Reflect.apply(mcpTools, undefined, [options]));
+    expect(error).toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });
+    expect(error.message).not.toContain('sesame');
+  });
+});
