@@ -103,7 +103,8 @@ export class ChildTransport implements Transport {
   }
 
   #listen(child: ChildProcess): void {
-    child.stdin?.on('error', (error) => this.onerror?.(error));
+    for (const pipe of [child.stdin, child.stdout, child.stderr])
+      pipe?.on('error', (error: Error) => this.onerror?.(error));
     child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk));
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr = (this.#stderr + text).slice(-tailLength);

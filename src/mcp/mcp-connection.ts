@@ -83,6 +83,10 @@ export class McpConnection {
     }
   }
 
+  get isClosed(): boolean {
+    return this.#closed;
+  }
+
   /** A look at whether the server is still there, while that goes on. */
   get probing(): Promise<void> | undefined {
     return this.#probe;

@@ -79,6 +79,7 @@ export class ServerLink {
   drop(connection: McpConnection | undefined): void {
     if (!connection) return;
     if (this.#connection === connection) this.#connection = undefined;
+    if (connection.proven) this.#failures = 0;
     const closing = connection.close().finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
   }
@@ -116,6 +117,7 @@ export class ServerLink {
       await made.close();
       throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed while it started.`);
     }
+    if (made.isClosed) throw this.#unusable('ended', made.stderrTail);
     this.#connection = made;
     this.#options.onToolsChanged();
     return made;

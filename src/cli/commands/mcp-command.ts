@@ -2,23 +2,23 @@ import { Console } from 'node:console';
 import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import type { Command } from 'commander';
-import type { Agent } from '../../agent/agent.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { McpServer } from '../../mcp/server/mcp-server.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { Interruption } from '../interruption.ts';
-import { modelSettings } from '../model-settings.ts';
 import { note } from '../notes.ts';
-import { openStore } from '../open-store.ts';
+import { storeWarnings } from '../open-store.ts';
 import type { OutputStream } from '../output.ts';
-import { openSession } from '../session.ts';
-import { storeSettings } from '../store-settings.ts';
-import { wantsExport } from '../trace-view.ts';
-import { addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
+import { type AgentFlags, checkServeFlags } from '../serve/serve-flags.ts';
+import { serveLogger } from '../serve/serve-logger.ts';
+import { openServeStores } from '../serve/serve-stores.ts';
+import { servedAgent } from '../serve/served-agent.ts';
+import { type StoreFlags, storeSettings } from '../store-settings.ts';
+import { type TraceFlags, wantsExport } from '../trace-view.ts';
+import { addLeaseFlag, addModelFlags, addOtlpFlag } from '../turn-flags.ts';
 
-interface McpFlags extends NewTurnFlags {
-  readonly agent?: string;
+interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   readonly port?: number;
   readonly host: string;
   readonly keyEnv?: string;
@@ -30,110 +30,85 @@ Examples:
   $ millrace mcp --agent ./clerk.mjs --port 8808     over HTTP, for clients of this machine
 
 An agent file exports an agent: export default agent({ name: 'clerk', … }). Without one the agent is the model and the tools of the other
-options. Turns are kept in memory unless --store or the agent say where.`;
+options.`;
 
 /** Adds `millrace mcp`: an agent as an MCP server, until its client leaves or it is interrupted. */
 export function addMcpCommand(program: Command, host: CommandHost): void {
-  addNewTurnFlags(program.command('mcp'))
-    .summary('offer an agent as an MCP server')
-    .description('Offer an agent as an MCP server over stdio, whose stdout carries the protocol alone, or over HTTP.')
-    .option('--agent <file>', 'an ES module whose default export is an agent (default: one of the model and the tools)')
+  const command = program
+    .command('mcp')
+    .option('--agent <file>', 'an ES module whose default export is an agent, or the options of one')
     .option('--port <number>', 'serve HTTP there; 0 takes a free port (default: stdio)', wholeNumber(0, 65_535))
     .option('--host <name>', 'which address to listen on; one that others reach needs --key-env', '127.0.0.1')
-    .option('--key-env <variable>', 'the environment variable that holds the key which clients have to send')
+    .option('--key-env <variable>', 'the environment variable that holds the key which clients have to send');
+  addOtlpFlag(addLeaseFlag(addModelFlags(command)))
+    .option('--system <text>', 'a system prompt')
+    .option(
+      '--store <where>',
+      'where turns are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: memory)',
+    )
+    .summary('offer an agent as an MCP server')
+    .description('Offer an agent as an MCP server over stdio, whose stdout carries the protocol alone, or over HTTP.')
     .addHelpText('after', help)
     .action((flags: McpFlags) => serve(flags, host));
 }
 
 async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
-  const isStdio = flags.port === undefined;
-  const stdout = isStdio ? takeStdout(host.stdout) : undefined;
+  const { terminal } = host;
+  checkServeFlags(flags);
+  const key = keyOf(flags, host);
+  // What an MCP client starts may stand in any folder, so nothing is written there unless somebody says so.
+  const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
+  const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;
   const interruption = new Interruption(host.signals, host.exitAtOnce);
+  const tracing = await startTracing(flags, host);
+  const stores = await openServeStores(settings);
   try {
-    const { agent, close } = await openAgent(flags, host);
+    for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
+    const logger = await serveLogger(terminal, false);
+    const served = await servedAgent({ flags, stores, terminal, logger, traced: tracing !== undefined });
     try {
       const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
-      const server = mcpServer({ agent });
-      const leave = () => void server.close();
-      interruption.signal.addEventListener('abort', leave, { once: true });
+      const server = mcpServer({ agent: served.agent, keepUnanswered: stores.journals.durable });
+      interruption.signal.addEventListener('abort', () => void server.close(), { once: true });
       if (stdout) await server.serve({ stdin: host.stdin, stdout });
-      else await listen(server, { flags, host, interruption });
+      else await listen(server, { flags, key, host, interruption });
       await server.close();
       await server.agent.close();
     } finally {
-      await close();
+      await served.close();
     }
   } finally {
+    await stores.close();
+    await tracing?.shutdown();
     interruption.close();
   }
 }
 
+function keyOf({ keyEnv }: McpFlags, { terminal }: CommandHost): string | undefined {
+  const key = keyEnv === undefined ? undefined : terminal.env[keyEnv];
+  if (keyEnv === undefined || key) return key;
+  throw new AgentLoopError('INVALID_CONFIG', `the environment variable ${keyEnv} of --key-env is not set`);
+}
+
+async function startTracing(flags: McpFlags, { terminal }: CommandHost) {
+  if (!wantsExport(flags, terminal.env)) return undefined;
+  const { startTracing: start } = await import('../../observability/tracing.ts');
+  return start({ flushOnSignals: [], ...(flags.otlp !== undefined && { endpoint: flags.otlp }) });
+}
+
 interface Listening {
   readonly flags: McpFlags;
+  readonly key: string | undefined;
   readonly host: CommandHost;
   readonly interruption: Interruption;
 }
 
-async function listen(server: McpServer, { flags, host, interruption }: Listening): Promise<void> {
-  const { terminal } = host;
-  const { port = 0, host: address, keyEnv } = flags;
-  const key = keyEnv === undefined ? undefined : terminal.env[keyEnv];
-  if (keyEnv !== undefined && !key)
-    throw new AgentLoopError('INVALID_CONFIG', `the environment variable ${keyEnv} of --key-env is not set`);
+async function listen(server: McpServer, { flags, key, host, interruption }: Listening): Promise<void> {
+  const { port = 0, host: address } = flags;
   const { url } = await server.listen({ port, host: address, ...(key && { apiKeys: [key] }) });
-  void terminal.stdout.write(`${url}\n`);
-  note(terminal, `serves ${server.agent.name} to MCP clients; Ctrl-C stops it`);
+  void host.terminal.stdout.write(`${url}\n`);
+  note(host.terminal, `serves ${server.agent.name} to MCP clients; Ctrl-C stops it`);
   if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
-}
-
-interface OpenAgent {
-  readonly agent: Agent;
-  readonly close: () => Promise<void>;
-}
-
-async function openAgent(flags: McpFlags, host: CommandHost): Promise<OpenAgent> {
-  return flags.agent === undefined ? agentOfFlags(flags, host) : agentOfFile(flags.agent, flags, host);
-}
-
-/** What is started by an MCP client may stand in any folder, so nothing is written there unless somebody says so. */
-function storeOf(flags: McpFlags, { terminal }: CommandHost) {
-  return storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
-}
-
-async function agentOfFile(file: string, flags: McpFlags, host: CommandHost): Promise<OpenAgent> {
-  const { loadAgent } = await import('../load-agent.ts');
-  const settings = storeOf(flags, host);
-  const store = await openStore(settings);
-  try {
-    const agent = await loadAgent(file, store.durable ? { taskStateStore: store.store } : {});
-    return { agent, close: () => store.close() };
-  } catch (thrown) {
-    await store.close();
-    throw thrown;
-  }
-}
-
-async function agentOfFlags(flags: McpFlags, host: CommandHost): Promise<OpenAgent> {
-  const { terminal } = host;
-  const session = await openSession({
-    model: modelSettings(flags, terminal.env),
-    store: storeOf(flags, host),
-    flags,
-    terminal,
-    traced: flags.trace === true || wantsExport(flags, terminal.env),
-    standInDelayMs: 0,
-  });
-  const { agent } = await import('../../agent/agent.ts');
-  const { agentId, llmProvider, ...config } = session.config;
-  const { system: systemPrompt, maxIterations } = flags;
-  const made = agent({
-    ...config,
-    name: agentId,
-    provider: llmProvider,
-    ...(systemPrompt !== undefined && { systemPrompt }),
-    ...(maxIterations !== undefined && { maxIterations }),
-  });
-  return { agent: made, close: () => session.close() };
 }
 
 /** Stdout for the protocol alone: what tools and modules print goes to stderr from now on. */

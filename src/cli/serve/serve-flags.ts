@@ -4,14 +4,18 @@ import type { StoreFlags } from '../store-settings.ts';
 import type { Environment } from '../style.ts';
 import type { TraceFlags } from '../trace-view.ts';
 
-/** What the command line says about a server. */
-export interface ServeFlags extends ModelFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
+/** What the command line says about an agent that is served. */
+export interface AgentFlags extends ModelFlags {
   /** A module whose default export is an agent; else the model and the tools of the flags are one. */
   readonly agent?: string;
   readonly tools?: string;
   readonly mcp?: readonly string[];
   readonly system?: string;
   readonly leaseMs?: number;
+}
+
+/** What the command line says about a server. */
+export interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   readonly port: number;
   readonly host: string;
   readonly grpcPort?: number;
@@ -57,13 +61,13 @@ function clientKey(text: string): ClientKey {
 }
 
 /** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
-export function checkServeFlags(flags: ServeFlags): void {
-  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'system'] as const).filter(
+export function checkServeFlags(flags: AgentFlags): void {
+  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system'] as const).filter(
     (name) => flags[name] !== undefined,
   );
   if (flags.agent !== undefined && ofModel.length > 0) {
     throw invalid(
-      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools and --system out',
+      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp and --system out',
     );
   }
 }

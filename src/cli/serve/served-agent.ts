@@ -7,12 +7,12 @@ import { note } from '../notes.ts';
 import { openMcp } from '../open-mcp.ts';
 import { defaultLeaseMs, toolsOf } from '../session.ts';
 import type { Terminal } from '../terminal.ts';
-import type { ServeFlags } from './serve-flags.ts';
+import type { AgentFlags } from './serve-flags.ts';
 import type { ServeStores } from './serve-stores.ts';
 
 export interface ServedAgentRequest {
-  readonly flags: ServeFlags;
-  readonly stores: ServeStores;
+  readonly flags: AgentFlags;
+  readonly stores: Pick<ServeStores, 'journals' | 'messages'>;
   readonly terminal: Terminal;
   readonly logger: Logger;
   readonly traced: boolean;

@@ -9,8 +9,8 @@ import { runTurn } from './run-turn.ts';
 export interface ServedAgent {
   readonly agent: Agent;
   readonly toolName: string;
-  /** Whether its turns outlive this process. */
-  readonly isDurable: boolean;
+  /** Whether turns that nobody answered stay. */
+  readonly keepUnanswered: boolean;
   readonly answerTimeoutMs: number;
   readonly maxTurns: number;
   turns: number;

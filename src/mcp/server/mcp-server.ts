@@ -16,6 +16,11 @@ export interface McpServerSettings {
   readonly toolName?: string;
   /** Turns that may run at the same time, over all clients. Default 32. */
   readonly maxTurns?: number;
+  /**
+   * Whether a turn with a question that its client did not answer stays, for somebody else to go on with, in place of being cancelled. Default:
+   * where the agent has a `taskStateStore`.
+   */
+  readonly keepUnanswered?: boolean;
   /** How long the user of a client may take to answer a question. Milliseconds; default 600,000. */
   readonly answerTimeoutMs?: number;
 }
@@ -41,7 +46,7 @@ export interface McpServer {
   close(): Promise<void>;
 }
 
-const names = { agent: true, toolName: true, maxTurns: true, answerTimeoutMs: true } as const;
+const names = { agent: true, toolName: true, maxTurns: true, keepUnanswered: true, answerTimeoutMs: true } as const;
 
 /**
  * Offers an agent as an MCP server with one tool, through the optional package `@modelcontextprotocol/sdk`: each call is a turn. Its arguments
@@ -49,8 +54,7 @@ const names = { agent: true, toolName: true, maxTurns: true, answerTimeoutMs: tr
  * progress, a cancel ends it, and what it asks, approvals too, is asked of the client's user by elicitation. An agent with an
  * `outputSchema` answers with structured content. The caller's trace context is taken from `_meta`.
  *
- * Where the client cannot ask its user, a turn that needs an answer fails; if the agent has a `taskStateStore` of its own, it stays, and
- * is named, for whoever can answer it. Clients read no texts of errors but the code. Errors: `INVALID_CONFIG`; `MISSING_PACKAGE` by `serve` and
+ * Where the client cannot ask its user, the call of a turn that needs an answer fails, see `keepUnanswered`. Clients read no texts of errors but the code. Errors: `INVALID_CONFIG`; `MISSING_PACKAGE` by `serve` and
  * `listen`.
  */
 export function mcpServer(settings: McpServerSettings): McpServer {
@@ -95,9 +99,12 @@ function checked(settings: McpServerSettings): ServedAgent {
     if (!(Number.isInteger(value) && value > 0 && value <= 2_147_483_647))
       throw invalidConfig(`mcpServer: ${option} is ${shownValue(value)}`, 'give a whole number from 1');
   }
-  const isDurable = agent.options.taskStateStore !== undefined;
-  const askable = isDurable ? agent : agent.with({ taskStateStore: new InMemoryStateStore() });
-  return { agent: askable, toolName: name, isDurable, answerTimeoutMs, maxTurns, turns: 0 };
+  const hasStore = agent.options.taskStateStore !== undefined;
+  const { keepUnanswered = hasStore } = settings;
+  if (typeof keepUnanswered !== 'boolean')
+    throw invalidConfig(`mcpServer: keepUnanswered is ${shownValue(keepUnanswered)}`, 'give true or false');
+  const askable = hasStore ? agent : agent.with({ taskStateStore: new InMemoryStateStore() });
+  return { agent: askable, toolName: name, keepUnanswered, answerTimeoutMs, maxTurns, turns: 0 };
 }
 
 async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams, closing: AbortSignal): Promise<void> {

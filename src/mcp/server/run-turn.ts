@@ -81,7 +81,7 @@ function answerOf({ text, value, taskId }: TurnResult, hasOutput: boolean): Call
 /** A turn that nobody else can go on with is ended. */
 async function unanswered({ taskId, questions }: TurnResult, { served }: TurnOfCall): Promise<CallToolResult> {
   const what = [...new Set(questions.map(({ kind, toolName }) => `${kind} of ${toolName}`))].join(', ') || 'somebody';
-  if (!served.isDurable) {
+  if (!served.keepUnanswered) {
     await served.agent.cancel(taskId, 'nobody answered').catch(() => {});
     return failed(`The agent needs an answer that it did not get (${what}).`, taskId);
   }
