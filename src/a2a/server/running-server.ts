@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { createServer as createHttpServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { A2AError } from '@a2a-js/sdk/errors';
@@ -83,6 +84,8 @@ class RunningServer implements A2AServer {
   #closing: Promise<void> | undefined;
 
   constructor(options: A2AServerOptions) {
+    // Every stream listens to it.
+    setMaxListeners(0, this.#stop.signal);
     const { agent, store, push, auth = [], maxStreams = 100, heartbeatMs = 15_000 } = options;
     const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
     this.#options = options;
@@ -101,8 +104,7 @@ class RunningServer implements A2AServer {
       extendedCard: () => this.#cards.extended,
       authContextOf: authContextIn,
       ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery) }),
-      ...(options.toolEvents !== undefined && { toolEvents: options.toolEvents }),
-      ...(options.messageLimits && { limits: options.messageLimits }),
+      ...handlerOptions(options),
     });
     const guard = { stop: this.#stop.signal, heartbeatMs, clock: this.#clock, logger: this.#logger };
     this.#handler = guardedHandler(this.#tasks, guard);
@@ -221,6 +223,17 @@ class RunningServer implements A2AServer {
       clock: this.#clock,
     });
   }
+}
+
+function handlerOptions(options: A2AServerOptions) {
+  const { limits, toolEvents, artifactUrl, maxInlineArtifactBytes, cancelDeadlineMs } = options;
+  return {
+    ...(limits && { limits }),
+    ...(toolEvents !== undefined && { toolEvents }),
+    ...(artifactUrl && { artifactUrl }),
+    ...(maxInlineArtifactBytes !== undefined && { maxInlineArtifactBytes }),
+    ...(cancelDeadlineMs !== undefined && { cancelDeadlineMs }),
+  };
 }
 
 const mostBytes = 4 * 1024 * 1024;

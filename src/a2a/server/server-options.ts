@@ -2,14 +2,17 @@ import type { Agent } from '../../agent/agent.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/config.ts';
 import type { TaskStateStore } from '../../stores/interfaces.ts';
-import type { MessageLimits } from '../received-message.ts';
+import type { A2ARequestHandlerOptions } from '../handler-options.ts';
 import type { CardOptions } from './agent-card.ts';
 import type { Authentication } from './auth/authentication.ts';
 import type { CardSigning } from './card-signature.ts';
 import type { PushOptions } from './push/push-options.ts';
 import type { RateLimit } from './rate-limiter.ts';
 
-export interface A2AServerOptions {
+/** What the server leaves to the request handler. */
+type HandlerOption = 'limits' | 'toolEvents' | 'artifactUrl' | 'maxInlineArtifactBytes' | 'cancelDeadlineMs';
+
+export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
   readonly agent: Agent;
   /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
   readonly store?: TaskStateStore;
@@ -29,10 +32,6 @@ export interface A2AServerOptions {
   readonly publicUrl?: string;
   /** Offers gRPC on a port of its own; needs `@grpc/grpc-js` and `@bufbuild/protobuf`. Default: not offered. */
   readonly grpc?: GrpcOptions;
-  /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
-  readonly toolEvents?: boolean;
-  /** Of what is in a message. Default: those of `MessageLimits`. */
-  readonly messageLimits?: MessageLimits;
   /** The largest body of a request. Bytes; default 4 MiB. */
   readonly maxBodyBytes?: number;
   /** Of one user, or of one address where there are no users; counted in this process. Default 600 a minute; `null`: no limit. */

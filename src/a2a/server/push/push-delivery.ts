@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import { StreamResponse } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
 import type { Logger } from '../../../core/config.ts';
@@ -35,6 +36,7 @@ export class PushDelivery {
   #cancelLook: (() => void) | undefined;
 
   constructor(options: DeliveryOptions) {
+    setMaxListeners(0, this.#stop.signal);
     this.#options = options;
   }
 
