@@ -114,7 +114,15 @@ function relabel(progress: Progress, label: string): Progress {
 }
 
 function noted(row: ToolRow, event: ToolProgressEvent): ToolRow {
-  return row.callId === event.callId ? { ...row, note: oneLine(event.update) } : row;
+  return row.callId === event.callId ? { ...row, note: oneLine(saidIn(event.update)) } : row;
+}
+
+/** What an MCP server says of a call, or how far it is; else the update as it is. */
+function saidIn(update: unknown): unknown {
+  if (typeof update !== 'object' || update === null || !('type' in update) || update.type !== 'mcp-progress')
+    return update;
+  const { message, progress, total } = { message: undefined, progress: undefined, total: undefined, ...update };
+  return message ?? (total === undefined ? progress : `${String(progress)} of ${String(total)}`);
 }
 
 function completed(rows: readonly ToolRow[], event: ToolCompleteEvent, now: number): readonly ToolRow[] {

@@ -38,6 +38,14 @@ describe('the lines of a running turn', () => {
     expect(progressLines(fold([llmCall(), finalStatus('canceled')]), at(0))).toEqual([]);
   });
 
+  it('say of an MCP call what its server says, or how far it is', () => {
+    const lines = (update: object) =>
+      progressLines(fold([toolStart('1:0', 'far__index', {}), toolProgress('1:0', 'far__index', update)]), at(400));
+    const progress = { type: 'mcp-progress', progress: 2, total: 5 };
+    expect(lines(progress)).toEqual([expect.stringContaining('  2 of 5  ')]);
+    expect(lines({ ...progress, message: 'reads b.txt' })).toEqual([expect.stringContaining('  reads b.txt  ')]);
+  });
+
   it('hold a line for each call, in the order of the starts, with elapsed time, sign of life and result', () => {
     const progress = fold([
       toolStart('1:0', 'search_files', { query: 'needle' }),
