@@ -2,6 +2,7 @@ import { checkMessages } from './check-messages.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { Extension } from './extension.ts';
 import type { Message } from './messages.ts';
+import { isPromiseLike } from './promise-like.ts';
 
 /** A message of the caller as the extensions let it in. Errors: `EXTENSION_FAILED` where one fails whose `onError` is `'fail'`. */
 export function incomingMessage(extensions: readonly Extension[], message: Message): Message {
@@ -11,6 +12,7 @@ export function incomingMessage(extensions: readonly Extension[], message: Messa
 function letIn(extension: Extension, message: Message): Message {
   try {
     const changed = extension.beforeMessage?.(message) ?? message;
+    if (isPromiseLike(changed)) throw new TypeError('it answered with a promise; it has to answer at once');
     checkMessages([changed]);
     return changed;
   } catch (cause) {

@@ -27,7 +27,7 @@ export interface Replacement<T> {
   readonly replace: T;
 }
 
-/** Looks at the messages that the caller gives, before the model does. */
+/** Looks at the messages that a turn is started with, before the model does; not at those by which it is steered. */
 export interface InputGuardrail {
   readonly name: string;
   readonly check: (

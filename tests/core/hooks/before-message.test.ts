@@ -88,12 +88,12 @@ describe('beforeMessage', () => {
   });
 
   it.each([
-    ['a promise', Promise.resolve(user('late'))],
-    ['no message', { role: 'boss' }],
-  ])('takes %s for a failure', (_, answer) => {
+    ['a promise', Promise.resolve(user('late')), 'it answered with a promise; it has to answer at once'],
+    ['no message', { role: 'boss' }, 'messages[0] needs a role'],
+  ])('takes %s for a failure', (_, answer, why) => {
     const extension = { name: 'odd', beforeMessage: () => answer };
     const config = { ...bench.config(bench.model([])), extensions: [extension] };
     const loop: AgentLoop = Reflect.construct(AgentLoop, [config]);
-    expect(() => loop.startTurn(question)).toThrow(/Extension "odd" failed in beforeMessage: .*role/);
+    expect(() => loop.startTurn(question)).toThrow(`Extension "odd" failed in beforeMessage: ${why}`);
   });
 });

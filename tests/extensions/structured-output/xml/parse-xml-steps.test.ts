@@ -1,0 +1,70 @@
+import { Session } from 'node:inspector/promises';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+
+/** Counts how often functions, branches and loops are run, exactly: what no clock and no busy machine changes. */
+const coverage = new Session();
+
+/** Of files that were loaded since the counting began, and the characters that `indexOf` passes by; not what regular expressions do. */
+async function stepsOf(act: () => void): Promise<number> {
+  await coverage.post('Profiler.takePreciseCoverage');
+  const passed = charactersPassed(act);
+  const { result } = await coverage.post('Profiler.takePreciseCoverage');
+  return result
+    .filter(({ url }) => url.includes('/src/extensions/structured-output/xml/'))
+    .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
+    .reduce((steps, { count }) => steps + count, passed);
+}
+
+function charactersPassed(act: () => void): number {
+  const { indexOf } = String.prototype;
+  let passed = 0;
+  const spy = jest.spyOn(String.prototype, 'indexOf').mockImplementation(function (this: string, what, from = 0) {
+    const at = indexOf.call(this, what, from);
+    passed += (at < 0 ? this.length : at) - from;
+    return at;
+  });
+  act();
+  spy.mockRestore();
+  return passed;
+}
+
+const text = { type: 'string' };
+const schema = {
+  type: 'object',
+  properties: {
+    title: text,
+    tags: { type: 'array', items: text },
+    author: { type: 'object', properties: { name: text } },
+    readers: { type: 'array', items: { type: 'object', properties: { name: text } } },
+  },
+};
+
+describe('parseXml', () => {
+  beforeAll(async () => {
+    coverage.connect();
+    await coverage.post('Profiler.enable');
+    await coverage.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true });
+  });
+
+  afterAll(() => coverage.disconnect());
+
+  it.each([
+    '<!--',
+    '<![CDATA[',
+    '<a b="',
+    '<item>',
+    '<title>',
+    '<tags><item>',
+    '<output>',
+    '<output><author>',
+    '<x ',
+    '<',
+    '<readers><item><name>',
+  ])('takes steps in proportion to a text of many %j alone', async (piece) => {
+    const { parseXml } = await import('../../../../src/extensions/structured-output/xml/parse-xml.ts');
+    const steps = (times: number) => stepsOf(() => parseXml(`<output>${piece.repeat(times)}`, schema));
+    const few = await steps(250);
+    expect(few).toBeGreaterThan(250);
+    expect(await steps(2_000)).toBeLessThan(few * 9);
+  });
+});
