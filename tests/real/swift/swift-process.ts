@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CreateBucketCommand, S3Client, type S3ClientConfig } from '@aws-sdk/client-s3';
+import { freePort } from '../../stores/redis/free-port.ts';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 /** The Python that Debian's packages are for, whatever else is first in the path. */
@@ -123,10 +123,10 @@ export async function startSwift(): Promise<SwiftProcess> {
   throw new Error(`Swift did not start:\n${said.join('\n')}`);
 }
 
-/** Whether it serves requests within 30 seconds. */
+/** Whether it serves requests within a minute. */
 async function answers(port: number, children: readonly ChildProcess[]): Promise<boolean> {
   const client = new S3Client({ ...new SwiftProcess(port, '', []).config(), maxAttempts: 1 });
-  for (const until = Date.now() + 30_000; Date.now() < until; ) {
+  for (const until = Date.now() + 60_000; Date.now() < until; ) {
     if (children.some(({ exitCode }) => exitCode !== null)) return false;
     try {
       await client.send(new CreateBucketCommand({ Bucket: 'started' }));
@@ -193,19 +193,8 @@ account_autocreate = true
   );
 }
 
-/** Held at once, so that they differ. */
 async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const server = createServer().listen(0, '127.0.0.1');
-      await once(server, 'listening');
-      return server;
-    }),
-  );
-  const ports = servers.map((server) => {
-    const address = server.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
-  });
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
+  const ports = new Set<number>();
+  while (ports.size < count) ports.add(await freePort());
+  return [...ports];
 }

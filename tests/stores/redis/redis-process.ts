@@ -1,11 +1,11 @@
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { freePort } from './free-port.ts';
 
 export interface RedisProcessOptions {
   /** Lines of its configuration file beyond the port and the folder. */
@@ -126,21 +126,4 @@ export async function startRedis(options: RedisProcessOptions = {}): Promise<Red
   const redis = new RedisProcess(port, folder, options);
   await redis.start();
   return redis;
-}
-
-/** Below the range of ports that the system gives out by itself, so that nobody is given it before Redis listens. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 12_000 + Math.floor(Math.random() * 10_000);
-    // A node of a cluster also listens 10,000 above.
-    if ((await isFree(port)) && (await isFree(port + 10_000))) return port;
-  }
-}
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
-  });
 }
