@@ -21,6 +21,8 @@ export interface Sent {
   readonly since?: number;
   /** The task goes on at least behind this record, whatever it waited for there. 0 where it did not wait. */
   readonly beyond: number;
+  /** The id of the command by which a turn that ran was told it. */
+  readonly command?: string;
 }
 
 export interface AwaitOptions extends SnapshotOptions {
@@ -76,8 +78,11 @@ export class CallerTasks {
     return this.signals(taskId).pipe(map(check));
   }
 
-  /** The task once it is over or waits for somebody. Leaving does not stop it. */
-  async awaited({ taskId, beyond }: Sent, { immediately, ...shown }: AwaitOptions): Promise<Task> {
+  /**
+   * The task once it is over or waits for somebody. Leaving does not stop it. Errors: UnsupportedOperation where the turn ended without
+   * having been told.
+   */
+  async awaited({ taskId, beyond, command }: Sent, { immediately, ...shown }: AwaitOptions): Promise<Task> {
     const records: JournalRecord[] = [];
     const rests = ({ steps, after }: Commit) => {
       for (const { record } of steps) records.push(record);
@@ -85,6 +90,8 @@ export class CallerTasks {
     };
     const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
     const { after } = await firstValueFrom(commits$.pipe(filter(rests)));
+    if (command !== undefined && after.isComplete && !after.commands.includes(command))
+      throw unsupported('The task ended before it was told; send the message without taskId.');
     return this.shown({ records, state: after }, shown);
   }
 

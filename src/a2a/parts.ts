@@ -95,14 +95,22 @@ function partOf(content: ContentPart, form: PartForm | undefined): Part {
 
 function wireContent(content: ContentPart, kind: PartForm['kind'] | undefined): Part['content'] {
   if (content.type === 'text') {
-    if (kind === 'data') return { $case: 'data', value: JSON.parse(content.text) };
-    return { $case: 'text', value: content.text };
+    return (kind === 'data' && dataIn(content.text)) || { $case: 'text', value: content.text };
   }
   const address = content.type === 'image_url' ? content.image_url.url : (content.file.file_data ?? '');
   const data = /^data:[^,]*;base64,/.exec(address)?.[0];
   return data === undefined
     ? { $case: 'url', value: address }
     : { $case: 'raw', value: Buffer.from(address.slice(data.length), 'base64') };
+}
+
+/** `undefined` where an extension has made something else of the JSON. */
+function dataIn(text: string): { readonly $case: 'data'; readonly value: unknown } | undefined {
+  try {
+    return { $case: 'data', value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
 }
 
 export function textPart(text: string): Part {

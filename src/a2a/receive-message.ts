@@ -5,6 +5,7 @@ import type { AgentTurnOptions } from '../agent/agent-options.ts';
 import { AgentLoop } from '../core/agent-loop.ts';
 import { recordsOfAnswers } from '../core/check-answers.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { incomingMessage } from '../core/incoming-message.ts';
 import { isSuspended, type LoopState } from '../core/state.ts';
 import type { Turn } from '../core/turn.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
@@ -66,8 +67,10 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
     throw malformed('message.contextId is not the context of the task; leave it out.');
   if (state.commands.some((command) => messageOfCommand(command) === messageId)) return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
-  await follow(receipt, { message, state, received: receivedAnswers(state, message) });
-  return { ...(await goOn(receipt, state)), since: state.seq };
+  const received = receivedAnswers(state, message);
+  await follow(receipt, { message, state, received });
+  const told = received.rest.length > 0 && { command: commandOf(messageId) };
+  return { ...(await goOn(receipt, state)), since: state.seq, ...told };
 }
 
 interface Followed {
@@ -78,13 +81,14 @@ interface Followed {
 
 /** What is told besides is posted first, so that the turn has it when the answers let it go on. */
 async function follow({ tasks, inputModes }: Receipt, { message, state, received }: Followed): Promise<void> {
-  const { store, clock } = tasks.options;
+  const { agent, store, clock } = tasks.options;
   const { taskId } = state.turn;
   const { messageId } = message;
   const { answers, rest } = received;
   recordsOfAnswers(state, answers);
   if (rest.length > 0) {
-    const told = userMessageOf({ ...message, parts: [...rest] }, inputModes);
+    const given = userMessageOf({ ...message, parts: [...rest] }, inputModes);
+    const told = incomingMessage(agent.options.extensions ?? [], given);
     await tasks.ready(() => store.post(taskId, { id: commandOf(messageId), type: 'steer', message: told }));
   }
   if (Object.keys(answers).length === 0) return;

@@ -37,7 +37,10 @@ export class Scope {
   contextIn(shown: string): string {
     const inner = plain.test(shown) ? shown : `.${Buffer.from(shown).toString('base64url')}`;
     const contextId = `${this.group}:${inner}`;
-    if (contextId.length > maxContextLength) throw malformed('The contextId is too long; give at most 78 bytes.');
+    if (contextId.length > maxContextLength)
+      throw malformed(
+        'The contextId is too long; give at most 78 bytes, or 105 letters, digits, "_", ".", ":" and "-".',
+      );
     return contextId;
   }
 

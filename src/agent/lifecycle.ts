@@ -64,7 +64,9 @@ export class Lifecycle {
       running.delete(turn);
       if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };
-    turn.live$.subscribe({
+    // A detached turn may have begun by now; a reader is told what came before.
+    const events$ = turn.state === undefined ? turn.live$ : turn;
+    events$.subscribe({
       next: (event) => {
         if (event.kind === 'task' && !known && running.add(turn, event.contextId)) {
           known = true;

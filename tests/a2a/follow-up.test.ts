@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { A2AClientTools, clientToolsExtension } from '../../src/a2a/index.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
@@ -172,6 +172,28 @@ describe('a message to a task that runs', () => {
     expect(told?.map(({ content }) => content)).toEqual(['Work', 'In French.']);
     expect((await done).history.map(({ messageId }) => messageId)).toContain(more.messageId);
   });
+});
+
+it('what extensions take out of messages is not written, whether they start a turn or come to one that runs', async () => {
+  const wait = gate();
+  const hide = (text: unknown) => String(text).replace('hunter2', '***');
+  const { handler, store, model } = a2aBench({
+    steps: [{ toolCalls: [{ name: 'wait' }] }, { text: 'Done.' }],
+    agent: {
+      toolProviders: [plainTools({ wait: () => wait.pass() })],
+      extensions: [{ name: 'hide', beforeMessage: (given) => ({ ...given, content: hide(given.content) }) }],
+    },
+  });
+  const post = jest.spyOn(store, 'post');
+  const { id } = await send(handler, 'My password is hunter2', { returnImmediately: true });
+  await wait.reached;
+  await send(handler, message('I said hunter2', { taskId: id }), { returnImmediately: true });
+  const stream = handler.resubscribe({ tenant: '', id }, call());
+  await stream.next();
+  wait.open();
+  await collect(stream);
+  expect(JSON.stringify(model.calls[1]?.messages)).toContain('I said ***');
+  expect(JSON.stringify([await store.read(id), post.mock.calls])).not.toContain('hunter2');
 });
 
 describe('tools of the client', () => {

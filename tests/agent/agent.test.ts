@@ -7,6 +7,7 @@ import type { Extension } from '../../src/core/extension.ts';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import { gate } from '../../src/testing/gate.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';
@@ -35,6 +36,21 @@ describe('an agent', () => {
       taskStateStore,
     });
     expect(made).toMatchObject({ id: 'ada', name: 'Ada', state: 'created', options: { id: 'ada', name: 'Ada' } });
+  });
+
+  it('tells of a detached turn all that it tells of others, and knows that it runs', async () => {
+    const open = gate();
+    const ada = on.agent([() => ({ gate: open.pass(), text: 'Done.' })]);
+    const kinds: string[] = [];
+    ada.events$.subscribe(({ kind }) => kinds.push(kind));
+    const turn = ada.startTurn('Go', { detached: true });
+    expect([ada.isBusy('c'), ada.state]).toEqual([true, 'busy']);
+    expect(kinds).toEqual(expect.arrayContaining(['task', 'status-update']));
+    expect(() => ada.startTurn('Again')).toThrow('busy');
+    open.open();
+    await turn.settled;
+    expect(kinds).toContain('message:received');
+    expect(ada.isBusy('c')).toBe(false);
   });
 
   it('S1-05 S0-63 S4-07 loads what its context remembers, and saves what the turn added', async () => {

@@ -1,0 +1,85 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { obedient, plainTools } from '../core/plain-tools.ts';
+import { a2aBench, call, refusal, send } from './bench.ts';
+import { collect, message, shortOf } from './messages.ts';
+
+const cancel = (id: string) => ({ tenant: '', id, metadata: undefined });
+
+function running(options: Parameters<typeof a2aBench>[0] = {}) {
+  const started = gate();
+  started.open();
+  const wait = { execute: (context: Parameters<typeof obedient>[0]) => started.pass().then(() => obedient(context)) };
+  const steps = [{ toolCalls: [{ name: 'wait' }] }];
+  return { started, ...a2aBench({ steps, agent: { toolProviders: [plainTools({ wait })] }, ...options }) };
+}
+
+describe('a cancel', () => {
+  it('ends a task that another process runs', async () => {
+    const store = new InMemoryStateStore();
+    const owner = running({ store });
+    const { id } = await send(owner.handler, 'Wait', { returnImmediately: true });
+    await owner.started.reached;
+    const other = a2aBench({ store });
+    expect((await other.handler.cancelTask(cancel(id), call())).status?.state).toBe(5);
+    expect((await owner.handler.getTask({ tenant: '', id }, call())).status?.state).toBe(5);
+  });
+
+  it('ends a task that waits, and its subscriptions', async () => {
+    const refund = { needsApproval: true, execute: () => '' };
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'refund' }] }],
+      agent: { toolProviders: [plainTools({ refund })] },
+    });
+    const { id } = await send(handler, 'Refund');
+    const stream = handler.resubscribe({ tenant: '', id }, call());
+    expect(shortOf((await stream.next()).value ?? {})).toBe('task:6');
+    expect((await handler.cancelTask(cancel(id), call())).status?.state).toBe(5);
+    expect((await collect(stream)).map(shortOf)).toEqual(['status:5']);
+  });
+
+  it('is answered after its deadline, with the task as it is then', async () => {
+    const stubborn = gate();
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'wait' }] }, { text: 'Done.' }],
+      agent: { toolProviders: [plainTools({ wait: () => stubborn.pass() })], abortGraceMs: 60_000 },
+      handler: { cancelDeadlineMs: 20 },
+    });
+    const { id } = await send(handler, 'Wait', { returnImmediately: true });
+    await stubborn.reached;
+    expect((await handler.cancelTask(cancel(id), call())).status?.state).toBe(2);
+    const stream = handler.resubscribe({ tenant: '', id }, call());
+    await stream.next();
+    stubborn.open();
+    expect((await collect(stream)).map(shortOf).at(-1)).toBe('status:5');
+  });
+});
+
+it('refuses a message of a context whose task is not over, where the agent does not queue', async () => {
+  const { handler, started } = running();
+  const { id, contextId } = await send(handler, 'Wait', { returnImmediately: true });
+  await started.reached;
+  const words = await refusal(send(handler, message('More', { contextId })));
+  expect(words).toMatch(/^UnsupportedOperationError: Another task of this context is not over/);
+  await handler.cancelTask(cancel(id), call());
+});
+
+it('says so where a turn ended before it was told', async () => {
+  const held = gate();
+  class LateEnd extends InMemoryStateStore {
+    override append(...args: Parameters<InMemoryStateStore['append']>): void | Promise<void> {
+      if (!args[1].some(({ type }) => type === 'turn.done')) return super.append(...args);
+      return held.pass().then(() => super.append(...args));
+    }
+  }
+  const store = new LateEnd();
+  const post = jest.spyOn(store, 'post');
+  const { handler } = a2aBench({ steps: [{ text: 'Done.' }], store });
+  const { id } = await send(handler, 'Hi', { returnImmediately: true });
+  await held.reached;
+  const late = refusal(send(handler, message('Wait!', { taskId: id })));
+  while (post.mock.calls.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  held.open();
+  expect(await late).toMatch(/^UnsupportedOperationError: The task ended before it was told/);
+});
