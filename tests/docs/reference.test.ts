@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { a2aRequestHandler } from '../../src/a2a/index.ts';
+import { assertServerOptions } from '../../src/a2a/server/check-server-options.ts';
 import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
@@ -24,6 +25,7 @@ import { recordResponses } from '../../src/providers/policies/record-responses.t
 import { replayResponses } from '../../src/providers/policies/replay-responses.ts';
 import { retry } from '../../src/providers/policies/retry.ts';
 import { timeout } from '../../src/providers/policies/timeout.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { S3ArtifactStore } from '../../src/stores/s3/s3-artifact-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';
@@ -171,13 +173,29 @@ describe('docs/mcp.md', () => {
   });
 });
 
-describe('docs/command-line.md', () => {
-  it.each(['run', 'demo', 'model'])('lists every flag of millrace %s, as --help says them', async (command) => {
-    const { stdout } = await runInProcess([command, '--help']);
-    const flags = [...stdout.matchAll(/^ {2}(?:-h, )?(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
-    const listed = firstColumn('docs/command-line.md', new RegExp(`millrace ${command}`));
-    expect([...listed, '--help'].sort()).toEqual(flags.sort());
+describe('docs/deployment.md', () => {
+  const store = { claim() {} };
+  const options = (given: object) => () => Reflect.apply(assertServerOptions, undefined, [given]);
+  const served = { agent: agent({ provider: scriptedLLM([]), taskStateStore: new InMemoryStateStore() }) };
+
+  it.each<[string, readonly string[]]>([
+    ['a2aServer', knownOptions(options({ stray: 1 }))],
+    ['push', knownOptions(options({ ...served, push: { store, stray: 1 } }))],
+  ])('lists every option of %s', (owner, names) => {
+    expect([...firstColumn('docs/deployment.md', new RegExp(`^Options of ${owner}$`))].sort()).toEqual(names);
   });
+});
+
+describe('docs/command-line.md', () => {
+  it.each(['run', 'demo', 'model', 'serve'])(
+    'lists every flag of millrace %s, as --help says them',
+    async (command) => {
+      const { stdout } = await runInProcess([command, '--help']);
+      const flags = [...stdout.matchAll(/^ {2}(?:-h, )?(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);
+      const listed = firstColumn('docs/command-line.md', new RegExp(`millrace ${command}`));
+      expect([...listed, '--help'].sort()).toEqual(flags.sort());
+    },
+  );
 
   it('lists the flags of millrace mcp that run does not have', async () => {
     const [own, run] = await Promise.all([runInProcess(['mcp', '--help']), runInProcess(['run', '--help'])]);

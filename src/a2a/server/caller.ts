@@ -18,7 +18,7 @@ export class Caller implements User {
   constructor({ user, address, connection }: CallerOptions) {
     this.isAuthenticated = user !== undefined;
     this.userName = user?.id ?? '';
-    this.authContext = user === undefined ? undefined : { userId: user.id, ...user.claims };
+    this.authContext = user === undefined ? undefined : { ...user.claims, user: user.id };
     this.connection = connection;
     this.countedAs = user === undefined ? `address ${address}` : `user ${user.id}`;
     this.#tenants = user === undefined ? undefined : (user.tenants ?? []);

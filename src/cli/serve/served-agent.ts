@@ -39,6 +39,7 @@ export async function servedAgent({
     leaseMs: flags.leaseMs ?? defaultLeaseMs,
     enableTracing: traced,
     logger,
+    busy: 'queue' as const,
   };
   if (flags.agent !== undefined) {
     const { loadAgent } = await import('../load-agent.ts');
