@@ -26,9 +26,12 @@ describeReal(['chromium'], 'the chat page', () => {
     return faults;
   }
 
+  /** Resolves once it is shown. */
   async function say(text: string): Promise<void> {
+    const before = await page.locator('article').count();
     await page.getByRole('textbox', { name: 'Message' }).fill(text);
     await page.keyboard.press('Enter');
+    await page.locator('article').nth(before).waitFor();
   }
 
   const done = () => page.getByRole('button', { name: 'Send' }).waitFor();
@@ -58,6 +61,7 @@ describeReal(['chromium'], 'the chat page', () => {
     await done();
     const whole = { texts: await texts(), tools: (await tools()).length };
     await page.getByRole('button', { name: 'New conversation' }).click();
+    await page.getByText('What can I do for you?').waitFor();
     await say(long);
     for (const selector of ['article', '.tool.running', '.tool.done', '.text >> nth=1']) {
       await page.locator(selector).first().waitFor();
