@@ -130,7 +130,7 @@ export class OpenCall {
     const timer = setTimeout(() => {
       this.leave({ kind: 'canceled', what: 'asked what nobody answered' });
       onAbandoned();
-    }, ms);
+    }, ms).unref();
     this.#abandon = () => clearTimeout(timer);
   }
 

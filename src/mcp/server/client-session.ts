@@ -3,7 +3,7 @@ import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Agent } from '../../agent/agent.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { outputJsonSchema } from './output-json-schema.ts';
-import { runTurn } from './run-turn.ts';
+import { failedCall, runTurn } from './run-turn.ts';
 
 /** An agent, how it is served, and how many of its turns run. */
 export interface ServedAgent {
@@ -40,15 +40,14 @@ export function clientSession({ sdk, served, scope }: ClientSessionOptions): Cli
   const closing = new AbortController();
   const server = new sdk.Server({ name: agent.name, version: '1' }, { capabilities: { tools: {} } });
   const outputSchema = outputJsonSchema(agent.options.outputSchema);
-  const refuse = (code: number, message: string) => new types.McpError(code, message);
   server.setRequestHandler(types.ListToolsRequestSchema, () => ({ tools: [toolOf(served, outputSchema)] }));
   server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, extra) => {
-    if (params.name !== toolName) throw refuse(types.ErrorCode.InvalidParams, `there is no tool "${params.name}"`);
+    if (params.name !== toolName)
+      throw new types.McpError(types.ErrorCode.InvalidParams, `there is no tool "${params.name}"`);
     const { message, conversation } = argumentsOf(params.arguments);
     if (message === undefined || conversation === null)
-      throw refuse(types.ErrorCode.InvalidParams, 'message has to be a text that is not empty, conversation a text');
-    if (served.turns >= served.maxTurns)
-      throw refuse(types.ErrorCode.InternalError, 'too many turns run; try again later');
+      return failedCall('message has to be a text that is not empty, conversation a text.');
+    if (served.turns >= served.maxTurns) return failedCall('Too many turns run; try again later.');
     served.turns++;
     const turn = runTurn({
       sdk,

@@ -7,6 +7,7 @@ import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { type ClientSession, clientSession, type ServedAgent } from './client-session.ts';
+import { SessionEvents } from './session-events.ts';
 
 export interface ListenOptions {
   /** Default 0: a free one. */
@@ -117,6 +118,7 @@ class Sessions {
       sessionIdGenerator: () => id,
       onsessioninitialized: () => void this.#open.set(id, opened),
       maxRequestBodySize: maxBodyBytes,
+      eventStore: new SessionEvents(),
     });
     const session = clientSession({ sdk, served, scope: id });
     const opened: OpenSession = { id, transport, session, usedAt: Date.now() };

@@ -83,9 +83,9 @@ async function unanswered({ taskId, questions }: TurnResult, { served }: TurnOfC
   const what = [...new Set(questions.map(({ kind, toolName }) => `${kind} of ${toolName}`))].join(', ') || 'somebody';
   if (!served.keepUnanswered) {
     await served.agent.cancel(taskId, 'nobody answered').catch(() => {});
-    return failed(`The agent needs an answer that it did not get (${what}).`, taskId);
+    return failedCall(`The agent needs an answer that it did not get (${what}).`, taskId);
   }
-  return failed(
+  return failedCall(
     `The agent waits for an answer that this client did not give (${what}); its task is ${taskId}.`,
     taskId,
   );
@@ -96,11 +96,12 @@ function failure(thrown: unknown): CallToolResult {
   const code = AgentLoopError.isInstance(thrown) ? thrown.code : 'INTERNAL';
   const taskId = AgentLoopError.isInstance(thrown) ? thrown.taskId : undefined;
   if (code === 'AGENT_BUSY')
-    return failed('Another call of this conversation still runs; wait for it, or use another one.', taskId);
-  return failed(`The agent could not finish (${code}).`, taskId);
+    return failedCall('Another call of this conversation still runs; wait for it, or use another one.', taskId);
+  return failedCall(`The agent could not finish (${code}).`, taskId);
 }
 
-function failed(text: string, taskId: string | undefined): CallToolResult {
+/** A call that failed, in words for the client's model. */
+export function failedCall(text: string, taskId?: string): CallToolResult {
   const _meta = taskId === undefined ? {} : { _meta: { 'millrace/task-id': taskId } };
   return { isError: true, content: [{ type: 'text', text }], ..._meta };
 }

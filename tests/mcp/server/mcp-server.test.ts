@@ -23,6 +23,8 @@ import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { type Tool, tool } from '../../../src/tools/tool.ts';
 import { thrownBy } from '../../tools/thrown.ts';
+import { toolCall, toolContext } from '../../tools/tool-context.ts';
+import { breakableLine } from '../breakable-line.ts';
 import { eventually } from '../eventually.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -205,9 +207,12 @@ describe('mcpServer', () => {
     const held = gate();
     const ada = clerk([{ gate: held.pass(), text: 'At last.' }]);
     const client = await clientOf(await served(ada, { settings: { maxTurns: 1 } }));
-    await expect(call(client, {})).rejects.toThrow(/message has to be a text/);
+    expect(said(await call(client, {}))).toMatch(/^message has to be a text/);
     const first = call(client, { message: 'Go.' });
-    await expect(call(client, { message: 'Go.' })).rejects.toThrow(/too many turns/);
+    expect(await call(client, { message: 'Go.' })).toMatchObject({
+      isError: true,
+      content: [{ text: 'Too many turns run; try again later.' }],
+    });
     held.open();
     expect(said(await first)).toBe('At last.');
   });
@@ -245,6 +250,24 @@ describe('an MCP server over HTTP', () => {
     );
     const client = await clientOf(url, { headers: { authorization: `Bearer ${apiKeys[0]}` } });
     expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+  });
+
+  it('brings its answer also where the connection breaks in the middle of a call', async () => {
+    const held = gate();
+    const url = await served(clerk([{ text: ['Half', held.pass(), ' and whole.'] }]));
+    const line = await breakableLine(Number(new URL(url).port));
+    closing.push(() => line.close());
+    const tools = mcpTools({ servers: { far: { url: url.replace(/:\d+/, `:${line.port}`) } } });
+    closing.push(() => tools.close());
+    await tools.connect();
+    const running = tools.executeTool(
+      toolCall('far__the_clerk'),
+      toolContext({ arguments: { message: 'Go.' }, progress: () => line.break() }),
+    );
+    await held.reached;
+    await eventually(() => line.breaks > 0);
+    held.open();
+    expect((await running).content).toBe('Half and whole.');
   });
 
   it('is not for pages of other places, nor for sessions that are not there', async () => {
