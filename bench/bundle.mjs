@@ -10,6 +10,10 @@ const builtLibrary = {
   name: 'built-library',
   setup({ onResolve }) {
     onResolve({ filter: /^millrace$/ }, () => ({ path: new URL('dist/index.js', root).href, external: true }));
+    onResolve({ filter: /^millrace\/(a2a|testing)$/ }, ({ path }) => ({
+      path: new URL(`dist/${path.slice('millrace/'.length)}/index.js`, root).href,
+      external: true,
+    }));
     onResolve({ filter: /^millrace\/redis$/ }, () => ({
       path: new URL('dist/stores/redis/redis-state-store.js', root).href,
       external: true,

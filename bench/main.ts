@@ -1,4 +1,5 @@
 import { cpus } from 'node:os';
+import { measureA2A } from './figures/a2a.ts';
 import { measureContext } from './figures/context.ts';
 import { measureDeltas } from './figures/deltas.ts';
 import { measureExtensions } from './figures/extensions.ts';
@@ -15,6 +16,7 @@ const figures = {
   import: measureImport,
   extensions: measureExtensions,
   context: measureContext,
+  a2a: measureA2A,
 };
 
 const asked = process.argv.slice(2);
