@@ -42,7 +42,10 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^src/',
-        pathNot: ['^src/observability/(tracing|tracing-sdk)\\.ts$', '^src/testing/span-recorder\\.ts$'],
+        pathNot: [
+          '^src/observability/(tracing|tracing-sdk|metrics|metrics-sdk|resource)\\.ts$',
+          '^src/testing/span-recorder\\.ts$',
+        ],
       },
       to: { path: '^node_modules/@opentelemetry/', pathNot: '^node_modules/@opentelemetry/api/' },
     },

@@ -3,7 +3,8 @@ import { AgentLoopError } from '../core/errors.ts';
 /** Where an OTLP receiver listens by default, and where `docker-compose.yml` publishes Jaeger's. */
 export const defaultOtlpEndpoint = 'http://localhost:4318';
 
-const tracesPath = '/v1/traces';
+/** What goes over OTLP. */
+type OtlpSignal = 'traces' | 'metrics';
 
 /**
  * The address that spans are posted to: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` as it stands, else
@@ -11,11 +12,21 @@ const tracesPath = '/v1/traces';
  * An address that cannot be read is `INVALID_CONFIG`. Source: OpenTelemetry, "OTLP exporter configuration".
  */
 export function otlpTracesUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
-  if (endpoint !== undefined) return withTracesPath('endpoint', endpoint);
-  const exact = env['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT']?.trim();
-  if (exact) return parsed('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', exact).href;
+  return otlpUrl('traces', endpoint, env);
+}
+
+/** The address that metrics are posted to, as {@link otlpTracesUrl} finds that of spans. */
+export function otlpMetricsUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {
+  return otlpUrl('metrics', endpoint, env);
+}
+
+function otlpUrl(signal: OtlpSignal, endpoint: string | undefined, env: NodeJS.ProcessEnv): string {
+  if (endpoint !== undefined) return withPath(signal, 'endpoint', endpoint);
+  const own = `OTEL_EXPORTER_OTLP_${signal.toUpperCase()}_ENDPOINT`;
+  const exact = env[own]?.trim();
+  if (exact) return parsed(own, exact).href;
   const base = env['OTEL_EXPORTER_OTLP_ENDPOINT']?.trim();
-  return withTracesPath('OTEL_EXPORTER_OTLP_ENDPOINT', base || defaultOtlpEndpoint);
+  return withPath(signal, 'OTEL_EXPORTER_OTLP_ENDPOINT', base || defaultOtlpEndpoint);
 }
 
 /** The address as it may be shown: without a user name, a password or a query, where keys are sometimes put. */
@@ -24,9 +35,10 @@ export function shownUrl(address: string): string {
   return `${origin}${pathname}`;
 }
 
-function withTracesPath(name: string, address: string): string {
+function withPath(signal: OtlpSignal, name: string, address: string): string {
   const url = parsed(name, address);
-  if (!url.pathname.endsWith(tracesPath)) url.pathname = url.pathname.replace(/\/*$/, tracesPath);
+  const path = `/v1/${signal}`;
+  if (!url.pathname.endsWith(path)) url.pathname = url.pathname.replace(/\/*$/, path);
   return url.href;
 }
 

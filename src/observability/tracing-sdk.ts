@@ -1,5 +1,4 @@
 import {
-  type Attributes,
   context,
   diag,
   type Link,
@@ -20,13 +19,6 @@ import {
 } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import {
-  defaultResource,
-  detectResources,
-  envDetector,
-  type Resource,
-  resourceFromAttributes,
-} from '@opentelemetry/resources';
-import {
   BatchSpanProcessor,
   ConsoleSpanExporter,
   NodeTracerProvider,
@@ -37,6 +29,7 @@ import {
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { FinishedSpan } from './finished-span.ts';
 import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';
+import { resourceOf } from './resource.ts';
 
 /** What an export must finish within, its retries counted, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise. */
 const exportTimeoutMs = 2_500;
@@ -239,14 +232,6 @@ function tallyProcessor(tally: SpanTally, listener: SdkOptions['onSpanEnd']): Sp
     forceFlush: () => Promise.resolve(),
     shutdown: () => Promise.resolve(),
   };
-}
-
-function resourceOf(serviceName: string | undefined): Resource {
-  const own: Attributes = serviceName === undefined ? {} : { 'service.name': serviceName };
-  return defaultResource()
-    .merge(resourceFromAttributes({ 'service.name': 'millrace' }))
-    .merge(detectResources({ detectors: [envDetector] }))
-    .merge(resourceFromAttributes(own));
 }
 
 function propagatorFromEnvironment(): TextMapPropagator {

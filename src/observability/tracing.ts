@@ -5,8 +5,10 @@ import { AgentLoopError } from '../core/errors.ts';
 import { flushAtExit } from './exit-flush.ts';
 import { registeredTracer } from './spans/tracing-options.ts';
 import { registerSdk, type SdkOptions, unregisterSdk } from './tracing-sdk.ts';
+import { within } from './within.ts';
 
 export type { FinishedSpan } from './finished-span.ts';
+export { type Metrics, type StartMetricsOptions, startMetrics } from './metrics.ts';
 export { type SpanNode, spanOutline, spanTree } from './span-tree.ts';
 export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
 export { finishedSpan } from './tracing-sdk.ts';
@@ -102,18 +104,6 @@ function disabledTracing(): Tracing {
     return report;
   };
   return { provider: undefined, endpoint: undefined, report: () => report, flush: async () => report, shutdown };
-}
-
-/** Waits for the work, however it ends, but not longer than that. */
-function within(ms: number, work: Promise<unknown>): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const done = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    work.then(done, done);
-  });
 }
 
 function logDiagnostics(): void {

@@ -1,3 +1,4 @@
+import { countFencedAppend, measureAppend } from '../../observability/spans/instruments.ts';
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
@@ -133,10 +134,19 @@ class JournalLine {
     const send = ++held.sends;
     held.state = 'sent';
     const failed = (error: unknown) => this.#fail(held, send, error);
+    const measured = measureAppend();
     try {
       const answer = this.#write(commit);
-      if (answer === undefined) held.state = 'durable';
-      else answer.then(() => this.#acknowledge(held, send), failed);
+      if (answer === undefined) {
+        held.state = 'durable';
+        measured?.();
+      } else {
+        const acknowledged = () => {
+          measured?.();
+          this.#acknowledge(held, send);
+        };
+        answer.then(acknowledged, failed);
+      }
     } catch (error) {
       queueMicrotask(() => failed(error));
     }
@@ -179,6 +189,7 @@ class JournalLine {
 
   #fail(held: Held, send: number, error: unknown): void {
     if (held.sends !== send || held.state !== 'sent' || this.#out.closed) return;
+    if (AgentLoopError.isInstance(error) && error.code === 'FENCED') countFencedAppend();
     if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#out.error(storeError(error));
     this.#failure = error;
     for (const later of this.#held.slice(this.#held.indexOf(held))) {

@@ -12,6 +12,8 @@ import {
 } from '@opentelemetry/api';
 import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
 import { attribute } from '../attributes.ts';
+import { instruments } from './instruments.ts';
+import { meteredTracer } from './metered-tracer.ts';
 
 /** What every span of a turn says of it. */
 export interface TurnIds {
@@ -65,13 +67,16 @@ const silentTracer: Tracer = {
 
 /**
  * The tracing of one turn. Where tracing is off, or no SDK is registered when the turn starts, its spans are one shared
- * span that records nothing.
+ * span that records nothing. Where a meter provider is registered they are measured all the same.
  */
 export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing {
+  const tracer = options.enableTracing === false ? undefined : registeredTracer();
+  const measured = instruments();
+  const isOnlyMeasured = tracer === undefined && measured !== undefined;
   return {
-    tracer: options.enableTracing === false ? silentTracer : (registeredTracer() ?? silentTracer),
+    tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
     ids,
-    captureContent: options.captureContent ?? captureFromEnvironment(),
+    captureContent: !isOnlyMeasured && (options.captureContent ?? captureFromEnvironment()),
     spanNames: options.spanNames ?? 'millrace',
     base: baseAttributes(ids),
     redact: options.redact === undefined ? unchanged : guarded(options.redact),
@@ -91,7 +96,7 @@ export function startChildSpan(tracing: TurnTracing, name: string, options: Span
   return { span, traceContext };
 }
 
-/** Whether no span of the turn records anything. Asked before a span is described, which costs more than all else without an SDK. */
+/** Whether no span of the turn records anything, nor is measured. Asked before a span is described, which costs more than all else without an SDK. */
 export function isSilent(tracing: TurnTracing): boolean {
   return tracing.tracer === silentTracer;
 }

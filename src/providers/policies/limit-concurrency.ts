@@ -1,5 +1,6 @@
 import pLimit from 'p-limit';
 import { defer, Observable } from 'rxjs';
+import { measureWait } from '../../observability/spans/instruments.ts';
 import { assertGiven, assertOptions, someCount } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -23,7 +24,9 @@ export function limitConcurrency(options: LimitConcurrencyOptions): ProviderPoli
     (stream) => (params) =>
       new Observable((subscriber) => {
         const over = new Promise<void>((resolve) => subscriber.add(resolve));
+        const waited = measureWait('limitConcurrency');
         void limit(() => {
+          waited?.();
           if (!subscriber.closed) defer(() => stream(params)).subscribe(subscriber);
           return over;
         });

@@ -1,6 +1,7 @@
 import { defer, Observable, tap } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { estimatePromptTokens } from '../../core/estimate-usage.ts';
+import { measureWait } from '../../observability/spans/instruments.ts';
 import type { LLMCallParams } from '../interfaces.ts';
 import { aClock, assertOptions, someCount, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
@@ -37,8 +38,10 @@ export function rateLimit(options: RateLimitOptions): ProviderPolicy {
   return definePolicy(
     'rateLimit',
     (stream) => (params) =>
-      new Observable((subscriber) =>
-        queue.enter(guess(params), (correct) => {
+      new Observable((subscriber) => {
+        const waited = measureWait('rateLimit');
+        return queue.enter(guess(params), (correct) => {
+          waited?.();
           const answer = defer(() => stream(params)).pipe(
             tap((chunk) => {
               const usage = chunk.type === 'done' ? chunk.response.usage : undefined;
@@ -46,8 +49,8 @@ export function rateLimit(options: RateLimitOptions): ProviderPolicy {
             }),
           );
           answer.subscribe(subscriber);
-        }),
-      ),
+        });
+      }),
   );
 }
 

@@ -1,0 +1,72 @@
+import { createNoopMeter, metrics } from '@opentelemetry/api';
+import type { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
+import { AgentLoopError } from '../core/errors.ts';
+import { flushAtExit } from './exit-flush.ts';
+import { within } from './within.ts';
+
+export interface StartMetricsOptions {
+  /** As for `startTracing`. */
+  readonly serviceName?: string;
+  /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
+  readonly endpoint?: string;
+  /** Sent with each export, e.g. a key. Never shown. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Milliseconds from one export to the next. Default: `OTEL_METRIC_EXPORT_INTERVAL`, else 60,000. */
+  readonly intervalMs?: number;
+  /** Takes the place of OTLP, e.g. a reader that Prometheus scrapes. */
+  readonly reader?: MetricReader;
+  /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
+  readonly shutdownTimeoutMs?: number;
+  /** Signals that flush. Default SIGTERM and SIGINT. */
+  readonly flushOnSignals?: readonly NodeJS.Signals[];
+}
+
+export interface Metrics {
+  readonly provider: MeterProvider;
+  /** Where metrics are posted to, without credentials; absent where they do not leave by OTLP. */
+  readonly endpoint: string | undefined;
+  /** Sends what was measured before the call. Never rejects. */
+  flush(): Promise<void>;
+  /** Flushes, stops, and takes the SDK from the API again; once, later calls get the same promise. Never rejects. */
+  shutdown(): Promise<void>;
+}
+
+/**
+ * Starts OpenTelemetry's metrics for this process: what turns measure goes out every minute as OTLP over HTTP, in JSON. Turns that start from now on are
+ * measured. Flushes when the process ends by itself and on signals; call `shutdown` before `process.exit()`.
+ *
+ * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`; so is an address that cannot be read.
+ * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series for each combination of model, tool, agent and outcome.
+ */
+export async function startMetrics(options: StartMetricsOptions = {}): Promise<Metrics> {
+  if (metrics.getMeterProvider().getMeter('millrace') !== createNoopMeter()) {
+    const cure = 'Millrace writes its metrics to it, so leave startMetrics out.';
+    throw new AgentLoopError(
+      'INVALID_CONFIG',
+      `Another OpenTelemetry meter provider is registered in this process. ${cure}`,
+    );
+  }
+  const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
+  const { meterSdk } = await import('./metrics-sdk.ts');
+  const { provider, endpoint } = meterSdk(options, timeoutMs);
+  metrics.setGlobalMeterProvider(provider);
+  const flush = () => within(timeoutMs, provider.forceFlush());
+  let stopping: Promise<void> | undefined;
+  const stop = async () => {
+    stopListening();
+    await within(timeoutMs, provider.shutdown());
+    metrics.disable();
+  };
+  const shutdown = () => {
+    stopping ??= stop();
+    return stopping;
+  };
+  let flushedAtEnd = false;
+  const flushOnce = () => {
+    flushedAtEnd = true;
+    return flush();
+  };
+  const exit = { flush: flushOnce, shutdown, waiting: () => !flushedAtEnd };
+  const stopListening = flushAtExit(exit, options.flushOnSignals ?? ['SIGTERM', 'SIGINT']);
+  return { provider, endpoint, flush, shutdown };
+}
