@@ -1,6 +1,8 @@
 import { getNumberFromEnv } from '@opentelemetry/core';
-import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
-import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import { OTLPExporterBase } from '@opentelemetry/otlp-exporter-base';
+import { convertLegacyHttpOptions, createOtlpHttpExportDelegate } from '@opentelemetry/otlp-exporter-base/node-http';
+import { MetricsExporterMetricsHelper, ProtobufMetricsSerializer } from '@opentelemetry/otlp-transformer';
+import { MeterProvider, PeriodicExportingMetricReader, type PushMetricExporter } from '@opentelemetry/sdk-metrics';
 import type { StartMetricsOptions } from './metrics.ts';
 import { otlpMetricsUrl, shownUrl } from './otlp-endpoint.ts';
 import { resourceOf } from './resource.ts';
@@ -16,9 +18,20 @@ export function meterSdk(
   const url = otlpMetricsUrl(endpoint);
   const interval = intervalMs ?? getNumberFromEnv('OTEL_METRIC_EXPORT_INTERVAL') ?? 60_000;
   const exporting = new PeriodicExportingMetricReader({
-    exporter: new OTLPMetricExporter({ url, timeoutMillis: timeoutMs, ...(headers && { headers: { ...headers } }) }),
+    exporter: otlpExporter({ url, timeoutMillis: timeoutMs, ...(headers && { headers: { ...headers } }) }),
     exportIntervalMillis: interval,
     exportTimeoutMillis: Math.min(timeoutMs, interval),
   });
   return { provider: new MeterProvider({ resource, readers: [exporting] }), endpoint: shownUrl(url) };
+}
+
+type HttpOptions = Parameters<typeof convertLegacyHttpOptions>[0];
+
+/** In protobuf, as spans go out; the parts are those that the exporter of spans is made of. */
+function otlpExporter(options: HttpOptions): PushMetricExporter {
+  const http = convertLegacyHttpOptions(options, 'METRICS', 'v1/metrics', { 'Content-Type': 'application/x-protobuf' });
+  const name = 'otlp_http_metric_exporter';
+  return new OTLPExporterBase(
+    createOtlpHttpExportDelegate(http, ProtobufMetricsSerializer, name, MetricsExporterMetricsHelper, undefined),
+  );
 }

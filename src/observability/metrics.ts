@@ -32,7 +32,7 @@ export interface Metrics {
 }
 
 /**
- * Starts OpenTelemetry's metrics for this process: what turns measure goes out every minute as OTLP over HTTP, in JSON. Turns that start from now on are
+ * Starts OpenTelemetry's metrics for this process: what turns measure goes out every minute as OTLP over protobuf. Turns that start from now on are
  * measured. Flushes when the process ends by itself and on signals; call `shutdown` before `process.exit()`.
  *
  * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`; so is an address that cannot be read.
