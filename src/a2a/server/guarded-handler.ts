@@ -30,7 +30,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
     <P extends Params, R>(method: (params: P, context: ServerCallContext) => Promise<R>) =>
     async (params: P, context: ServerCallContext): Promise<R> => {
       checkTenant(params, context);
-      return method(params, context).catch((error: unknown) => {
+      return unlessStopped(method(params, context), options.stop).catch((error: unknown) => {
         throw toldTo(error, options.logger);
       });
     };
@@ -68,6 +68,16 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
       handler.deleteTaskPushNotificationConfig(params, context),
     ),
   };
+}
+
+/** What waits for a turn that drains would wait for another process. */
+function unlessStopped<T>(answer: Promise<T>, stop: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = () => reject(stop.reason);
+    stop.addEventListener('abort', end);
+    answer.then(resolve, reject).finally(() => stop.removeEventListener('abort', end));
+    if (stop.aborted) end();
+  });
 }
 
 /** The tenant comes from the caller, in the path or in the parameters; both have to be theirs, and the same. */

@@ -132,6 +132,17 @@ describe('a stream', () => {
   });
 });
 
+describe('a request that waits for its turn', () => {
+  it('is answered when the server shuts down', async () => {
+    const { held, provider } = haltingModel();
+    const { url, server } = await on.serve({ agent: on.echo([], { provider }), closeMs: 60_000 });
+    const answer = answerOf(rpc(url, 'SendMessage', wireMessage('Hi')));
+    await held.reached;
+    await server.close();
+    expect((await answer).error).toMatchObject({ code: -32603, message: expect.stringContaining('shuts down') });
+  });
+});
+
 describe('what goes wrong inside', () => {
   it('reaches nobody outside', async () => {
     class BrokenStore extends InMemoryStateStore {
