@@ -140,6 +140,7 @@ export class CallerTasks {
   }
 }
 
-function assertNamed(taskId: string): void {
-  if (taskId.trim() === '') throw malformed('The id of a task is required.');
+/** The codec of 0.3 leaves out what the client left out. */
+function assertNamed(taskId: string | undefined): void {
+  if (taskId === undefined || taskId.trim() === '') throw malformed('The id of a task is required.');
 }

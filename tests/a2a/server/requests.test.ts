@@ -82,6 +82,58 @@ describe('bodies', () => {
     expect((await fetch(`${url}/a2a/jsonrpc`)).status).toBe(405);
     expect((await fetch(`${url}/nothing`)).status).toBe(404);
   });
+
+  const part = (wrong: unknown) => ({ message: { messageId: 'm', role: 'ROLE_USER', parts: [wrong] } });
+  const legacyPart = (wrong: unknown) => ({ message: { messageId: 'm', role: 'user', parts: [wrong] } });
+
+  it.each([
+    ['SendMessage', part(null), 'message.parts.0 must be object.'],
+    ['SendMessage', part({ raw: 5 }), 'message.parts.0.raw must be string,null.'],
+    ['SendStreamingMessage', part({ text: {} }), 'message.parts.0.text must be string,null.'],
+    ['SendMessage', { message: { messageId: 5 } }, 'message.messageId must be string,null.'],
+    ['message/send', legacyPart({ kind: 'text' }), "message.parts.0 must have required property 'text'."],
+    ['message/send', legacyPart({ kind: 'file' }), "message.parts.0 must have required property 'file'."],
+    ['message/stream', legacyPart({ kind: 'file', file: { bytes: 5 } }), 'message.parts.0.file.bytes must be string.'],
+    [
+      'message/send',
+      { configuration: { acceptedOutputModes: 5 } },
+      'configuration.acceptedOutputModes must be array,null.',
+    ],
+    ['tasks/get', {}, 'The id of a task is required.'],
+    ['tasks/cancel', { id: 5 }, 'id must be string,null.'],
+    [
+      'tasks/pushNotificationConfig/set',
+      { taskId: 'x' },
+      "The request must have required property 'pushNotificationConfig'.",
+    ],
+  ])('says of %s with %j what is wrong, and no word of the program', async (method, params, message) => {
+    const version = method.includes('/') ? '0.3' : '1.0';
+    const { error } = await answerOf(rpc(await served(), method, params, { 'a2a-version': version }));
+    expect(error).toMatchObject({ code: -32602, message });
+  });
+
+  it('says the same over HTTP+JSON, and takes a path that cannot be read for what it is', async () => {
+    const url = await served();
+    const wrong = await post(url, '/a2a/rest/message:send', JSON.stringify(part(null)), { 'a2a-version': '1.0' });
+    expect(wrong.status).toBe(400);
+    expect(await wrong.json()).toMatchObject({ error: { message: 'message.parts.0 must be object.' } });
+    expect((await fetch(`${url}/a2a/rest/tasks/%ff`)).status).toBe(400);
+  });
+
+  it.each(['1.0', '0.3'])('says of what is no request of JSON-RPC in %s that it is not', async (version) => {
+    const url = await served();
+    for (const body of [
+      '[]',
+      '"x"',
+      '{}',
+      'null',
+      '{"jsonrpc":"1.0","method":"ListTasks"}',
+      '{"jsonrpc":"2.0","id":{},"method":"x"}',
+    ]) {
+      const { error } = await answerOf(post(url, '/a2a/jsonrpc', body, { 'a2a-version': version }));
+      expect(error).toMatchObject({ code: -32600 });
+    }
+  });
 });
 
 describe('callers', () => {

@@ -14,6 +14,7 @@ import { jsonRpcRoute } from './json-rpc-route.ts';
 import { jsonRpcPath, restPath } from './paths.ts';
 import { protocolVersion } from './protocol-version.ts';
 import { requestLog } from './request-log.ts';
+import { requestShape } from './request-shape.ts';
 
 export interface HttpAppOptions {
   readonly handler: A2ARequestHandler;
@@ -43,6 +44,7 @@ export function httpApp(options: HttpAppOptions): Express {
     jsonRpcPath,
     admit('JSONRPC', admission),
     ...jsonBody('JSONRPC', maxBodyBytes),
+    requestShape('JSONRPC'),
     admitStream('JSONRPC', admission),
   );
   app.post(jsonRpcPath, jsonRpcRoute({ handler, contextOf: jsonRpcContext }));
@@ -51,6 +53,7 @@ export function httpApp(options: HttpAppOptions): Express {
     restPath,
     admit('HTTP+JSON', admission),
     ...jsonBody('HTTP+JSON', maxBodyBytes),
+    requestShape('HTTP+JSON'),
     admitStream('HTTP+JSON', admission),
     restHandler({
       requestHandler: handler,
@@ -60,6 +63,7 @@ export function httpApp(options: HttpAppOptions): Express {
   );
   app.use((_request, response) => void response.status(404).json({ error: 'There is nothing here.' }));
   const onError: ErrorRequestHandler = (error: unknown, _request, response, _next) => {
+    if (error instanceof URIError) return void response.status(400).json({ error: 'The path cannot be read.' });
     logger.error('request failed', { code: nameOf(error) });
     if (response.headersSent) response.destroy();
     else response.status(500).json({ error: 'The server failed.' });

@@ -19,6 +19,7 @@ export interface Refusal {
 /** JSON-RPC leaves -32000 to -32099 to servers; those of the protocol begin at -32001. */
 export const serverError = -32_000;
 export const invalidRequest = -32_600;
+export const invalidParams = -32_602;
 export const parseError = -32_700;
 
 export type Binding = 'JSONRPC' | 'HTTP+JSON';

@@ -1,0 +1,114 @@
+import type { RequestHandler } from 'express';
+import type { JSONSchema } from '../../../tools/interfaces.ts';
+import { compileJsonSchema } from '../../../tools/json-schema-engine.ts';
+import { type Binding, invalidParams, invalidRequest, type Refusal, refuse } from './refusal.ts';
+
+/**
+ * Refuses bodies whose members have other types than the protocol's, which the official codecs would stumble over, in words of
+ * JavaScript. What else is wrong with a request they and the handler say better.
+ */
+export function requestShape(binding: Binding): RequestHandler {
+  return async (request, response, next) => {
+    if (request.method !== 'POST') return next();
+    const { body } = request;
+    if (binding === 'JSONRPC' && request.is('application/json') && (await problemOf(envelope, body)) !== undefined) {
+      return refuse(request, response, binding, {
+        ...malformed(200, 'The request is not one of JSON-RPC 2.0.'),
+        code: invalidRequest,
+      });
+    }
+    const problem = await problemOf(binding === 'JSONRPC' ? call : params, body);
+    if (problem === undefined) return next();
+    refuse(request, response, binding, malformed(binding === 'JSONRPC' ? 200 : 400, problem));
+  };
+}
+
+function malformed(status: number, message: string): Refusal {
+  return { status, code: invalidParams, statusName: 'INVALID_ARGUMENT', reason: 'INVALID_PARAMS', message };
+}
+
+async function problemOf(schema: JSONSchema, body: unknown): Promise<string | undefined> {
+  const check = await compileJsonSchema(schema, 'a request');
+  if (check(body)) return undefined;
+  const { instancePath = '', message = 'is not right' } = check.errors?.[0] ?? {};
+  const place = instancePath
+    .replace(/^\/params/, '')
+    .slice(1)
+    .replaceAll('/', '.');
+  return `${place === '' ? 'The request' : place} ${message}.`;
+}
+
+/** `null` is a member that is not there. */
+const text = { type: ['string', 'null'] };
+const texts = { type: ['array', 'null'], items: { type: 'string' } };
+
+/** Of 1.0, and of 0.3, where `kind` says what it is. */
+const part = {
+  type: 'object',
+  properties: {
+    text,
+    raw: text,
+    url: text,
+    filename: text,
+    mediaType: text,
+    file: { type: 'object', properties: { bytes: { type: 'string' }, uri: { type: 'string' } } },
+  },
+  allOf: [needs('text', { type: 'string' }), needs('file', { type: 'object' })],
+};
+
+function needs(kind: string, member: object): object {
+  return {
+    if: { properties: { kind: { const: kind } }, required: ['kind'] },
+    then: { properties: { [kind]: member }, required: [kind] },
+  };
+}
+
+const push = {
+  properties: {
+    id: text,
+    url: text,
+    token: text,
+    authentication: { properties: { schemes: texts, scheme: text, credentials: text } },
+  },
+};
+
+/** What methods are called with, by either binding. */
+const params: JSONSchema = {
+  properties: {
+    id: text,
+    taskId: text,
+    pushNotificationConfigId: text,
+    message: {
+      properties: {
+        messageId: text,
+        taskId: text,
+        contextId: text,
+        parts: { items: part },
+        content: { items: { type: 'object' } },
+        extensions: texts,
+        referenceTaskIds: texts,
+      },
+    },
+    configuration: {
+      properties: { acceptedOutputModes: texts, pushNotificationConfig: push, taskPushNotificationConfig: push },
+    },
+    pushNotificationConfig: push,
+    ...push.properties,
+  },
+};
+
+const envelope: JSONSchema = {
+  type: 'object',
+  properties: { jsonrpc: { const: '2.0' }, method: { type: 'string' }, id: { type: ['string', 'number', 'null'] } },
+  required: ['jsonrpc', 'method'],
+};
+
+const call: JSONSchema = {
+  properties: { params },
+  if: { properties: { method: { const: 'tasks/pushNotificationConfig/set' } }, required: ['method'] },
+  then: {
+    properties: {
+      params: { properties: { pushNotificationConfig: { type: 'object' } }, required: ['pushNotificationConfig'] },
+    },
+  },
+};
