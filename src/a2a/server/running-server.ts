@@ -40,7 +40,7 @@ export interface A2AAddress {
 export interface A2AServer {
   /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
   readonly app: Express;
-  /** Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; what Node says where the port cannot be had. */
+  /** Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; `UNAVAILABLE` where the port cannot be had. */
   listen(options?: ListenOptions): Promise<A2AAddress>;
   /** Goes on with turns that nobody runs, now and regularly, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
   start(): Promise<void>;
@@ -269,14 +269,26 @@ function idle(agent: Agent): Promise<void> {
 
 function bind(server: Server, port: number, host: string): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
-    server.once('error', reject);
+    server.once('error', (cause) => reject(unbound(cause, port, host)));
     server.listen({ port, host }, () => {
-      server.off('error', reject);
+      server.removeAllListeners('error');
       const address = server.address();
       if (typeof address === 'object' && address !== null) resolve(address);
       else reject(invalidConfig('the server has no port', 'listen on one'));
     });
   });
+}
+
+function unbound(cause: Error, port: number, host: string): AgentLoopError {
+  const code = 'code' in cause ? cause.code : undefined;
+  const reasons: Readonly<Record<string, string>> = {
+    EADDRINUSE: 'another process listens there; give another port',
+    EACCES: 'this process may not; give a port from 1024',
+    EADDRNOTAVAIL: 'this machine has no such address; give another host',
+    ENOTFOUND: 'this machine has no such address; give another host',
+  };
+  const why = reasons[String(code)] ?? cause.message;
+  return new AgentLoopError('UNAVAILABLE', `The server cannot listen on port ${port} of ${host}: ${why}.`, { cause });
 }
 
 function unbind(server: Server): Promise<void> {

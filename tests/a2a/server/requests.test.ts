@@ -1,7 +1,10 @@
+import { once } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { type A2AServerOptions, apiKeyAuth } from '../../../src/a2a/index.ts';
+import express from 'express';
+import { type A2AServerOptions, a2aServer, apiKeyAuth } from '../../../src/a2a/index.ts';
 import type { Logger } from '../../../src/core/config.ts';
-import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage } from './test-server.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage, wires } from './test-server.ts';
 
 const on = serverBench();
 
@@ -25,6 +28,68 @@ function post(
 ): Promise<Response> {
   return fetch(`${url}${path}`, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body });
 }
+
+describe('a2aServer', () => {
+  it.each(wires)('serves an agent over %s in version %s', async (binding, version) => {
+    const { url } = await on.serve({ agent: on.echo([{ text: 'Hello.' }, { text: ['Hel', 'lo.'] }]) });
+    const client = await clientOf(url, { binding, version });
+    const task = await client.sendMessage(message('Hi'));
+    expect(task).toMatchObject({ status: { state: 3 }, artifacts: [{ artifactId: 'answer-1' }] });
+    const kinds: string[] = [];
+    for await (const { payload } of client.sendMessageStream(message('Hi'))) kinds.push(payload?.$case ?? '');
+    expect(kinds[0]).toBe('task');
+    expect(kinds).toContain('artifactUpdate');
+    expect(kinds.at(-1)).toBe('statusUpdate');
+  });
+
+  it('asks for a key before anything of a request is read, and says how', async () => {
+    const auth = apiKeyAuth({ keys: [{ id: 'alice', key }] });
+    const { url } = await on.serve({ agent: on.echo([{ text: 'Hello.' }]), auth });
+    const refused = await rpc(url, 'SendMessage', wireMessage('Hi'));
+    expect(refused.status).toBe(401);
+    expect(refused.headers.get('www-authenticate')).toBe('ApiKey header="x-api-key"');
+    expect(await refused.json()).toMatchObject({ error: { code: -32000, message: 'Authentication is required.' } });
+    const wrong = await rpc(url, 'SendMessage', wireMessage('Hi'), { 'x-api-key': `${key}x` });
+    expect(wrong.status).toBe(401);
+    const answered = await rpc(url, 'SendMessage', wireMessage('Hi'), { 'x-api-key': key });
+    expect(await answered.json()).toMatchObject({ result: { task: { status: { state: 'TASK_STATE_COMPLETED' } } } });
+  });
+});
+
+describe('listening', () => {
+  it('says why it cannot be', async () => {
+    const { port } = await on.serve({ agent: on.echo([]) });
+    const taken = on.serve({ agent: on.echo([]) }, { port });
+    await expect(taken).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      message: expect.stringContaining('another process listens there'),
+    });
+    const open = on.serve({ agent: on.echo([]) }, { host: '0.0.0.0' });
+    await expect(open).rejects.toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringContaining('no auth') });
+  });
+
+  it('is for the server, and mounting needs to know where', async () => {
+    const server = await a2aServer({ agent: on.echo([]), store: new InMemoryStateStore() });
+    await expect(server.start()).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    const mounted = await a2aServer({
+      agent: on.echo([{ text: 'Hello.' }]),
+      store: new InMemoryStateStore(),
+      publicUrl: 'http://localhost/agents',
+    });
+    on.after(() => mounted.close());
+    const http = express().use('/agents', mounted.app).listen(0, '127.0.0.1');
+    on.after(() => http.close());
+    await once(http, 'listening');
+    const address = http.address();
+    const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/agents`;
+    expect((await fetch(`${url}/.well-known/agent-card.json`)).status).toBe(503);
+    await mounted.start();
+    const card = await answerOf(fetch(`${url}/.well-known/agent-card.json`, { headers: { 'a2a-version': '1.0' } }));
+    expect(card.supportedInterfaces[0].url).toBe('http://localhost/agents/a2a/jsonrpc');
+    const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi')));
+    expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');
+  });
+});
 
 describe('versions', () => {
   it.each(['1.0.1', ' 1.0 ', '1.0'])('takes %j as 1.0', async (version) => {
@@ -246,7 +311,6 @@ describe('health', () => {
 
   it('is not ready while the store does not answer', async () => {
     const agent = on.echo([]);
-    const { InMemoryStateStore } = await import('../../../src/stores/memory/in-memory-state-store.ts');
     const store = new InMemoryStateStore();
     const url = await served({
       agent,
