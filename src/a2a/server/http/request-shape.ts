@@ -75,7 +75,7 @@ const push = {
 /** What methods are called with, by either binding. */
 const params: JSONSchema = {
   properties: {
-    id: text,
+    ...push.properties,
     taskId: text,
     pushNotificationConfigId: text,
     message: {
@@ -93,7 +93,6 @@ const params: JSONSchema = {
       properties: { acceptedOutputModes: texts, pushNotificationConfig: push, taskPushNotificationConfig: push },
     },
     pushNotificationConfig: push,
-    ...push.properties,
   },
 };
 
