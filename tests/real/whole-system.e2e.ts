@@ -70,8 +70,8 @@ describeReal(['litellm', 'redis'], 'the command line on LiteLLM and Redis', () =
   const ledgerFile = () => join(folder.path, 'ledger');
   const ledger = () =>
     existsSync(ledgerFile()) ? readFileSync(ledgerFile(), 'utf8').trimEnd().split('\n').sort() : [];
-  const start = (args: readonly string[]): Command =>
-    new Command([...args, '--tools', tools, '--lease-ms', '500', '--store', redis.url], {
+  const start = (args: readonly string[], flags = ['--tools', tools, '--lease-ms', '500']): Command =>
+    new Command([...args, ...flags, '--store', redis.url], {
       env: {
         OPENAI_BASE_URL: proxy.baseUrl,
         OPENAI_MODEL: 'openai/demo',
@@ -127,9 +127,10 @@ describeReal(['litellm', 'redis'], 'the command line on LiteLLM and Redis', () =
           { toolCalls: ['quick', 'picky'].map((name) => ({ name, arguments: { email: 'ann@x.com' } })) },
           { text: 'Done.' },
         ]);
-        const end = await start(['run', 'Invite them', '--trace', '--otlp', jaeger.otlpUrl]).ended;
+        const end = await start(['run', 'Invite them', '--task', 'seen', '--otlp', jaeger.otlpUrl]).ended;
         expect(end.exitCode).toBe(0);
-        const traceId = /[0-9a-f]{32}/.exec(end.stderr)?.[0] ?? '';
+        const { stdout: journal } = await start(['export', 'seen'], []).ended;
+        const traceId = /"traceId":"([0-9a-f]{32})"/.exec(journal)?.[1] ?? '';
         const spans = await jaeger.trace(traceId, wholeTurn.length);
         expect([...treeOf(spans)].sort()).toEqual(wholeTurn);
       } finally {
