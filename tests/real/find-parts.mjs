@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
 const installMinutes = 12;
 
-/** jest's global setup: its workers inherit the environment. */
+/** jest's global setup: its workers inherit the environment. Without a part of MILLRACE_REQUIRE_PARTS, names with commas, it fails. */
 export default async function findParts() {
   const found = await Promise.all(
     Object.entries(parts).map(async ([name, find]) => {
@@ -20,7 +20,13 @@ export default async function findParts() {
       }
     }),
   );
-  process.env.MILLRACE_REAL_PARTS = JSON.stringify(Object.fromEntries(found));
+  const all = Object.fromEntries(found);
+  process.env.MILLRACE_REAL_PARTS = JSON.stringify(all);
+  const required = (process.env.MILLRACE_REQUIRE_PARTS ?? '').split(',').filter(Boolean);
+  const missing = required.filter((name) => all[name]?.version === undefined);
+  if (missing.length === 0) return;
+  const why = missing.map((name) => `${name}: ${all[name]?.missing ?? 'not known'}`).join('; ');
+  throw new Error(`MILLRACE_REQUIRE_PARTS names what cannot be had: ${why}`);
 }
 
 /** By name: gives `{ version, ... }` of what is there, or throws what is wrong. */
