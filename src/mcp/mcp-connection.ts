@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { pathToFileURL } from 'node:url';
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type {
   CallToolRequest,
@@ -148,7 +149,7 @@ export class McpConnection {
 
   async #runTask(
     params: CallToolRequest['params'],
-    options: { readonly signal: AbortSignal; readonly timeout: number },
+    options: RequestOptions & { readonly signal: AbortSignal },
   ): Promise<CallToolResult> {
     const { tasks } = this.client.experimental;
     const { CallToolResultSchema } = this.#options.sdk.types;
