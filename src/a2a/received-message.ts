@@ -34,11 +34,16 @@ export function checkedMessage(message: WireMessage | undefined, limits: Message
   }
   if (message.parts.length === 0) throw malformed('message.parts must hold at least one part.');
   if (message.parts.length > maxParts) throw malformed(`message.parts must hold at most ${maxParts} parts.`);
-  if (message.parts.some(({ content }) => content === undefined))
+  if (!message.parts.every(({ content }) => content && (content.$case === 'data' || isContent(content.value))))
     throw malformed('Each part needs a content: text, data, raw or url.');
-  if (sizeOf(message) > maxMessageBytes)
+  if (!(sizeOf(message) <= maxMessageBytes))
     throw malformed(`The message is larger than ${maxMessageBytes} bytes; send large files by reference.`);
   return message;
+}
+
+/** The codecs of 0.3 pass on what a client left out. */
+function isContent(value: unknown): boolean {
+  return typeof value === 'string' || Buffer.isBuffer(value);
 }
 
 /** Of the parts that count: bytes of files, characters of everything else. */
@@ -51,8 +56,13 @@ function sizeOfContent(content: WireMessage['parts'][number]['content']): number
   return content?.$case === 'data' ? sizeOfJson(content.value) : (content?.value.length ?? 0);
 }
 
+/** What is nested too deeply to be written counts as too large. */
 function sizeOfJson(value: unknown): number {
-  return value === undefined ? 0 : JSON.stringify(value).length;
+  try {
+    return value === undefined ? 0 : JSON.stringify(value).length;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 /** The message as the model gets it, with what a client is shown of it later. Errors: as `contentOf`. */

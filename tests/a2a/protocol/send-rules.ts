@@ -5,6 +5,7 @@ import { a2aBench, call, refusal, send } from '../bench.ts';
 import { artifactText, data, message, request, text } from '../messages.ts';
 import type { Rule } from './rule.ts';
 
+const deep: unknown = JSON.parse(`${'['.repeat(20_000)}${']'.repeat(20_000)}`);
 const says = () => ({ text: 'Hi.' });
 const refund = plainTools({ refund: { needsApproval: true, execute: () => 'refunded' } });
 const signIn = plainTools({ login: ({ ask }) => ask({ kind: 'auth' }) });
@@ -135,6 +136,7 @@ export const sendRules: readonly Rule[] = [
     ['an unknown role', message('Hi', { role: -1 }), 'message.role must be ROLE_USER'],
     ['a very long id', message('Hi', { messageId: 'x'.repeat(257) }), 'message.messageId must have at most 256'],
     ['too many parts', message(Array.from({ length: 101 }, () => text('x'))), 'message.parts must hold at most 100'],
+    ['data that is nested too deeply', message([data(deep)]), 'The message is larger than'],
     ['a size beyond the limit', message('x'.repeat(11 * 1024 * 1024)), 'The message is larger than'],
   ].map(
     ([what, sent, words]): Rule => ({
