@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events';
 import { createServer as createHttpServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { A2AError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { Express } from 'express';
@@ -19,11 +18,13 @@ import { type GrpcListener, startGrpc } from './grpc/grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
 import type { Admission } from './http/admission.ts';
 import { httpApp } from './http/http-app.ts';
+import { bind, shownHost, unbind } from './listening.ts';
 import { isLoopbackHost } from './loopback.ts';
 import { PushDelivery } from './push/push-delivery.ts';
 import { pushRegistrations } from './push/push-registrations.ts';
 import { publicKeys } from './push/push-signature.ts';
 import { RateLimiter } from './rate-limiter.ts';
+import { idle, servedAgent, storeOf } from './served-agent.ts';
 import type { A2AServerOptions, ListenOptions } from './server-options.ts';
 import { StreamCounter } from './stream-counter.ts';
 import { within } from './within.ts';
@@ -239,69 +240,6 @@ function handlerOptions(options: A2AServerOptions) {
 const mostBytes = 4 * 1024 * 1024;
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-
-/** The agent with what the server decides: where its turns are journaled, and when they drain. */
-function servedAgent({ agent, store }: A2AServerOptions, drain: AbortSignal): Agent {
-  const { shutdown } = agent.options;
-  return agent.with({
-    shutdown: shutdown === undefined ? drain : AbortSignal.any([shutdown, drain]),
-    ...(store && { taskStateStore: store }),
-  });
-}
-
-function storeOf(agent: Agent, store: TaskStateStore | undefined): TaskStateStore {
-  const found = store ?? agent.options.taskStateStore;
-  if (found === undefined) throw invalidConfig('a2aServer has no store for turns', 'give store');
-  return found;
-}
-
-/** Resolves once no turn of the agent runs here. */
-function idle(agent: Agent): Promise<void> {
-  if (agent.state !== 'busy') return Promise.resolve();
-  return new Promise((resolve) => {
-    const stop = agent.on('agent:state', ({ state }) => {
-      if (state === 'busy') return;
-      stop();
-      resolve();
-    });
-  });
-}
-
-function bind(server: Server, port: number, host: string): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    server.once('error', (cause) => reject(unbound(cause, port, host)));
-    server.listen({ port, host }, () => {
-      server.removeAllListeners('error');
-      const address = server.address();
-      if (typeof address === 'object' && address !== null) resolve(address);
-      else reject(invalidConfig('the server has no port', 'listen on one'));
-    });
-  });
-}
-
-function unbound(cause: Error, port: number, host: string): AgentLoopError {
-  const code = 'code' in cause ? cause.code : undefined;
-  const reasons: Readonly<Record<string, string>> = {
-    EADDRINUSE: 'another process listens there; give another port',
-    EACCES: 'this process may not; give a port from 1024',
-    EADDRNOTAVAIL: 'this machine has no such address; give another host',
-    ENOTFOUND: 'this machine has no such address; give another host',
-  };
-  const why = reasons[String(code)] ?? cause.message;
-  return new AgentLoopError('UNAVAILABLE', `The server cannot listen on port ${port} of ${host}: ${why}.`, { cause });
-}
-
-function unbind(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-  });
-}
-
-/** An address as it stands in a URL; for all addresses of the machine, the loopback. */
-function shownHost(host: string): string {
-  if (host === '0.0.0.0' || host === '::' || host === '') return '127.0.0.1';
-  return host.includes(':') ? `[${host}]` : host;
-}
 
 function codeOf(thrown: unknown): string {
   return AgentLoopError.isInstance(thrown) ? thrown.code : nameOf(thrown);
