@@ -92,14 +92,14 @@ export class RemoteConnection {
     return this.#ask(scope, (client, options) => client.cancelTask({ tenant: '', id, metadata: undefined }, options));
   }
 
-  /** The task as it is, then what happens to it; `undefined` where the other side does not stream. */
+  /** The task as it is, then what happens to it; `undefined` where the other side does not stream, or what it streams cannot be read. */
   async follow(
     id: string,
     { signal, traceContext }: RequestScope,
   ): Promise<AsyncGenerator<StreamResponse> | undefined> {
     const client = await this.#connect();
     const card = await client.getAgentCard();
-    if (card.capabilities?.streaming !== true) return undefined;
+    if (card.capabilities?.streaming !== true || losesAppend(client)) return undefined;
     return client.resubscribeTask({ tenant: '', id }, { signal, serviceParameters: headersOf(traceContext) });
   }
 
@@ -155,6 +155,11 @@ export class RemoteConnection {
     if (url.pathname.endsWith('.json')) return factory.createFromUrl(url.href, '');
     return factory.createFromUrl(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
   }
+}
+
+/** Over this transport the package does not say whether a piece of text goes on with the one before it. */
+function losesAppend({ transport: { protocolName, protocolVersion } }: Client): boolean {
+  return protocolName === 'HTTP+JSON' && protocolVersion.startsWith('0.');
 }
 
 function headersOf(traceContext: Context | undefined): Record<string, string> {

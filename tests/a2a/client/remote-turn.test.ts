@@ -9,7 +9,7 @@ import { InMemoryMessageStore } from '../../../src/stores/messages/in-memory-mes
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
-import { textsOf, watch } from '../../core/watch-events.ts';
+import { textsOf, type Watcher, watch } from '../../core/watch-events.ts';
 import { type ServeOptions, Serving, wires } from '../serving.ts';
 
 const open: Serving[] = [];
@@ -58,6 +58,31 @@ describe.each(wires)('a remote agent of Millrace over %s %s', (...only) => {
     expect(Object.values(textsOf(reader.events))).toEqual(['It is far.']);
   });
 
+  it('has the whole text where it is read while it is written', async () => {
+    let reader: Watcher | undefined;
+    const isShown = (text: string) =>
+      reader?.until('artifact-update', ({ artifact }) =>
+        artifact.parts.some((part) => part.kind === 'text' && part.text.includes(text)),
+      );
+    const look = tool({
+      name: 'look',
+      description: 'Looks.',
+      parameters: { type: 'object', properties: { after: { type: 'string' } }, required: ['after'] },
+      execute: async ({ after }) => {
+        await isShown(String(after));
+        return 'seven';
+      },
+    });
+    const looking = (text: string) => ({ text, toolCalls: [{ name: 'look', arguments: { after: text } }] });
+    const steps = [looking('Let me look.'), looking('And again.'), { text: ['It ', 'is ', 'seven.'] }];
+    const { url } = await serving(steps, { toolProviders: [new LocalToolProvider([look])] }, { only });
+    const far = await remoteAgent({ url });
+    const turn = far.startTurn('What is it?');
+    reader = watch(turn);
+    expect((await turn.result()).text).toBe('It is seven.');
+    expect(Object.values(textsOf(reader.events)).at(-1)).toBe('It is seven.');
+  });
+
   it('hands an approval on to the call that waits for it', async () => {
     const steps = [{ toolCalls: [{ name: 'refund', arguments: { cents: 900 } }] }, { text: 'Done: refunded 900.' }];
     const { url } = await serving(steps, { toolProviders: [new LocalToolProvider([refund])] }, { only });
@@ -79,21 +104,6 @@ describe.each(wires)('a remote agent of Millrace over %s %s', (...only) => {
 });
 
 describe('a remote agent of Millrace', () => {
-  it('shows what is said on the way, and ends with what is said in the end', async () => {
-    const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'seven' });
-    const steps = [{ text: 'Let me look.', toolCalls: [{ name: 'look', arguments: {} }] }, { text: 'It is seven.' }];
-    const { url } = await serving(steps, { toolProviders: [new LocalToolProvider([look])] });
-    const far = await remoteAgent({ url });
-    const turn = far.startTurn('What is it?');
-    const shown: string[] = [];
-    turn.subscribe((event) => {
-      if (event.kind !== 'artifact-update') return;
-      for (const part of event.artifact.parts) if (part.kind === 'text') shown.push(part.text);
-    });
-    expect((await turn.result()).text).toBe('It is seven.');
-    expect(shown.join('')).toContain('It is seven.');
-  });
-
   it('asks one question after another where several are open, and answers all of them at once', async () => {
     const call = (cents: number) => ({ name: 'refund', arguments: { cents } });
     const provider = scriptedLLM([{ toolCalls: [call(1), call(2)] }, { text: 'Both.' }]);
