@@ -188,6 +188,15 @@ const shows = new Map([
     ],
   ],
   [
+    'remote-agent',
+    [
+      /card: +shop - Helps with orders\./,
+      /run: +Your order 7/,
+      /asked: +input-required/,
+      /result: +Order 7 is refunded/,
+    ],
+  ],
+  [
     'command-line',
     [
       /1:0 {2}roll_dice needs approval/,

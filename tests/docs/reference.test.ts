@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { resolveRemote } from '../../src/a2a/client/remote-options.ts';
 import { a2aRequestHandler } from '../../src/a2a/index.ts';
 import { assertServerOptions } from '../../src/a2a/server/check-server-options.ts';
 import { agent } from '../../src/agent/agent.ts';
@@ -85,6 +86,14 @@ describe('the guides', () => {
   it('list every option of an A2A request handler', () => {
     const stray = () => Reflect.apply(a2aRequestHandler, undefined, [{ stray: 1 }]);
     expect([...firstColumn('docs/a2a.md', /A server of your own/)].sort()).toEqual(knownOptions(stray));
+  });
+
+  it('list every option of a remote agent that an agent does not have', () => {
+    const known = knownOptions(() => Reflect.apply(resolveRemote, undefined, [{ stray: 1 }]));
+    const listed = firstColumn('docs/a2a.md', /Ask agents of other servers/);
+    const ofAgents = knownOptions(() => Reflect.apply(agent, undefined, [{ stray: 1 }]));
+    const own = known.filter((name) => !ofAgents.includes(name));
+    expect([...listed].sort()).toEqual([...own, 'name', 'description'].sort());
   });
 
   it('list every option of AISDKProvider', () => {

@@ -1,3 +1,4 @@
+import type { AgentCard } from '@a2a-js/sdk';
 import { type Agent, agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
 import { systemClock } from '../../core/clock.ts';
@@ -31,9 +32,12 @@ export async function connectRemote(options: RemoteAgentOptions, remote: Resolve
 async function namesOf({ name, description }: RemoteAgentOptions, connection: RemoteConnection) {
   if (name !== undefined && description !== undefined) return { name, description };
   const card = await connection.card({ signal: new AbortController().signal });
-  const skills = card.skills.map((skill) => `${skill.name}: ${skill.description}`).join('; ');
-  return {
-    name: name ?? agentToolName(card),
-    description: description ?? `${card.description}${skills && ` Its skills: ${skills}`}`,
-  };
+  return { name: name ?? agentToolName(card), description: description ?? descriptionOf(card) };
+}
+
+/** With the skills that say more than the card does. */
+function descriptionOf({ description, skills }: AgentCard): string {
+  const more = skills.filter((skill) => skill.description !== description);
+  const listed = more.map((skill) => `${skill.name}: ${skill.description.replace(/\.$/, '')}`).join('; ');
+  return `${description}${listed && ` Its skills: ${listed}`}`;
 }
