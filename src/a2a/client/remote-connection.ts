@@ -1,4 +1,11 @@
-import type { AgentCard, Message, SendMessageResult, StreamResponse, Task } from '@a2a-js/sdk';
+import {
+  type AgentCard,
+  type Message,
+  type SendMessageResult,
+  type StreamResponse,
+  type Task,
+  TaskState,
+} from '@a2a-js/sdk';
 import {
   type Client,
   ClientFactory,
@@ -9,7 +16,7 @@ import {
 import type { Context } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { type RemoteName, remoteError, timedOut } from './remote-errors.ts';
+import { failure, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
 import type { ResolvedRemote } from './remote-options.ts';
 
@@ -67,7 +74,8 @@ export class RemoteConnection {
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      return await this.#send(message, { signal: late.signal, traceContext });
+      const result = await this.#send(message, { signal: late.signal, traceContext });
+      return isTask(result) ? this.#checked(result) : result;
     } finally {
       signal.removeEventListener('abort', onAbort);
       watch.stop();
@@ -84,8 +92,8 @@ export class RemoteConnection {
     return this.#ask(scope, (client, options) => client.sendMessage(request, options));
   }
 
-  task(id: string, scope: RequestScope): Promise<Task> {
-    return this.#ask(scope, (client, options) => client.getTask({ tenant: '', id }, options));
+  async task(id: string, scope: RequestScope): Promise<Task> {
+    return this.#checked(await this.#ask(scope, (client, options) => client.getTask({ tenant: '', id }, options)));
   }
 
   cancel(id: string, scope: RequestScope): Promise<Task> {
@@ -101,6 +109,14 @@ export class RemoteConnection {
     const card = await client.getAgentCard();
     if (card.capabilities?.streaming !== true || losesAppend(client)) return undefined;
     return client.resubscribeTask({ tenant: '', id }, { signal, serviceParameters: headersOf(traceContext) });
+  }
+
+  /** A task that could be followed for ever is none. */
+  #checked(task: Task): Task {
+    const { state = TaskState.TASK_STATE_UNSPECIFIED } = task.status ?? {};
+    if (task.id !== '' && state > TaskState.TASK_STATE_UNSPECIFIED) return task;
+    const what = 'does not answer as an A2A server, with a task that has no id or no known state: check url';
+    throw failure(this.name, 'PROVIDER_PROTOCOL', what);
   }
 
   async #ask<T>(
@@ -155,6 +171,10 @@ export class RemoteConnection {
     if (url.pathname.endsWith('.json')) return factory.createFromUrl(url.href, '');
     return factory.createFromUrl(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
   }
+}
+
+export function isTask(result: SendMessageResult): result is Task {
+  return 'artifacts' in result;
 }
 
 /** Over this transport the package does not say whether a piece of text goes on with the one before it. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Message, Role } from '@a2a-js/sdk';
 import type { ToolContext } from '../../tools/interfaces.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
-import type { RemoteConnection } from './remote-connection.ts';
+import { isTask, type RemoteConnection } from './remote-connection.ts';
 import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
@@ -85,7 +85,7 @@ async function send(
     referenceTaskIds: [],
   };
   const result = await connection.send(outgoing, { signal, traceContext });
-  if ('status' in result) return { taskId: result.id, contextId: result.contextId };
+  if (isTask(result)) return { taskId: result.id, contextId: result.contextId };
   return { text: textOfParts(result.parts), ...(result.contextId && { contextId: result.contextId }) };
 }
 

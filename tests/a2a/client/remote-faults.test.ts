@@ -121,6 +121,22 @@ describe('a remote agent whose other side is at fault', () => {
     await expect(failed).rejects.not.toMatchObject({ message: expect.stringMatching(/secret-token/) });
   });
 
+  it.each([
+    ['has no id', { status: { state: 'TASK_STATE_WORKING' } }],
+    ['has no status', { id: 't' }],
+    ['dances', { id: 't', status: { state: 'DANCING' } }],
+  ])('gives up a task that %s', async (_what, task) => {
+    const intercept: SdkServerOptions['intercept'] = ({ method, path }, response, next) => {
+      if (method === 'GET' && /\/tasks\/[^/:]+$/.test(path)) response.json(task);
+      else next();
+    };
+    const server = await serving({ intercept, transport: 'HTTP+JSON' });
+    await expect(failing(server.url)).rejects.toMatchObject({
+      code: 'PROVIDER_PROTOCOL',
+      message: expect.stringMatching(/with a task that has no id or no known state/),
+    });
+  });
+
   it('does not follow a card to another origin, unless that is named', async () => {
     const server = await serving();
     const { origin } = new URL(server.url.replace('127.0.0.1', 'localhost'));
