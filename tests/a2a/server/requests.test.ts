@@ -251,12 +251,14 @@ describe('callers', () => {
     expect(result.skills.map(({ id }: { id: string }) => id)).toEqual(['echo', 'tool:count']);
   });
 
-  it('make as many requests as they may, and each user is counted apart', async () => {
+  it('make as many requests as they may, each user counted apart, and strangers by their address', async () => {
     const url = await served({ auth: apiKeyAuth({ keys }), rateLimit: { requests: 2, perMs: 60_000 } });
     const status = async (who: Readonly<Record<string, string>>) => (await rpc(url, 'ListTasks', {}, who)).status;
     expect([await status(alice), await status(alice), await status(alice), await status(bob)]).toEqual([
       200, 200, 429, 200,
     ]);
+    const guess = { 'x-api-key': 'a-guess-of-a-key-0123' };
+    expect([await status(guess), await status(guess), await status(guess)]).toEqual([401, 401, 429]);
     const refused = await rpc(url, 'ListTasks', {}, alice);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(25);
     expect(await refused.json()).toMatchObject({ error: { code: -32000, data: [{ reason: 'RATE_LIMIT' }] } });

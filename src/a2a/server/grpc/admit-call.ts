@@ -13,6 +13,8 @@ export interface Refused {
 
 const status = { permissionDenied: 7, resourceExhausted: 8, unavailable: 14, unauthenticated: 16 } as const;
 
+const tooManyRequests: Refused = { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
+
 type Call = ServerUnaryCall<unknown, unknown> | ServerWritableStream<unknown, unknown>;
 
 /** The caller of a call, or why it is not let in. */
@@ -23,11 +25,12 @@ export async function admitCall(call: Call, isStream: boolean, admission: Admiss
   if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
   const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(call) }, logger);
   if (auth.length > 0 && user === undefined) {
+    if ((limiter?.take(`failed ${address}`) ?? 0) > 0) return tooManyRequests;
     return { code: status.unauthenticated, details: 'Authentication is required.' };
   }
   const caller = new Caller({ user, address, connection: connectionOf(call) });
   if ((limiter?.take(caller.countedAs) ?? 0) > 0) {
-    return { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
+    return tooManyRequests;
   }
   if (!isStream) return caller;
   const leave = streams.enter(caller.countedAs);

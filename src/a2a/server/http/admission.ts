@@ -32,8 +32,11 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
     if (isClosing()) return turnAway(closing(response));
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
     const user = auth.length === 0 ? undefined : await authenticate(auth, request, logger);
-    if (auth.length > 0 && user === undefined) return turnAway(unauthenticated(auth));
     const address = request.ip ?? request.socket.remoteAddress ?? 'unknown';
+    if (auth.length > 0 && user === undefined) {
+      const failedMs = limiter?.take(`failed ${address}`) ?? 0;
+      return turnAway(failedMs > 0 ? tooManyRequests(failedMs) : unauthenticated(auth));
+    }
     const caller = new Caller({ user, address, connection: httpConnection(response) });
     const waitMs = limiter?.take(caller.countedAs) ?? 0;
     if (waitMs > 0) return turnAway(tooManyRequests(waitMs));
