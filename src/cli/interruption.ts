@@ -3,6 +3,17 @@ import { constants } from 'node:os';
 type Signal = 'SIGINT' | 'SIGTERM';
 type Controllers = Readonly<Record<Signal, AbortController>>;
 
+/** What a command fails with that was interrupted before there was a turn to cancel. Nobody has to be told: they know. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted';
+  readonly exitCode: number;
+
+  constructor(exitCode: number) {
+    super('interrupted');
+    this.exitCode = exitCode;
+  }
+}
+
 /** The part of `process` that is used. */
 export interface SignalSource {
   on(signal: Signal, listener: (signal: Signal) => void): unknown;

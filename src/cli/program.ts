@@ -17,6 +17,7 @@ import { addServeCommand } from './commands/serve-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
 import { addTasksCommand } from './commands/tasks-command.ts';
 import { sentenceOf } from './ending.ts';
+import { Interrupted } from './interruption.ts';
 import { complain } from './notes.ts';
 
 const debug = debuglog('millrace');
@@ -69,6 +70,7 @@ function createProgram(host: CommandHost): Command {
 
 function failedWith(thrown: unknown, host: CommandHost): number {
   if (thrown instanceof CommanderError) return thrown.code === 'commander.help' ? 2 : thrown.exitCode === 0 ? 0 : 2;
+  if (thrown instanceof Interrupted) return thrown.exitCode;
   debug('%s', inspect(thrown));
   if (!AgentLoopError.isInstance(thrown)) {
     complain(host.terminal, messageOf(thrown));

@@ -2,6 +2,7 @@ import type { AgentLoop } from '../core/agent-loop.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
 import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
+import type { Interruption } from './interruption.ts';
 import { connectModel } from './model-connection.ts';
 import type { ModelSettings } from './model-settings.ts';
 import { newId } from './new-id.ts';
@@ -38,6 +39,8 @@ export interface SessionOptions {
   readonly standInDelayMs: number;
   /** In place of those that the flags name. */
   readonly tools?: ToolProvider;
+  /** Breaks off what takes its time to start. */
+  readonly interruption?: Interruption;
   /** Drains the turns when it is aborted. */
   readonly shutdown?: AbortSignal;
 }
@@ -61,7 +64,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   };
   try {
     for (const warning of [...options.model.warnings, ...(await storeWarnings(store))]) note(terminal, warning);
-    mcp = await openMcp(flags.mcp, terminal);
+    mcp = await openMcp({ specs: flags.mcp, terminal, interruption: options.interruption });
     const toolProviders = mcp ? [ownTools, mcp] : [ownTools];
     const config = {
       agentId: 'millrace',

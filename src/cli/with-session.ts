@@ -39,6 +39,7 @@ export async function withSession(
       terminal,
       traced,
       standInDelayMs: 0,
+      interruption,
       ...(drains && { shutdown: interruption.byOrder }),
     });
     try {

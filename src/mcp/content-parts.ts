@@ -65,3 +65,9 @@ function joined(parts: readonly ContentPart[]): Content {
   const texts = parts.filter((part): part is TextPart => part.type === 'text');
   return texts.length === parts.length ? texts.map(({ text }) => text).join('\n') : parts;
 }
+
+/** The same content, each text of it as `change` gives it. */
+export function withTexts(content: Content, change: (text: string) => string): Content {
+  if (typeof content === 'string') return change(content);
+  return content.map((part) => (part.type === 'text' ? { ...part, text: change(part.text) } : part));
+}

@@ -31,6 +31,8 @@ export class ServerLink {
   #sdk: ClientSdk | undefined;
   #connection: McpConnection | undefined;
   #connecting: Promise<McpConnection> | undefined;
+  /** The one whose handshake is under way. */
+  #opening: McpConnection | undefined;
   #failures = 0;
   #retryAt = 0;
   #lastError: AgentLoopError | undefined;
@@ -59,6 +61,7 @@ export class ServerLink {
     if (this.#connection) return this.#connection;
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = undefined;
+      this.#opening = undefined;
     });
     return this.#connecting;
   }
@@ -87,6 +90,7 @@ export class ServerLink {
   /** Ends the server where it is a process of ours. */
   async close(): Promise<void> {
     this.#closed = true;
+    await this.#opening?.close();
     await this.#connecting?.catch(() => {});
     this.drop(this.#connection);
     await Promise.all(this.#closing);
@@ -110,6 +114,7 @@ export class ServerLink {
       onToolsChanged: this.#options.onToolsChanged,
       onClosed: () => this.#lost(made),
     });
+    this.#opening = made;
     await made.open().catch((thrown: unknown) => {
       throw this.#unusable(this.failureOf(thrown).what, made.stderrTail);
     });

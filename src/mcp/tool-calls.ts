@@ -5,7 +5,7 @@ import { carrierFromContext } from '../observability/trace-carrier.ts';
 import type { JSONSchema, ToolContext, ToolResult } from '../tools/interfaces.ts';
 import { compileJsonSchema } from '../tools/json-schema-engine.ts';
 import { toolError } from './call-failure.ts';
-import { contentOf } from './content-parts.ts';
+import { contentOf, withTexts } from './content-parts.ts';
 import { askUser } from './elicitation.ts';
 import { noteRequest } from './note-request.ts';
 import { OpenCall } from './open-call.ts';
@@ -125,13 +125,14 @@ export class ToolCalls {
   }
 
   #resultOf(result: CallToolResult, target: ToolTarget, { call }: ToolContext): ToolResult {
-    const content = contentOf(result);
+    const told = contentOf(result);
     if (result.isError === true) {
+      const content = withTexts(told, (text) => this.#link.secrets.redact(text));
       const error = textOf(content) || 'the tool reports a failure';
       return { toolCallId: call.id, content: content === '' ? `Tool error: ${error}` : content, success: false, error };
     }
     const flaw = outputFlaw(result, target);
-    if (flaw === undefined) return { toolCallId: call.id, content, success: true };
+    if (flaw === undefined) return { toolCallId: call.id, content: told, success: true };
     throw new AgentLoopError('TOOL_FAILED', `the MCP server "${this.#link.name}" ${flaw}`);
   }
 }

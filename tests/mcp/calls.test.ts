@@ -134,6 +134,8 @@ describe('a call of an MCP tool', () => {
     expect(error).toMatchObject({
       message: 'the MCP server "odd" answered with an error: no such thing, says [redacted]',
     });
+    const failed = 'no such token: [redacted]';
+    expect(await odd.call('leaking')).toMatchObject({ success: false, content: failed, error: failed });
   });
 
   it('hands on its own environment only as far as it is harmless', async () => {

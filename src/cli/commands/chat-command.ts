@@ -24,13 +24,17 @@ async function chat(flags: NewTurnFlags, host: CommandHost): Promise<void> {
   const model = modelSettings(flags, terminal.env);
   const store = storeSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const session = await openSession({ model, store, flags, terminal, traced: true, standInDelayMs: 25 });
-  const talk = new Chat({ session, terminal, flags });
   try {
-    if (host.stdin.isTTY) greet(session, terminal);
-    host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)(talk, interruption, host);
+    const start = { model, store, flags, terminal, interruption };
+    const session = await openSession({ ...start, traced: true, standInDelayMs: 25 });
+    try {
+      const talk = new Chat({ session, terminal, flags });
+      if (host.stdin.isTTY) greet(session, terminal);
+      host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)(talk, interruption, host);
+    } finally {
+      await session.close();
+    }
   } finally {
-    await session.close();
     interruption.close();
   }
 }

@@ -65,7 +65,7 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   try {
     for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
     const logger = await serveLogger(terminal, false);
-    const served = await servedAgent({ flags, stores, terminal, logger, traced: tracing !== undefined });
+    const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
     try {
       const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
       const server = mcpServer({ agent: served.agent, keepUnanswered: stores.journals.durable });

@@ -65,7 +65,7 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const stores = await openServeStores(settings);
   try {
     for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
-    const served = await servedAgent({ flags, stores, terminal, logger, traced: tracing !== undefined });
+    const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
     try {
       const server = await newServer({ flags, keys, served, stores, logger });
       await untilInterrupted(server, { flags, host, interruption, served });

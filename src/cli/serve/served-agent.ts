@@ -1,5 +1,6 @@
 import type { Agent } from '../../agent/agent.ts';
 import type { Logger } from '../../core/config.ts';
+import type { Interruption } from '../interruption.ts';
 import { connectModel } from '../model-connection.ts';
 import { modelSettings } from '../model-settings.ts';
 import { newId } from '../new-id.ts';
@@ -15,6 +16,8 @@ export interface ServedAgentRequest {
   readonly stores: Pick<ServeStores, 'journals' | 'messages'>;
   readonly terminal: Terminal;
   readonly logger: Logger;
+  /** Breaks off what takes its time to start. */
+  readonly interruption: Interruption;
   readonly traced: boolean;
 }
 
@@ -31,6 +34,7 @@ export async function servedAgent({
   stores,
   terminal,
   logger,
+  interruption,
   traced,
 }: ServedAgentRequest): Promise<ServedAgent> {
   const defaults = {
@@ -50,7 +54,7 @@ export async function servedAgent({
   for (const warning of settings.warnings) note(terminal, warning);
   const { agent } = await import('../../agent/agent.ts');
   const tools = await toolsOf(flags.tools);
-  const mcp = await openMcp(flags.mcp, terminal);
+  const mcp = await openMcp({ specs: flags.mcp, terminal, interruption });
   const model = await connectModel(settings, { delayMs: 20 });
   return {
     agent: agent({

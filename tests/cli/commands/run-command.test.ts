@@ -1,7 +1,11 @@
 import { EventEmitter } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
+import { eventually } from '../../mcp/eventually.ts';
 import { runInProcess } from '../run-in-process.ts';
 import { modelServer, settingsOf } from './model-servers.ts';
 
@@ -18,11 +22,22 @@ function eventsOf(stdout: string): Record<string, unknown>[] {
 }
 
 describe('millrace run', () => {
+  it('is over with Ctrl-C while an MCP server does not answer, and leaves nothing of it running', async () => {
+    const started = join(mkdtempSync(join(tmpdir(), 'mcp-')), 'pid');
+    const script = `require('node:fs').writeFileSync('${started}', String(process.pid)); setInterval(() => {}, 1000)`;
+    const signals = new EventEmitter();
+    const run = runInProcess(['run', 'Hi', '--mcp', `${process.execPath} -e "${script}"`], { signals });
+    await eventually(() => existsSync(started) && readFileSync(started, 'utf8') !== '');
+    signals.emit('SIGINT', 'SIGINT');
+    expect(await run).toMatchObject({ exitCode: 130, stdout: '' });
+    expect(() => process.kill(Number(readFileSync(started, 'utf8')), 0)).toThrow('ESRCH');
+  });
+
   it('offers the tools of a file, runs them, and shows them', async () => {
     const server = await modelServer({ script: [{ text: 'Adding.', toolCalls: [call, call] }, { text: '5.' }] });
     const end = await runInProcess(['run', 'What is 2 + 3?', '--tools', tools], { env: settingsOf(server) });
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Adding.\n\n5.\n' });
-    expect(end.stderr.replace(/\d+ ms/g, 'n ms').split('\n')).toEqual([
+    expect(end.stderr.replace(/[\d.]+ m?s\b/g, 'n ms').split('\n')).toEqual([
       '  · add a: 2, b: 3',
       '  · add a: 2, b: 3',
       '  ✓ add           a: 2, b: 3 → 5  n ms',

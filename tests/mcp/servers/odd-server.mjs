@@ -68,6 +68,7 @@ const tools = {
   },
   shapeless: { run: () => ({ content: 'no list' }) },
   refuse: { run: () => Promise.reject(new Error(`no such thing, says ${SECRET}`)) },
+  leaking: { run: () => ({ isError: true, ...text(`no such token: ${process.env.SECRET}`) }) },
   failing: { run: () => ({ isError: true, ...text('the disk is full') }) },
   liar: {
     outputSchema: { type: 'object', properties: { celsius: { type: 'number' } }, required: ['celsius'] },
