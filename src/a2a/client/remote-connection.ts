@@ -15,6 +15,7 @@ import {
 } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import { failure, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
@@ -28,6 +29,19 @@ export interface RequestScope {
   readonly traceContext?: Context | undefined;
 }
 
+interface Connected {
+  readonly client: Client;
+  /** The public one. */
+  readonly card: AgentCard;
+}
+
+/** What is answered by who says that there is an extended card, and has none. */
+const promisesTooMuch: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PROVIDER_BAD_REQUEST',
+  'PROVIDER_NOT_FOUND',
+  'PROVIDER_PROTOCOL',
+]);
+
 const wellKnown = '/.well-known/agent-card.json';
 const legacyCompat = { enabled: true };
 
@@ -37,7 +51,7 @@ export class RemoteConnection {
   readonly #remote: ResolvedRemote;
   readonly #clock: Clock;
   #secrets: readonly string[] = [];
-  #client: Promise<Client> | undefined;
+  #connected: Promise<Connected> | undefined;
 
   constructor(remote: ResolvedRemote) {
     this.#remote = remote;
@@ -55,9 +69,16 @@ export class RemoteConnection {
     return this.#remote.url;
   }
 
-  /** Not older than the connection. */
+  /** The one for callers that are known, where the other side has one; not older than the connection. */
   async card(scope: RequestScope): Promise<AgentCard> {
-    return this.#ask(scope, (client) => client.getAgentCard());
+    const { card } = await this.#connect();
+    if (card.capabilities?.extendedAgentCard !== true) return card;
+    try {
+      return await this.#ask(scope, (client, options) => client.getAgentCard(options));
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && promisesTooMuch.has(error.code)) return card;
+      throw error;
+    }
   }
 
   /**
@@ -105,8 +126,7 @@ export class RemoteConnection {
     id: string,
     { signal, traceContext }: RequestScope,
   ): Promise<AsyncGenerator<StreamResponse> | undefined> {
-    const client = await this.#connect();
-    const card = await client.getAgentCard();
+    const { client, card } = await this.#connect();
     if (card.capabilities?.streaming !== true || losesAppend(client)) return undefined;
     return client.resubscribeTask({ tenant: '', id }, { signal, serviceParameters: headersOf(traceContext) });
   }
@@ -128,7 +148,7 @@ export class RemoteConnection {
     const stop = this.#clock.schedule(ms, () => limit.abort());
     const either = AbortSignal.any([signal, limit.signal]);
     try {
-      const client = await this.#connect();
+      const { client } = await this.#connect();
       return await ask(client, { signal: either, serviceParameters: headersOf(traceContext) });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
@@ -140,15 +160,15 @@ export class RemoteConnection {
   }
 
   /** One that fails is tried again with the next request. */
-  #connect(): Promise<Client> {
-    this.#client ??= this.#open().catch((error: unknown) => {
-      this.#client = undefined;
+  #connect(): Promise<Connected> {
+    this.#connected ??= this.#open().catch((error: unknown) => {
+      this.#connected = undefined;
       throw remoteError(this.name, error);
     });
-    return this.#client;
+    return this.#connected;
   }
 
-  #open(): Promise<Client> {
+  async #open(): Promise<Connected> {
     const { url, headers, origins, transports, requestTimeoutMs } = this.#remote;
     const fetchImpl = remoteFetch({
       name: this.name,
@@ -160,16 +180,19 @@ export class RemoteConnection {
     });
     const timed: typeof fetch = (input, init) =>
       fetchImpl(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(requestTimeoutMs) });
+    const resolver = new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat });
+    const card = url.pathname.endsWith('.json')
+      ? await resolver.resolve(url.href, '')
+      : await resolver.resolve(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
     const factory = new ClientFactory({
       transports: [
         new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),
         new RestTransportFactory({ fetchImpl, legacyCompat }),
       ],
-      cardResolver: new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat }),
+      cardResolver: resolver,
       ...(transports.length > 0 && { preferredTransports: [...transports] }),
     });
-    if (url.pathname.endsWith('.json')) return factory.createFromUrl(url.href, '');
-    return factory.createFromUrl(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
+    return { client: await factory.createFromAgentCard(card), card };
   }
 }
 

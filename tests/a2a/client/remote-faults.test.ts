@@ -137,6 +137,13 @@ describe('a remote agent whose other side is at fault', () => {
     });
   });
 
+  it('takes the public card of a server that promises another one and has none', async () => {
+    const server = await serving({ extendedCard: true });
+    const far = await remoteAgent({ url: server.url });
+    expect(far.name).toBe('Far_away');
+    expect((await far.run('Hello?')).text).toBe('Fine.');
+  });
+
   it('does not follow a card to another origin, unless that is named', async () => {
     const server = await serving();
     const { origin } = new URL(server.url.replace('127.0.0.1', 'localhost'));

@@ -33,6 +33,8 @@ export interface SdkServerOptions {
   /** Answers with messages, and makes no task. Default false. */
   readonly taskless?: boolean;
   readonly streaming?: boolean;
+  /** The card says that there is an extended one, which there is not. */
+  readonly extendedCard?: boolean;
   /** `JSONRPC` by default. */
   readonly transport?: 'JSONRPC' | 'HTTP+JSON';
   /** The card says so; the endpoints are those of both versions. */
@@ -57,7 +59,15 @@ export interface SdkServer {
 
 /** A server made of the SDK's own parts, as those of other people are: with its task store, its event bus and its faults. */
 export async function sdkServer(options: SdkServerOptions): Promise<SdkServer> {
-  const { execute, streaming = true, transport = 'JSONRPC', version = '1.0', intercept, taskless = false } = options;
+  const {
+    execute,
+    streaming = true,
+    extendedCard = false,
+    transport = 'JSONRPC',
+    version = '1.0',
+    intercept,
+    taskless = false,
+  } = options;
   const headers: IncomingHttpHeaders[] = [];
   const messageIds: string[] = [];
   const canceled: string[] = [];
@@ -71,7 +81,7 @@ export async function sdkServer(options: SdkServerOptions): Promise<SdkServer> {
     description: 'Knows what is far away.',
     version: '1',
     supportedInterfaces: [{ url: `${url}/a2a`, protocolBinding: transport, protocolVersion: version }],
-    capabilities: { streaming, extensions: [] },
+    capabilities: { streaming, extendedAgentCard: extendedCard, extensions: [] },
     defaultInputModes: ['text/plain'],
     defaultOutputModes: ['text/plain'],
     skills: [{ id: 's', name: 'Seeing', description: 'Sees far', tags: [] }],
