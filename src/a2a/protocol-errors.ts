@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module';
 import type { A2AError, A2AErrorOptions } from '@a2a-js/sdk/errors';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { missingPackage } from '../core/missing-package.ts';
 
 /** The part of the package that is used. */
 type Errors = Pick<
@@ -28,8 +29,7 @@ function load(): Errors {
   try {
     return createRequire(import.meta.url)('@a2a-js/sdk/errors');
   } catch (cause) {
-    const what = `The package "@a2a-js/sdk" cannot be loaded (${messageOf(cause)})`;
-    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install @a2a-js/sdk\`.`, { cause });
+    throw missingPackage('@a2a-js/sdk', cause);
   }
 }
 

@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { missingPackage } from '../core/missing-package.ts';
 
 /** The parts of `@modelcontextprotocol/sdk` that a client needs. */
 export type ClientSdk = Awaited<ReturnType<typeof importClient>>;
@@ -43,6 +43,5 @@ async function importServer() {
 }
 
 function missing(cause: unknown): never {
-  const what = `The package "@modelcontextprotocol/sdk" cannot be loaded (${messageOf(cause)})`;
-  throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install @modelcontextprotocol/sdk\`.`, { cause });
+  throw missingPackage('@modelcontextprotocol/sdk', cause);
 }

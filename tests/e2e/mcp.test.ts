@@ -74,7 +74,10 @@ describe('millrace mcp', () => {
 
   it.each([
     [['--agent', 'nowhere.mjs'], /^millrace: The agent file "nowhere.mjs" cannot be found; check the path\n/],
-    [['--port', '0', '--host', '0.0.0.0'], /can be reached from elsewhere; give apiKeys as well/],
+    [
+      ['--port', '0', '--host', '0.0.0.0'],
+      /--host 0\.0\.0\.0 lets others reach the server; name a variable that holds a key with --key-env/,
+    ],
     [['--port', '0', '--key-env', 'NO_SUCH_KEY'], /variable NO_SUCH_KEY of --key-env is not set/],
   ])('refuses %j with one sentence', async (args, message) => {
     const end = await runInProcess(['mcp', ...args]);

@@ -1,4 +1,5 @@
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/errors.ts';
+import { missingPackage } from '../../core/missing-package.ts';
 import { assertServerOptions } from './check-server-options.ts';
 import type { A2AServer } from './running-server.ts';
 import type { A2AServerOptions } from './server-options.ts';
@@ -19,6 +20,8 @@ export async function a2aServer(options: A2AServerOptions): Promise<A2AServer> {
   return createServer(options);
 }
 
+const required: readonly string[] = ['@a2a-js/sdk', 'express'];
+
 /** What the server needs is loaded by the first one. */
 async function load(): Promise<typeof import('./running-server.ts')> {
   try {
@@ -26,11 +29,6 @@ async function load(): Promise<typeof import('./running-server.ts')> {
   } catch (cause) {
     const missing = /Cannot find (?:package|module) '((?:@[^/']+\/)?[^/']+)/.exec(messageOf(cause))?.[1];
     if (missing === undefined || missing.startsWith('.')) throw cause;
-    throw missingPackage(missing, cause);
+    throw missingPackage(missing, cause, required.includes(missing) ? required.join(' ') : missing);
   }
-}
-
-export function missingPackage(name: string, cause: unknown): AgentLoopError {
-  const message = `The package "${name}" cannot be loaded; run \`npm install ${name}\`.`;
-  return new AgentLoopError('MISSING_PACKAGE', message, { cause });
 }

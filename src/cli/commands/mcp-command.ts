@@ -10,7 +10,7 @@ import { Interruption } from '../interruption.ts';
 import { note } from '../notes.ts';
 import { storeWarnings } from '../open-store.ts';
 import type { OutputStream } from '../output.ts';
-import { type AgentFlags, checkServeFlags } from '../serve/serve-flags.ts';
+import { type AgentFlags, checkReach, checkServeFlags } from '../serve/serve-flags.ts';
 import { serveLogger } from '../serve/serve-logger.ts';
 import { openServeStores } from '../serve/serve-stores.ts';
 import { servedAgent } from '../serve/served-agent.ts';
@@ -56,6 +56,8 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   checkServeFlags(flags);
   const key = keyOf(flags, host);
+  if (flags.port !== undefined)
+    checkReach(flags.host, key !== undefined, 'name a variable that holds a key with --key-env');
   // What an MCP client starts may stand in any folder, so nothing is written there unless somebody says so.
   const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
   const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;

@@ -7,7 +7,7 @@ import type { CommandHost } from '../command-host.ts';
 import { Interruption } from '../interruption.ts';
 import { note } from '../notes.ts';
 import { storeWarnings } from '../open-store.ts';
-import { checkServeFlags, clientKeys, type ServeFlags } from '../serve/serve-flags.ts';
+import { checkReach, checkServeFlags, clientKeys, type ServeFlags } from '../serve/serve-flags.ts';
 import { serveLogger } from '../serve/serve-logger.ts';
 import { openServeStores, type ServeStores } from '../serve/serve-stores.ts';
 import { type ServedAgent, servedAgent } from '../serve/served-agent.ts';
@@ -58,6 +58,8 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   checkServeFlags(flags);
   const keys = clientKeys(flags, terminal.env);
+  const cure = 'set MILLRACE_CLIENT_KEYS, or add --open where something in front of it asks callers who they are';
+  checkReach(flags.host, keys.length > 0 || flags.open === true, cure);
   const settings = storeSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
   const logger = await serveLogger(terminal, flags.log === true);

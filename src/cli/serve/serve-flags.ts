@@ -1,3 +1,4 @@
+import { isLoopbackHost } from '../../a2a/server/loopback.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { ModelFlags } from '../model-settings.ts';
 import type { StoreFlags } from '../store-settings.ts';
@@ -70,6 +71,11 @@ export function checkServeFlags(flags: AgentFlags): void {
       '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp and --system out',
     );
   }
+}
+
+/** Refuses to be reached from elsewhere by callers whom nobody asks who they are; `cure` says what to do. Errors: `INVALID_CONFIG`. */
+export function checkReach(host: string, isGuarded: boolean, cure: string): void {
+  if (!isGuarded && !isLoopbackHost(host)) throw invalid(`--host ${host} lets others reach the server; ${cure}`);
 }
 
 function invalid(sentence: string): AgentLoopError {

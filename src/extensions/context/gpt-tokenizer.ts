@@ -1,5 +1,5 @@
 import { type TokenCounter, tokenCounter } from '../../core/count-tokens.ts';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { missingPackage } from '../../core/missing-package.ts';
 
 export interface GptTokenizerOptions {
   /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */
@@ -34,8 +34,7 @@ async function load(encoding: 'o200k_base' | 'cl100k_base') {
     if (encoding === 'cl100k_base') return await import('gpt-tokenizer/encoding/cl100k_base');
     return await import('gpt-tokenizer/encoding/o200k_base');
   } catch (cause) {
-    const what = `The package "gpt-tokenizer" cannot be loaded (${messageOf(cause)})`;
-    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install gpt-tokenizer\`.`, { cause });
+    throw missingPackage('gpt-tokenizer', cause);
   }
 }
 

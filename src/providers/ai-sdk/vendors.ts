@@ -1,5 +1,5 @@
 import type { LanguageModelV3 } from '@ai-sdk/provider';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { missingPackage } from '../../core/missing-package.ts';
 import type { LLMCapabilities } from '../interfaces.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
@@ -87,9 +87,7 @@ export async function loadVendor(
   try {
     return await load();
   } catch (cause) {
-    const what = `The package "${needed.name}" cannot be loaded (${messageOf(cause)})`;
-    const cure = `run \`npm install ${needed.name}@${needed.major}\``;
-    throw new AgentLoopError('MISSING_PACKAGE', `${what}; ${cure}.`, { cause });
+    throw missingPackage(needed.name, cause, `${needed.name}@${needed.major}`);
   }
 }
 

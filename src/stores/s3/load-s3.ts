@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { missingPackage } from '../../core/missing-package.ts';
 
 /** The package of the S3 client. */
 export type S3Package = typeof import('@aws-sdk/client-s3');
@@ -8,7 +8,6 @@ export async function loadS3(): Promise<S3Package> {
   try {
     return await import('@aws-sdk/client-s3');
   } catch (cause) {
-    const what = `The package "@aws-sdk/client-s3" cannot be loaded (${messageOf(cause)})`;
-    throw new AgentLoopError('MISSING_PACKAGE', `${what}; run \`npm install @aws-sdk/client-s3\`.`, { cause });
+    throw missingPackage('@aws-sdk/client-s3', cause);
   }
 }

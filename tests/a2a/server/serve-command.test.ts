@@ -90,7 +90,7 @@ describe('millrace serve', () => {
   });
 
   it.each([
-    [['--host', '0.0.0.0'], 'has no auth and would listen on 0.0.0.0'],
+    [['--host', '0.0.0.0'], '--host 0.0.0.0 lets others reach the server; set MILLRACE_CLIENT_KEYS, or add --open'],
     [['--agent', 'nowhere.mjs'], 'cannot be found'],
     [['--model', 'x', '--agent', 'y'], '--agent brings its model'],
     [['--client-keys-env', 'NOT_SET'], 'is not set'],
