@@ -124,4 +124,16 @@ describeReal(['chromium'], 'the chat page', () => {
     expect((await texts()).at(-1)).toMatch(/In Oslo it is .* In Bergen it is .* In Narvik it is/s);
     expect(await page.getByText('Reconnecting…').isVisible()).toBe(false);
   });
+
+  it('stops a turn whose server was away as soon as it is there again', async () => {
+    await open();
+    await say(long);
+    await page.locator('.tool.running').first().waitFor();
+    await site.killServer();
+    await page.getByText('Reconnecting…').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    await site.startServer();
+    await page.getByText('Stopped.', { exact: true }).first().waitFor();
+    await done();
+  });
 });

@@ -18,6 +18,7 @@ export class Chat {
   #isConnected = true;
   #leave = new AbortController();
   #isFollowing = false;
+  #isStopping = false;
   #saving: ReturnType<typeof setTimeout> | undefined;
 
   constructor(onChange: () => void) {
@@ -57,24 +58,29 @@ export class Chat {
     this.#post({ taskId }, [{ data: { answers: { [questionId]: answer } } }]);
   }
 
-  /** Asks for an end; the stream tells when it has come. */
+  /** Asks for an end, as soon as the server can be reached. */
   async stop(): Promise<void> {
-    const { taskId } = this.#last ?? {};
-    if (taskId === undefined) return;
-    try {
-      const task = await call<Task>('CancelTask', { id: taskId });
-      this.#take({ task });
-      this.#interrupt();
-    } catch (error) {
-      if (!(error instanceof RefusedError)) this.#connected(false);
-    }
+    this.#isStopping = true;
+    await this.#cancel();
   }
 
   restart(): void {
     this.#interrupt();
+    this.#isStopping = false;
     this.#state = newState();
     this.#save();
     this.#onChange();
+  }
+
+  async #cancel(): Promise<void> {
+    const { taskId } = this.#last ?? {};
+    try {
+      if (taskId !== undefined) this.#take({ task: await call<Task>('CancelTask', { id: taskId }) });
+      this.#isStopping = false;
+      this.#interrupt();
+    } catch (error) {
+      this.#isStopping = error instanceof UnreachableError;
+    }
   }
 
   get #last(): Exchange | undefined {
@@ -109,6 +115,7 @@ export class Chat {
       if (wentWell) waitMs = firstWaitMs;
       await new Promise((resolve) => setTimeout(resolve, waitMs));
       waitMs = Math.min(waitMs * 2, longestWaitMs);
+      if (this.#isStopping) await this.#cancel();
     }
     this.#isFollowing = false;
   }
