@@ -6,6 +6,9 @@ import { realPart } from './real-part.ts';
 
 const config = fileURLToPath(new URL('../../docker/litellm.yaml', import.meta.url));
 
+/** For the hook that starts it, in milliseconds. */
+export const startTimeoutMs = 300_000;
+
 /** A test run that is broken off leaves no server behind. */
 const running = new Set<ChildProcess>();
 process.once('exit', () => {
@@ -61,9 +64,9 @@ export async function startLiteLLM({ openaiBaseUrl, openaiKey }: LiteLLMProxyOpt
   throw new Error(`LiteLLM did not start:\n${log.join('')}`);
 }
 
-/** Asks as the health check of docker-compose.yml does, for two minutes at most. */
+/** Asks as the health check of docker-compose.yml does, for four minutes at most: right after it was installed its first start reads all of it. */
 async function isAlive(url: string, child: ChildProcess): Promise<boolean> {
-  for (const until = Date.now() + 120_000; Date.now() < until && child.exitCode === null; ) {
+  for (const until = Date.now() + 240_000; Date.now() < until && child.exitCode === null; ) {
     const answer = await fetch(url, { signal: AbortSignal.timeout(5_000) }).catch(() => undefined);
     if (answer?.ok) return true;
     await new Promise((resolve) => setTimeout(resolve, 200));

@@ -9,7 +9,7 @@ import type { ScriptStep } from '../../src/testing/model-server/script-step.ts';
 import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { type Tool, tool } from '../../src/tools/tool.ts';
-import { type LiteLLMProxy, startLiteLLM } from './litellm-proxy.ts';
+import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy.ts';
 import { describeReal } from './real-part.ts';
 
 const vendorKey = 'sk-of-the-vendor';
@@ -59,7 +59,7 @@ describeReal(['litellm'], 'LiteLLMProvider behind the real proxy', () => {
     vendor = await startModelServer();
     port = vendor.port;
     proxy = await startLiteLLM({ openaiBaseUrl: vendor.baseUrl, openaiKey: vendorKey });
-  });
+  }, startTimeoutMs);
   afterAll(async () => {
     await proxy?.close();
     await vendor?.close();
