@@ -1,6 +1,7 @@
 import { createHash, createPublicKey } from 'node:crypto';
-import { importJWK, type JWK, SignJWT } from 'jose';
+import type { JWK } from 'jose';
 import { invalidConfig } from '../../../core/invalid-config.ts';
+import { missingPackage } from '../../../core/missing-package.ts';
 import type { PushSigning } from './push-options.ts';
 
 export interface SignedContent {
@@ -18,10 +19,13 @@ const validSeconds = 300;
 
 /**
  * A token (JWT) over a notification: `jti` is its id, `aud` the origin of the receiver, `request_body_sha256` the hash of the body in
- * hexadecimal; it expires after five minutes.
+ * hexadecimal; it expires after five minutes. Rejects with `MISSING_PACKAGE`.
  */
 export async function signature(signing: PushSigning, { body, id, audience, now }: SignedContent): Promise<string> {
   const { key, algorithm, keyId } = signing;
+  const { importJWK, SignJWT } = await import('jose').catch((cause: unknown) => {
+    throw missingPackage('jose', cause);
+  });
   const issuedAt = Math.floor(now / 1_000);
   const hash = createHash('sha256').update(body).digest('hex');
   return new SignJWT({ request_body_sha256: hash })
