@@ -40,8 +40,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: line,
-        from: 'else answer.then(() => this.#acknowledge(held, send), failed);',
-        to: 'else { answer.catch(failed); queueMicrotask(() => this.#acknowledge(held, send)); }',
+        from: 'answer.then(acknowledged, failed);',
+        to: '{ answer.catch(failed); queueMicrotask(acknowledged); }',
       },
     ],
   },
