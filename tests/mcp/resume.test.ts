@@ -27,12 +27,14 @@ describe('a process that dies while MCP tools run', () => {
     const tools = mcpTools({
       servers: { odd: { command: process.execPath, args: [server], env: { LEDGER: ledger } } },
     });
+    const taskStateStore = stores.open({ path });
     const config = {
       agentId: 'assistant',
       llmProvider: scriptedLLM([{ text: 'done' }]),
       toolProviders: [tools],
-      taskStateStore: stores.open({ path }),
+      taskStateStore,
     };
+    await eventually(() => !taskStateStore.list().some(({ held }) => held));
     const { questions } = await AgentLoop.resume('t', config).result();
     expect(questions).toMatchObject([{ id: '1:1', kind: 'in-doubt', toolName: 'odd__slow_drop' }]);
     const answers = { '1:1': { outcome: 'applied', content: 'It is gone.' } };

@@ -63,11 +63,11 @@ describe('millrace serve', () => {
     const response = await rpc(await first.url(), 'SendStreamingMessage', wireMessage('Do both.', 'once'));
     await until(() => folder.ledger().length === 2);
     const ended = first.end('SIGTERM');
+    await until(() => /shutting down/.test(first.output));
     folder.go();
     const told = await response.text();
     expect(told).toMatch(/event: error\ndata: .*The server shuts down; the task goes on/);
     expect(await ended).toBe(0);
-    expect(first.output).toMatch(/shutting down/);
 
     const second = serve(folder);
     const client = await clientOf(await second.url());
