@@ -9,7 +9,8 @@ const config: Config = {
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
-  maxWorkers: 2,
+  // Tests of processes and of leases wait more than they work.
+  maxWorkers: 3,
   // Modules of finished test files stay in a worker's heap, and collecting a large one slows down all that follow.
   workerIdleMemoryLimit: '700MB',
   testTimeout: 30_000,

@@ -9,8 +9,8 @@ import type { LLMCallParams } from '../../src/providers/interfaces.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { recordSpans } from '../../src/testing/span-recorder.ts';
+import { eventually } from '../eventually.ts';
 import { toolContext } from '../tools/tool-context.ts';
-import { eventually } from './eventually.ts';
 import { type OddServer, oddServer } from './odd-server.ts';
 
 const open: OddServer[] = [];

@@ -6,9 +6,9 @@ import { textOf } from '../../src/core/messages.ts';
 import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { recordSpans } from '../../src/testing/span-recorder.ts';
+import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolContext } from '../tools/tool-context.ts';
-import { eventually } from './eventually.ts';
 import { type OddServer, oddServer } from './odd-server.ts';
 
 const open: OddServer[] = [];

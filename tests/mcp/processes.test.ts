@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { openResources } from '../../src/testing/ledger.ts';
+import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolContext } from '../tools/tool-context.ts';
-import { eventually } from './eventually.ts';
 import { type OddServer, oddServer } from './odd-server.ts';
 
 let odd: OddServer | undefined;

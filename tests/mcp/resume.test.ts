@@ -6,9 +6,9 @@ import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { textOf } from '../../src/core/messages.ts';
 import { mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { eventually } from '../eventually.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
-import { eventually } from './eventually.ts';
 
 const programs = new ChildPrograms('tests/mcp/children');
 const stores = new TemporaryStores();

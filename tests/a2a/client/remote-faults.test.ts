@@ -8,6 +8,7 @@ import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
 import { team } from '../../../src/agent/team.ts';
 import { recordSpans } from '../../../src/testing/span-recorder.ts';
+import { eventually } from '../../eventually.ts';
 import { ChildPrograms, kill } from '../../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 import { type SdkServer, type SdkServerOptions, sdkServer } from './sdk-server.ts';
@@ -213,7 +214,9 @@ describe('a remote agent whose own process dies', () => {
     const child = programs.start('turn', server.url, path);
     await once(child, 'message');
     await kill(child);
-    const local = { id: 'far', contextId: 'c', taskStateStore: stores.open({ path }), leaseMs: 100 };
+    const taskStateStore = stores.open({ path });
+    await eventually(() => !taskStateStore.list().some(({ held }) => held));
+    const local = { id: 'far', contextId: 'c', taskStateStore, leaseMs: 100 };
     const far = await remoteAgent({ url: server.url, ...local });
     const resumed = far.resume('t');
     resumed.subscribe({ next: (event) => event.kind === 'internal:llm-call' && finish(), error: () => {} });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
-import { eventually } from '../../mcp/eventually.ts';
+import { eventually } from '../../eventually.ts';
 import { runInProcess } from '../run-in-process.ts';
 import { modelServer, settingsOf } from './model-servers.ts';
 

@@ -22,10 +22,10 @@ import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { type Tool, tool } from '../../../src/tools/tool.ts';
+import { eventually } from '../../eventually.ts';
 import { thrownBy } from '../../tools/thrown.ts';
 import { toolCall, toolContext } from '../../tools/tool-context.ts';
 import { breakableLine } from '../breakable-line.ts';
-import { eventually } from '../eventually.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
