@@ -143,8 +143,13 @@ export function isSilent({ intents, asked, result }: RecordedCallRun): boolean {
   return intents.length === 0 && asked.length === 0 && !result;
 }
 
+/** Also of calls that waited for their place until the turn ended: in a replay they must not start either. */
 function ranAlone(own: readonly RecordedCallRun[]): boolean {
-  return own.some(({ intents }) => intents.length > 0) && !own.some(({ overlaps }) => overlaps);
+  return own.some((run) => run.intents.length > 0 || isSkipped(run)) && !own.some(({ overlaps }) => overlaps);
+}
+
+function isSkipped({ result }: RecordedCallRun): boolean {
+  return result?.error?.code === 'TOOL_SKIPPED';
 }
 
 /** How long the check of a call had, where one took longer. */

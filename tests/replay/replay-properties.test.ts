@@ -157,13 +157,14 @@ function leavesOf(value: unknown, path: Path = []): readonly Path[] {
   return Object.entries(value).flatMap(([name, member]) => leavesOf(member, [...path, name]));
 }
 
-/** Not what the loop is given: stamps, the start, the model's words and errors, what tools gave. */
+/** Not what the loop is given: stamps, the start, the model's words, errors and usage, what tools gave. */
 function isMade(records: readonly JournalRecord[], index: number, [name = '', next]: Path): boolean {
   const record = records[index];
   if (!record || record.type === 'turn.started' || ['epoch', 'at', 'durationMs'].includes(name)) return false;
   if (record.type === 'llm.done') {
     return !['usage', 'model'].includes(name) && !(name === 'message' && ['content', 'reasoning'].includes(next ?? ''));
   }
+  if (isTerminal(record) && name === 'usage') return false;
   if (record.type === 'turn.failed') return name !== 'message';
   if (record.type !== 'tool.result') return true;
   const ran = records.some((each) => each.type === 'tool.intent' && each.callId === record.callId);
