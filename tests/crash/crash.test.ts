@@ -31,20 +31,20 @@ async function survives(store: StoreKind, mode: Mode, count: number): Promise<vo
 
 describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed} --store lmdb)`, () => {
   it.each([
-    ['boundary', 'S1-70 S1-76 S1-79', 15],
-    ['random', 'S1-70 S1-76 S1-79', 15],
-    ['race', 'S1-80', 6],
-    ['pause', 'S1-80', 3],
+    ['boundary', 'S1-70 S1-76 S1-79', 10],
+    ['random', 'S1-70 S1-76 S1-79', 10],
+    ['race', 'S1-80', 4],
+    ['pause', 'S1-80', 2],
   ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
 });
 
 describeRedis(`turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`, () => {
   it.each([
-    ['boundary', 6],
-    ['random', 6],
-    ['race', 3],
-    ['pause', 2],
-    ['outage', 3],
+    ['boundary', 5],
+    ['random', 5],
+    ['race', 2],
+    ['pause', 1],
+    ['outage', 2],
   ] as const)(
     'S1-70 S1-79 keep every promise: %s, %d times',
     async (mode, count) => {

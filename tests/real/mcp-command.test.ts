@@ -9,7 +9,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { modelServer } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
-import { Command } from './command.ts';
+import { Command } from '../e2e/command.ts';
 
 const dist = fileURLToPath(new URL('../../dist/', import.meta.url));
 const odd = fileURLToPath(new URL('../mcp/servers/odd-server.mjs', import.meta.url));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { runInProcess } from '../../cli/run-in-process.ts';
-import { AgentFolder, ServeProcess } from './serve-process.ts';
-import { clientOf, message, rpc, serverBench, wireMessage } from './test-server.ts';
+import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
+import { clientOf, message, rpc, serverBench, wireMessage } from '../a2a/server/test-server.ts';
+import { runInProcess } from '../cli/run-in-process.ts';
 
 const on = serverBench();
 
