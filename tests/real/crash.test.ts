@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { runCampaign, type StoreKind } from '../crash/parent/campaign.ts';
+import { ChildBundle } from '../crash/parent/child-bundle.ts';
+import { Nursery } from '../crash/parent/crash-child.ts';
+import type { Mode } from '../crash/parent/modes.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
-import { runCampaign, type StoreKind } from './parent/campaign.ts';
-import { ChildBundle } from './parent/child-bundle.ts';
-import { Nursery } from './parent/crash-child.ts';
-import type { Mode } from './parent/modes.ts';
 
 /** A share of `npm run test:crash`, of which CI runs more, and which tells how to run a failing round again. */
 const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -31,20 +31,20 @@ async function survives(store: StoreKind, mode: Mode, count: number): Promise<vo
 
 describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed} --store lmdb)`, () => {
   it.each([
-    ['boundary', 'S1-70 S1-76 S1-79', 10],
-    ['random', 'S1-70 S1-76 S1-79', 10],
-    ['race', 'S1-80', 4],
-    ['pause', 'S1-80', 2],
+    ['boundary', 'S1-70 S1-76 S1-79', 45],
+    ['random', 'S1-70 S1-76 S1-79', 45],
+    ['race', 'S1-80', 15],
+    ['pause', 'S1-80', 6],
   ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
 });
 
 describeRedis(`turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`, () => {
   it.each([
-    ['boundary', 5],
-    ['random', 5],
-    ['race', 2],
-    ['pause', 1],
-    ['outage', 2],
+    ['boundary', 15],
+    ['random', 15],
+    ['race', 6],
+    ['pause', 3],
+    ['outage', 6],
   ] as const)(
     'S1-70 S1-79 keep every promise: %s, %d times',
     async (mode, count) => {
