@@ -5,6 +5,7 @@ import type { ChatDialect } from './openai-wire/chat-request.ts';
 import { isJsonObject } from './openai-wire/json-object.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import type { Fetch } from './openai-wire/watched-fetch.ts';
+import { isHeader } from './valid-header.ts';
 
 export interface LiteLLMProviderOptions {
   /** Where the API is, up to what stands before `/chat/completions`: `http://localhost:4000/v1`. */
@@ -183,16 +184,6 @@ function checkedHeaders(headers: unknown): Readonly<Record<string, string>> {
     checked[name] = value;
   }
   return checked;
-}
-
-/** The error of `Headers` itself would show the value. */
-function isHeader(name: string, value: string): boolean {
-  try {
-    new Headers([[name, value]]);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 const longestTimer = 2 ** 31 - 1;

@@ -1,6 +1,7 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
+import { isHeader } from '../valid-header.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';
 import { loadVendor, type Vendor, type VendorName, vendorNames, vendors } from './vendors.ts';
@@ -103,16 +104,6 @@ function checkedHeaders(headers: unknown): Record<string, string> {
     checked[name] = value;
   }
   return checked;
-}
-
-/** The error of `Headers` itself would show the value. */
-function isHeader(name: string, value: string): boolean {
-  try {
-    new Headers([[name, value]]);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Following a redirect would turn the POST into a GET, and could carry the key to another host. */
