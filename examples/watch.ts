@@ -49,6 +49,7 @@ if (isWorker) {
   process.disconnect();
 } else {
   const worker = fork(import.meta.filename, [folder, 'worker']);
+  const gone = once(worker, 'exit');
   await once(worker, 'message');
 
   // Any process may watch. One that was away gives `from`, the cursor of the last event that it has.
@@ -68,7 +69,7 @@ if (isWorker) {
     if (event.final) console.log('turn:', event.status.state);
   });
   await Promise.all(answered);
-  await once(worker, 'exit');
+  await gone;
   await store.close();
   rmSync(folder, { recursive: true });
 }
