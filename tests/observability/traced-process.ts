@@ -8,11 +8,18 @@ const turn = turnTracing({}, { taskId: 't', contextId: 'c', agentId: 'a' });
 const writeSpan = (name: string) => startChildSpan(turn, name, {}, ROOT_CONTEXT).span.end();
 writeSpan('last words');
 
+/** How long it takes the process to end from here. */
+function printTimeToExit(): void {
+  const before = performance.now();
+  process.once('exit', () => process.stdout.write(`gone after ${performance.now() - before}\n`));
+}
+
 /** Keeps the process alive until a signal comes. */
 const stayAlive = () => setInterval(() => undefined, 60_000);
 
 switch (process.argv[2]) {
   case 'returns':
+    printTimeToExit();
     break;
   case 'waits':
     stayAlive();
@@ -29,6 +36,7 @@ switch (process.argv[2]) {
   }
   case 'shuts down': {
     const before = performance.now();
+    printTimeToExit();
     const report = await tracing.shutdown();
     process.stdout.write(JSON.stringify({ ...report, tookMs: performance.now() - before }));
     break;

@@ -223,10 +223,10 @@ describe('demoModel', () => {
   });
 
   it('reads a huge prompt without getting stuck', () => {
-    const before = performance.now();
+    const before = process.cpuUsage();
     for (const text of [' ', 'a.', 'A', 'then ', 'in a ', '1 + ', '"', '(', 'a/']) {
       conversationWith(workspaceTools).say(`x${text.repeat(50_000)}x`);
     }
-    expect(performance.now() - before).toBeLessThan(3_000);
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(3_000);
   });
 });
