@@ -1,12 +1,15 @@
 /** What is done before the process goes. Neither may reject; each takes a bounded time. */
 export interface ExitFlush {
-  /** Sends what waits, and goes on collecting. Called again only where something waits. */
+  /** Sends what waits, and goes on collecting. */
   flush(): Promise<unknown>;
   /** Sends what waits, for the last time. */
   shutdown(): Promise<unknown>;
-  /** Whether anything has come to wait since the last flush. */
+  /** Asked each time the event loop has run empty, which it does again after a flush: whether to flush. Has to say no in the end. */
   waiting(): boolean;
 }
+
+/** Who flushes on which signal. One listener serves all of a signal: the process may end by it only when each of them is done. */
+const exitsOf = new Map<NodeJS.Signals, Set<ExitFlush>>();
 
 /**
  * Flushes when the event loop runs empty, and on signals. Where nobody else listens to a signal, the process then ends by it, as it
@@ -17,19 +20,36 @@ export function flushAtExit(exit: ExitFlush, signals: readonly NodeJS.Signals[])
   const onBeforeExit = () => {
     if (exit.waiting()) void exit.flush();
   };
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (process.listenerCount(signal) > 1) {
-      void exit.flush();
-      return;
-    }
-    stopListening();
-    void exit.shutdown().then(() => process.kill(process.pid, signal));
-  };
-  const stopListening = () => {
-    process.removeListener('beforeExit', onBeforeExit);
-    for (const signal of signals) process.removeListener(signal, onSignal);
-  };
   process.on('beforeExit', onBeforeExit);
-  for (const signal of signals) process.on(signal, onSignal);
-  return stopListening;
+  for (const signal of signals) join(signal, exit);
+  return () => {
+    process.removeListener('beforeExit', onBeforeExit);
+    for (const signal of signals) leave(signal, exit);
+  };
+}
+
+function join(signal: NodeJS.Signals, exit: ExitFlush): void {
+  const exits = exitsOf.get(signal) ?? new Set();
+  exits.add(exit);
+  if (exitsOf.has(signal)) return;
+  exitsOf.set(signal, exits);
+  process.on(signal, onSignal);
+}
+
+function leave(signal: NodeJS.Signals, exit: ExitFlush): void {
+  const exits = exitsOf.get(signal);
+  exits?.delete(exit);
+  if (exits?.size !== 0) return;
+  exitsOf.delete(signal);
+  process.removeListener(signal, onSignal);
+}
+
+function onSignal(signal: NodeJS.Signals): void {
+  const exits = [...(exitsOf.get(signal) ?? [])];
+  if (process.listenerCount(signal) > 1) {
+    for (const exit of exits) void exit.flush();
+    return;
+  }
+  for (const exit of exits) leave(signal, exit);
+  void Promise.all(exits.map((exit) => exit.shutdown())).then(() => process.kill(process.pid, signal));
 }

@@ -1,4 +1,5 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api';
+import { getBooleanFromEnv } from '@opentelemetry/core';
 import type { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
 import { AgentLoopError } from '../core/errors.ts';
 import { flushAtExit } from './exit-flush.ts';
@@ -22,7 +23,8 @@ export interface StartMetricsOptions {
 }
 
 export interface Metrics {
-  readonly provider: MeterProvider;
+  /** Absent with `OTEL_SDK_DISABLED=true`. */
+  readonly provider: MeterProvider | undefined;
   /** Where metrics are posted to, without credentials; absent where they do not leave by OTLP. */
   readonly endpoint: string | undefined;
   /** Sends what was measured before the call. Never rejects. */
@@ -33,12 +35,16 @@ export interface Metrics {
 
 /**
  * Starts OpenTelemetry's metrics for this process: what turns measure goes out every minute as OTLP over protobuf. Turns that start from now on are
- * measured. Flushes when the process ends by itself and on signals; call `shutdown` before `process.exit()`.
+ * measured. Honours the standard `OTEL_*` variables; an option counts before the variable that says the same. Flushes when the process ends by
+ * itself and on signals; call `shutdown` before `process.exit()`.
  *
  * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`; so is an address that cannot be read.
  * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series for each combination of model, tool, agent and outcome.
  */
 export async function startMetrics(options: StartMetricsOptions = {}): Promise<Metrics> {
+  if (getBooleanFromEnv('OTEL_SDK_DISABLED')) return disabledMetrics;
+  const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
+  const { meterSdk } = await import('./metrics-sdk.ts');
   if (metrics.getMeterProvider().getMeter('millrace') !== createNoopMeter()) {
     const cure = 'Millrace writes its metrics to it, so leave startMetrics out.';
     throw new AgentLoopError(
@@ -46,8 +52,6 @@ export async function startMetrics(options: StartMetricsOptions = {}): Promise<M
       `Another OpenTelemetry meter provider is registered in this process. ${cure}`,
     );
   }
-  const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
-  const { meterSdk } = await import('./metrics-sdk.ts');
   const { provider, endpoint } = meterSdk(options, timeoutMs);
   metrics.setGlobalMeterProvider(provider);
   const flush = () => within(timeoutMs, provider.forceFlush());
@@ -61,12 +65,19 @@ export async function startMetrics(options: StartMetricsOptions = {}): Promise<M
     stopping ??= stop();
     return stopping;
   };
-  let flushedAtEnd = false;
-  const flushOnce = () => {
-    flushedAtEnd = true;
-    return flush();
+  let isAtEnd = false;
+  const waiting = () => {
+    const isFirst = !isAtEnd;
+    isAtEnd = true;
+    return isFirst;
   };
-  const exit = { flush: flushOnce, shutdown, waiting: () => !flushedAtEnd };
-  const stopListening = flushAtExit(exit, options.flushOnSignals ?? ['SIGTERM', 'SIGINT']);
+  const stopListening = flushAtExit({ flush, shutdown, waiting }, options.flushOnSignals ?? ['SIGTERM', 'SIGINT']);
   return { provider, endpoint, flush, shutdown };
 }
+
+const disabledMetrics: Metrics = {
+  provider: undefined,
+  endpoint: undefined,
+  flush: () => Promise.resolve(),
+  shutdown: () => Promise.resolve(),
+};

@@ -4,7 +4,7 @@ import { AgentLoopError } from '../core/errors.ts';
 export const defaultOtlpEndpoint = 'http://localhost:4318';
 
 /** What goes over OTLP. */
-type OtlpSignal = 'traces' | 'metrics';
+export type OtlpSignal = 'traces' | 'metrics';
 
 /**
  * The address that spans are posted to: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` as it stands, else

@@ -11,7 +11,6 @@ import {
   CompositePropagator,
   ExportResultCode,
   getNumberFromEnv,
-  getStringFromEnv,
   getStringListFromEnv,
   hrTimeToMilliseconds,
   W3CBaggagePropagator,
@@ -26,8 +25,9 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { messageOf } from '../core/errors.ts';
 import type { FinishedSpan } from './finished-span.ts';
+import { assertProtobuf, exportersFromEnvironment } from './otel-environment.ts';
 import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';
 import { resourceOf } from './resource.ts';
 
@@ -131,32 +131,21 @@ async function flushAll(provider: NodeTracerProvider, exporters: readonly SpanEx
 function exportersOf(options: SdkOptions): { exporters: SpanExporter[]; endpoint: string | undefined } {
   if (options.exporter === 'none') return { exporters: [], endpoint: undefined };
   if (options.exporter !== undefined) return { exporters: [options.exporter], endpoint: undefined };
-  const names = getStringListFromEnv('OTEL_TRACES_EXPORTER') ?? ['otlp'];
   const exporters: SpanExporter[] = [];
   let endpoint: string | undefined;
-  for (const name of names) {
-    if (name === 'none') continue;
+  for (const name of exportersFromEnvironment('traces')) {
     if (name === 'console') exporters.push(new ConsoleSpanExporter());
-    else if (name === 'otlp') {
+    else {
       const url = otlpTracesUrl(options.endpoint);
       exporters.push(otlpExporter(url, options.headers));
       endpoint = shownUrl(url);
-    } else
-      throw new AgentLoopError(
-        'INVALID_CONFIG',
-        `OTEL_TRACES_EXPORTER names ${name}; known are otlp, console and none.`,
-      );
+    }
   }
   return { exporters, endpoint };
 }
 
 function otlpExporter(url: string, headers: SdkOptions['headers']): SpanExporter {
-  const protocol =
-    getStringFromEnv('OTEL_EXPORTER_OTLP_TRACES_PROTOCOL') ?? getStringFromEnv('OTEL_EXPORTER_OTLP_PROTOCOL');
-  if (protocol !== undefined && protocol !== 'http/protobuf') {
-    const cure = 'spans go out as http/protobuf; unset it, or pass another exporter.';
-    throw new AgentLoopError('INVALID_CONFIG', `OTEL_EXPORTER_OTLP_PROTOCOL is ${protocol}, but ${cure}`);
-  }
+  assertProtobuf('traces');
   const timeout =
     getNumberFromEnv('OTEL_EXPORTER_OTLP_TRACES_TIMEOUT') ??
     getNumberFromEnv('OTEL_EXPORTER_OTLP_TIMEOUT') ??

@@ -76,6 +76,22 @@ describe('a process', () => {
     expect(names()).toEqual(['last words']);
   });
 
+  it('that measures too sends spans and metrics and ends by the signal', async () => {
+    const { ready, exit } = run('measures', receiver.url);
+    await ready;
+    child?.kill('SIGTERM');
+    expect(await exit).toEqual([null, 'SIGTERM']);
+    expect(receiver.requests.map(({ path }) => path).sort()).toEqual(['/v1/metrics', '/v1/traces']);
+  });
+
+  it('that measures and has its own way out sends what is measured after the signal', async () => {
+    const { ready, exit } = run('listens and measures', receiver.url);
+    await ready;
+    child?.kill('SIGTERM');
+    expect(await exit).toEqual([7, null]);
+    expect(receiver.requests.filter(({ path }) => path === '/v1/metrics')).toHaveLength(2);
+  });
+
   it('that has its own way out of SIGTERM keeps it, hears it once, and has sent its spans, also later ones', async () => {
     const { ready, exit, output } = run('listens', receiver.url);
     await ready;

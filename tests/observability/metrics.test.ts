@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { metrics } from '@opentelemetry/api';
+import { createNoopMeter, metrics } from '@opentelemetry/api';
 import {
   AggregationTemporality,
   InMemoryMetricExporter,
@@ -220,7 +220,19 @@ describe('what else is measured', () => {
 });
 
 describe('startMetrics', () => {
-  beforeEach(() => metrics.disable());
+  const variables = Object.entries(process.env).filter(([name]) => name.startsWith('OTEL_'));
+  const clearEnvironment = () => {
+    for (const name of Object.keys(process.env)) if (name.startsWith('OTEL_')) delete process.env[name];
+  };
+
+  beforeEach(() => {
+    metrics.disable();
+    clearEnvironment();
+  });
+  afterEach(() => {
+    clearEnvironment();
+    Object.assign(process.env, Object.fromEntries(variables));
+  });
 
   it('sends what turns measure to the collector, and leaves nothing behind', async () => {
     const received: { path: string | undefined; headers: IncomingHttpHeaders; body: string }[] = [];
@@ -258,5 +270,40 @@ describe('startMetrics', () => {
 
   it('refuses an address that is none', async () => {
     await expect(startMetrics({ endpoint: 'nowhere' })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+  });
+
+  it('that is called twice at once starts one, which stays registered', async () => {
+    process.env['OTEL_METRICS_EXPORTER'] = 'none';
+    const first = startMetrics();
+    await expect(startMetrics()).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    const started = await first;
+    expect(metrics.getMeterProvider()).toBe(started.provider);
+    await started.shutdown();
+  });
+
+  it('is turned off by the environment, and may be started again then', async () => {
+    process.env['OTEL_SDK_DISABLED'] = 'true';
+    const off = await startMetrics();
+    expect([off.provider, off.endpoint]).toEqual([undefined, undefined]);
+    expect(metrics.getMeterProvider().getMeter('millrace')).toBe(createNoopMeter());
+    await off.shutdown();
+    delete process.env['OTEL_SDK_DISABLED'];
+    process.env['OTEL_METRICS_EXPORTER'] = 'none';
+    const silent = await startMetrics();
+    expect(silent.endpoint).toBeUndefined();
+    expect(metrics.getMeterProvider()).toBe(silent.provider);
+    await silent.shutdown();
+  });
+
+  it.each([
+    ['OTEL_EXPORTER_OTLP_PROTOCOL', 'grpc'],
+    ['OTEL_EXPORTER_OTLP_METRICS_PROTOCOL', 'http/json'],
+    ['OTEL_METRICS_EXPORTER', 'prometheus'],
+    ['OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', 'localhost:4317'],
+  ])('is refused with a sentence where %s is %s, and leaves nothing registered', async (name, value) => {
+    process.env[name] = value;
+    const message = expect.stringContaining(name);
+    await expect(startMetrics()).rejects.toMatchObject({ code: 'INVALID_CONFIG', message });
+    expect(metrics.getMeterProvider().getMeter('millrace')).toBe(createNoopMeter());
   });
 });

@@ -1,6 +1,6 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
-import { startTracing } from '../../src/observability/tracing.ts';
+import { startMetrics, startTracing } from '../../src/observability/tracing.ts';
 
 /** A process of its own, bundled and run by `exit-flush.test.ts`: writes one span, then ends in the way its argument names. */
 const tracing = startTracing();
@@ -24,6 +24,23 @@ switch (process.argv[2]) {
   case 'waits':
     stayAlive();
     break;
+  case 'measures': {
+    const { provider } = await startMetrics();
+    provider?.getMeter('test').createCounter('turns').add(1);
+    stayAlive();
+    break;
+  }
+  case 'listens and measures': {
+    const counter = (await startMetrics()).provider?.getMeter('test').createCounter('turns');
+    counter?.add(1);
+    const alive = stayAlive();
+    process.on('SIGTERM', () => {
+      process.exitCode = 7;
+      counter?.add(1);
+      clearInterval(alive);
+    });
+    break;
+  }
   case 'listens': {
     const alive = stayAlive();
     process.on('SIGTERM', () => {
