@@ -43,7 +43,7 @@ function madeOf<D extends Dependencies>(
   internals: AgentInternals,
 ): Agent {
   const all: AgentOptions<D> = { ...options, ...changes };
-  return new Agent(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
+  return Agent.made(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
 }
 
 type Derive = (changes: Partial<AgentSettings>, internals: AgentInternals) => Agent;
@@ -74,8 +74,7 @@ export class Agent<T = unknown> {
   readonly #config: AgentLoopConfig;
   readonly #loop: AgentLoop;
 
-  /** @internal */
-  constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
+  private constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
     this.id = resolved.id;
     this.name = resolved.name;
     this.contextId = resolved.contextId;
@@ -90,6 +89,11 @@ export class Agent<T = unknown> {
     this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
     this.#loop = new AgentLoop(this.#config);
     this.#controls = new TurnControls({ running: this.#running, config: this.#config, newId: () => this.#newId() });
+  }
+
+  /** @internal */
+  static made(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive): Agent {
+    return new Agent(resolved, internals, derive);
   }
 
   get state(): AgentState {
@@ -204,12 +208,14 @@ export class Agent<T = unknown> {
    * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
    * here. Errors as `agent`.
    */
-  with(changes: Partial<AgentSettings<never>>, /** @internal */ internals?: AgentInternals): Agent<T>;
-  with<S extends ToolParameters>(
-    changes: Partial<AgentSettings<S>>,
-    /** @internal */ internals?: AgentInternals,
-  ): Agent<OutputOf<S>>;
-  with(changes: Partial<AgentSettings>, internals: AgentInternals = {}): Agent {
+  with(changes: Partial<AgentSettings<never>>): Agent<T>;
+  with<S extends ToolParameters>(changes: Partial<AgentSettings<S>>): Agent<OutputOf<S>>;
+  with(changes: Partial<AgentSettings>): Agent {
+    return this.withInternals(changes, {});
+  }
+
+  /** @internal */
+  withInternals(changes: Partial<AgentSettings>, internals: AgentInternals): Agent {
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};

@@ -84,7 +84,7 @@ export class Roster {
       ...(handsOff ? [this.#handOff(original, durable)] : []),
     ];
     const changes = { ...this.#changesOf(original), extensions, busy: this.#team.busy ?? 'reject' };
-    return original.with(
+    return original.withInternals(
       { ...changes, contextId: this.#shared.contextId, messageStore: this.#shared.messageStore },
       { running: this.#shared.running },
     );
@@ -149,7 +149,7 @@ export class Roster {
       extensions: intercepting ? [interceptors(intercepting)] : [],
       toolProviders: [asTools],
     };
-    return agent(taskStateStore ? { ...options, taskStateStore } : options).with(
+    return agent(taskStateStore ? { ...options, taskStateStore } : options).withInternals(
       {},
       { running: this.#shared.running, endsOnly: true },
     );

@@ -19,7 +19,7 @@ import { messagesOf, type TurnInput } from './turn-input.ts';
 
 /** Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function team(options: TeamOptions): Team {
-  return new Team(options);
+  return Team.of(options);
 }
 
 type TurnExtras = Omit<AgentTurnOptions, 'agentId'>;
@@ -46,8 +46,7 @@ export class Team {
   readonly #current = new Map<string, string>();
   readonly #default: string;
 
-  /** @internal */
-  constructor(options: TeamOptions) {
+  private constructor(options: TeamOptions) {
     checkTeamOptions(options);
     this.#options = { ...options };
     this.id = options.id ?? 'team';
@@ -63,6 +62,11 @@ export class Team {
     const { routing } = options;
     if (routing && 'next' in routing)
       this.#coordinator = this.#joined(this.#roster.coordinatorOf(routing, (text) => this.#request(text)));
+  }
+
+  /** @internal */
+  static of(options: TeamOptions): Team {
+    return new Team(options);
   }
 
   /** In the order of their registration. */

@@ -1,8 +1,10 @@
 import { expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { type Agent, agent } from '../../src/agent/agent.ts';
+import { Agent, agent } from '../../src/agent/agent.ts';
+import { Team } from '../../src/agent/team.ts';
 import type { Turn } from '../../src/core/turn.ts';
 import type { TurnResult } from '../../src/core/turn-result.ts';
+import { StructuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { same } from '../same-type.ts';
 
@@ -54,4 +56,15 @@ it('an agent with a type of its values is an agent, and its turn a turn', () => 
   const agents: readonly Agent[] = [forecaster()];
   const turn: Turn = forecaster().startTurn('How cold is it in Oslo?');
   expect([agents.length, turn.state]).toEqual([1, undefined]);
+});
+
+it('agents and teams are made by their functions, and show nothing of how they work together', () => {
+  const ada = forecaster();
+  expect(same<Parameters<typeof ada.with>['length'], 1>(true)).toBe(true);
+  // @ts-expect-error: its constructor is private.
+  expect(() => new Agent()).toThrow();
+  // @ts-expect-error: its constructor is private.
+  expect(() => new Team()).toThrow();
+  // @ts-expect-error: its constructor is private.
+  expect(() => new StructuredOutput()).toThrow();
 });

@@ -49,7 +49,7 @@ import { parseXml } from './xml/parse-xml.ts';
 export function structuredOutput<const S extends ToolParameters>(
   options: StructuredOutputOptions<S>,
 ): StructuredOutput<ArgumentsOf<S>> {
-  return new StructuredOutput(options);
+  return StructuredOutput.of(options);
 }
 
 /** An extension, as `structuredOutput` makes it. Its hooks are methods: use it as it is, a copy by spread lacks them. */
@@ -59,13 +59,17 @@ export class StructuredOutput<T> implements Extension {
   readonly #options: Required<Pick<StructuredOutputOptions<ToolParameters>, 'parseRetries' | 'forceFinish' | 'mode'>>;
   readonly #tool: Tool;
 
-  /** @internal */
-  constructor(options: StructuredOutputOptions<ToolParameters>) {
+  private constructor(options: StructuredOutputOptions<ToolParameters>) {
     checkOutputOptions(options);
     const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
     this.#options = { parseRetries, forceFinish, mode };
     this.#tool = finishTool(options);
     this.toolProviders = [new LocalToolProvider([this.#tool], { name: 'structuredOutput' })];
+  }
+
+  /** @internal */
+  static of<S extends ToolParameters>(options: StructuredOutputOptions<S>): StructuredOutput<ArgumentsOf<S>> {
+    return new StructuredOutput(options);
   }
 
   /** The value of a completed turn. Errors: `INVALID_INPUT` where it has none. */
