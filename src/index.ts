@@ -7,6 +7,7 @@ export type {
   MessageSentEvent,
 } from './agent/agent-events.ts';
 export type {
+  AgentChanges,
   AgentOptions,
   AgentSettings,
   AgentTurnOptions,

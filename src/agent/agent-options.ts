@@ -5,6 +5,7 @@ import type { ContextManagementOptions } from '../extensions/context-management.
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
+import type { FromJsonSchema } from '../tools/from-json-schema.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { ToolParameters } from '../tools/tool-options.ts';
 
@@ -28,8 +29,13 @@ export interface ModelChoice extends CallSettings {
 /** What tools are given besides their context: services, connections, whatever a test wants to replace. */
 export type Dependencies = Readonly<Record<string, unknown>>;
 
-/** What turns with this output schema finish with: the output type of a Standard Schema; of a JSON Schema it is not known. */
-export type OutputOf<S extends ToolParameters> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : unknown;
+/**
+ * What turns with this output schema finish with: the output type of a Standard Schema, or the type that a literal JSON Schema describes;
+ * `unknown` where the type of a JSON Schema does not say more.
+ */
+export type OutputOf<S extends ToolParameters> = S extends StandardSchemaV1
+  ? StandardSchemaV1.InferOutput<S>
+  : FromJsonSchema<S>;
 
 /** The options of every agent, the type of its dependencies not known. */
 export interface AgentSettings<S extends ToolParameters = ToolParameters>
@@ -86,6 +92,9 @@ export type AgentOptions<
   D extends Dependencies = Dependencies,
   S extends ToolParameters = ToolParameters,
 > = AgentSettings<S> & (GivenTools | DependentTools<D>);
+
+/** What another agent has in place of what this one has; tools take the place of tools that depend on something, too. */
+export type AgentChanges<S extends ToolParameters = ToolParameters> = Partial<AgentSettings<S>> & GivenTools;
 
 /** What is given for one turn of an agent. */
 export interface AgentTurnOptions extends StartOptions {

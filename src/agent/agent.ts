@@ -11,7 +11,14 @@ import type { ToolProvider } from '../tools/interfaces.ts';
 import type { ToolParameters } from '../tools/tool-options.ts';
 import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
-import type { AgentOptions, AgentSettings, AgentTurnOptions, Dependencies, OutputOf } from './agent-options.ts';
+import type {
+  AgentChanges,
+  AgentOptions,
+  AgentSettings,
+  AgentTurnOptions,
+  Dependencies,
+  OutputOf,
+} from './agent-options.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { conversation } from './conversation.ts';
 import { Lifecycle } from './lifecycle.ts';
@@ -30,7 +37,7 @@ export interface AgentResumeOptions extends ResumeOptions {
  * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
  * naming the option and the cure.
  */
-export function agent<D extends Dependencies = Dependencies, S extends ToolParameters = ToolParameters>(
+export function agent<D extends Dependencies = Dependencies, const S extends ToolParameters = ToolParameters>(
   options: AgentOptions<D, S>,
 ): Agent<OutputOf<S>>;
 export function agent(options: AgentOptions): Agent {
@@ -39,14 +46,22 @@ export function agent(options: AgentOptions): Agent {
 
 function madeOf<D extends Dependencies>(
   options: AgentOptions<D>,
-  changes: Partial<AgentSettings>,
+  changes: AgentChanges,
   internals: AgentInternals,
 ): Agent {
-  const all: AgentOptions<D> = { ...options, ...changes };
+  const { tools, ...settings } = changes;
+  const all: AgentOptions<D> = tools
+    ? { ...withoutDependencies(options), ...settings, tools }
+    : { ...options, ...settings };
   return Agent.made(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
 }
 
-type Derive = (changes: Partial<AgentSettings>, internals: AgentInternals) => Agent;
+function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
+  const { tools, dependencies, ...settings } = { dependencies: undefined, ...options };
+  return settings;
+}
+
+type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 
 /**
  * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
@@ -208,14 +223,14 @@ export class Agent<T = unknown> {
    * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
    * here. Errors as `agent`.
    */
-  with(changes: Partial<AgentSettings<never>>): Agent<T>;
-  with<S extends ToolParameters>(changes: Partial<AgentSettings<S>>): Agent<OutputOf<S>>;
-  with(changes: Partial<AgentSettings>): Agent {
+  with(changes: AgentChanges<never>): Agent<T>;
+  with<const S extends ToolParameters>(changes: AgentChanges<S>): Agent<OutputOf<S>>;
+  with(changes: AgentChanges): Agent {
     return this.withInternals(changes, {});
   }
 
   /** @internal */
-  withInternals(changes: Partial<AgentSettings>, internals: AgentInternals): Agent {
+  withInternals(changes: AgentChanges, internals: AgentInternals): Agent {
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { EMPTY } from 'rxjs';
-import { agent } from '../../src/agent/agent.ts';
+import { type Agent, agent } from '../../src/agent/agent.ts';
 import type { AgentNotice } from '../../src/agent/agent-events.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import type { Extension } from '../../src/core/extension.ts';
@@ -207,6 +207,23 @@ describe('an agent', () => {
     expect([second.id, second.name, second.contextId]).toEqual([first.id, first.name, first.contextId]);
     expect(first.with({ name: 'Bo' })).toMatchObject({ id: 'Bo', name: 'Bo', contextId: first.contextId });
     expect(on.agent([]).with({ name: 'Bo' })).toMatchObject({ id: 'ada', name: 'Bo' });
+  });
+
+  it('gives an agent with other tools those alone, also in place of tools that depend on something', async () => {
+    const named = (name: string) =>
+      tool({ name, description: 'Counts.', parameters: { type: 'object' }, execute: () => name });
+    const offered = async (made: Agent) => {
+      const provider = on.bench.model([{ text: 'Done.' }]);
+      await made.with({ provider, contextId: 'own' }).run('Go');
+      return provider.calls[0]?.tools?.map((each) => each.function.name);
+    };
+    const plain = agent({ provider: scriptedLLM([]), tools: [named('one')] });
+    const dependencies = { prefix: 'my' };
+    const tools = ({ prefix }: typeof dependencies) => [named(`${prefix}-one`)];
+    const dependent = agent({ provider: scriptedLLM([]), tools, dependencies });
+    expect([await offered(plain), await offered(dependent)]).toEqual([['one'], ['my-one']]);
+    for (const made of [plain, dependent])
+      expect(await offered(made.with({ tools: [named('other')] }))).toEqual(['other']);
   });
 
   it('S0-01 S4-57 takes a provider as it is or by its name, and lists the names it knows', async () => {

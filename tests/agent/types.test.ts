@@ -6,6 +6,7 @@ import type { Turn } from '../../src/core/turn.ts';
 import type { TurnResult } from '../../src/core/turn-result.ts';
 import { StructuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { JSONSchema } from '../../src/tools/interfaces.ts';
 import { same } from '../same-type.ts';
 
 type ValueOf<R> = R extends Promise<TurnResult<infer T>> ? T : never;
@@ -30,14 +31,17 @@ it('the value of a turn has the output type of the schema, where the turn has on
   expect([value?.celsius, value?.fahrenheit]).toEqual([4, undefined]);
 });
 
-it('the value is unknown without a schema and with a JSON Schema', () => {
+it('the value has the type that a literal JSON Schema describes; it is unknown without a schema and with any JSON Schema', () => {
   const plain = agent({ provider: scriptedLLM([]) });
   const described = agent({
     provider: scriptedLLM([]),
-    outputSchema: { type: 'object', properties: { city: { type: 'string' } } },
+    outputSchema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
   });
+  const some: JSONSchema = { type: 'object' };
+  const any = agent({ provider: scriptedLLM([]), outputSchema: some });
   expect(same<typeof plain, Agent>(true)).toBe(true);
-  expect(same<typeof described, Agent>(true)).toBe(true);
+  expect(same<typeof described, Agent<{ readonly city: string }>>(true)).toBe(true);
+  expect(same<typeof any, Agent>(true)).toBe(true);
   expect(same<ValueOf<ReturnType<typeof plain.run>>, unknown>(true)).toBe(true);
 });
 
