@@ -126,11 +126,32 @@ describe('the state of a turn', () => {
     );
   });
 
-  it('S1-81 S0-60 can be inspected by anyone: read gives every record, gapless from 1', async () => {
+  it('S1-81 S0-60 can be inspected by anyone: read gives the records of every iteration, gapless from 1, until delete', async () => {
     await checkpointedTurn();
-    const seqs = bench.store.read('t').map(({ seq }) => seq);
-    expect(seqs).toEqual(seqs.map((_, index) => index + 1));
-    expect(foldRecords(bench.store.read('t'))).toMatchObject({ isComplete: true, finalMessage: 'Two.' });
+    const records = bench.store.read('t');
+    expect(records.map(({ seq, type }) => `${seq} ${type}`)).toEqual([
+      '1 turn.started',
+      '2 llm.start',
+      '3 llm.done',
+      '4 tool.intent',
+      '5 tool.result',
+      '6 llm.start',
+      '7 llm.done',
+      '8 turn.done',
+    ]);
+    const points = records.map((_, index) => foldRecords(records.slice(0, index + 1)));
+    expect(points.map(({ iteration, messages, isComplete }) => [iteration, messages.length, isComplete])).toEqual([
+      [0, 1, false],
+      [1, 1, false],
+      [1, 2, false],
+      [1, 2, false],
+      [1, 3, false],
+      [2, 3, false],
+      [2, 4, false],
+      [2, 4, true],
+    ]);
+    bench.store.delete('t');
+    expect(() => bench.store.read('t')).toThrow(expect.objectContaining({ code: 'NOT_FOUND' }));
   });
 
   it('S1-32 survives JSON; createdAt stays, updatedAt grows, both in ISO 8601', async () => {
