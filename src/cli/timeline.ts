@@ -1,6 +1,6 @@
 import { applyRecord } from '../core/apply-record.ts';
 import { textOf } from '../core/messages.ts';
-import type { JournalRecord, LlmDone, LlmStart, ToolResultRecord } from '../core/records.ts';
+import { isLeftCall, type JournalRecord, type LlmDone, type LlmStart, type ToolResultRecord } from '../core/records.ts';
 import { type LoopState, openCallIndex } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import { oneLine } from './one-line.ts';
@@ -118,8 +118,13 @@ function rowsAfter(
     case 'turn.canceled':
       return rows.map(cutOff);
     default:
-      return [...rows, moment(at, record.type === 'x.steer' ? 'a message was added' : record.type)];
+      return [...rows, moment(at, wordsOf(record))];
   }
+}
+
+function wordsOf(record: JournalRecord): string {
+  if (record.type === 'x.steer') return 'a message was added';
+  return isLeftCall(record) ? 'the process shut down' : record.type;
 }
 
 function moment(at: number, what: string): MomentRow {

@@ -6,6 +6,7 @@ import {
   type DecisionPoint,
   type ExtensionRecord,
   isKnownType,
+  isLeftCall,
   type JournalRecord,
   journalSchema,
   type LlmDone,
@@ -256,7 +257,7 @@ function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
     const name = record.type.slice('x.'.length);
     draft.changes = { ...draft.changes, data: { ...draft.changes.data, [name]: record.data } };
   }
-  draft.resumes = 0;
+  if (!isLeftCall(record)) draft.resumes = 0;
   noteCommand(draft, record.command);
 }
 

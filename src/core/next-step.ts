@@ -4,7 +4,7 @@ import { messageOf } from './errors.ts';
 import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
 import type { PreparedView } from './prepare-view.ts';
-import type { Finish, LlmDone, LlmStart, TurnDone, TurnRecord } from './records.ts';
+import { type Finish, type LlmDone, type LlmStart, leftCall, type TurnDone, type TurnRecord } from './records.ts';
 import { takeReply } from './replies.ts';
 import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
@@ -34,7 +34,7 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (deps.inbox.hasSteering && told) return { do: 'write', records: steeringRecords(deps) };
   if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
   if (waitsForAnswers(state)) return write(suspension(state, waiting));
-  if (leaving) return { do: 'end' };
+  if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
   if (state.phase === 'answered' && state.lastResponse)
     return close(deps, state, ending(deps, state, state.lastResponse));
@@ -137,6 +137,12 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
 function answered(deps: TurnDeps, state: LoopState): NextStep {
   const record = takeReply(deps, state);
   return { do: 'write', records: record ? [record] : [] };
+}
+
+/** A model call that is left is made anew elsewhere; what it took counts all the same. */
+function leave({ openCall }: TurnDeps): NextStep {
+  const usage = openCall.take();
+  return usage ? write(leftCall(usage)) : { do: 'end' };
 }
 
 const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };

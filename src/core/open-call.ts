@@ -4,7 +4,7 @@ import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { TerminalRecord } from './records.ts';
 import { ToldUsage } from './told-usage.ts';
 
-/** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end. */
+/** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
 export class OpenCall {
   #params: LLMCallParams | undefined;
   #told: ToldUsage | undefined;
@@ -52,10 +52,16 @@ export class OpenCall {
     return taken && taken.totalTokens > 0 ? taken : undefined;
   }
 
-  /** The end of a turn, with what the call took that it ends in. */
-  closedBy<R extends TerminalRecord>(end: R): R {
+  /** What it took, for a record that says it. */
+  take(): Usage | undefined {
     const { usage } = this;
     this.close();
+    return usage;
+  }
+
+  /** The end of a turn, with what the call took that it ends in. */
+  closedBy<R extends TerminalRecord>(end: R): R {
+    const usage = this.take();
     return usage ? { ...end, usage } : end;
   }
 }

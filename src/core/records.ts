@@ -231,6 +231,18 @@ export interface ExtensionRecord {
   readonly command?: string;
 }
 
+/**
+ * What the model call took that a process left when it shut down. No answer of it is recorded, and whoever goes on makes it anew; behind it that
+ * process writes nothing.
+ */
+export function leftCall(usage: Usage): ExtensionRecord {
+  return { type: 'x.shutdown', effects: { usage } };
+}
+
+export function isLeftCall(record: TurnRecord): boolean {
+  return record.type === 'x.shutdown' && !('hook' in record && record.hook !== undefined);
+}
+
 export type TerminalRecord = TurnDone | TurnFailed | TurnCanceled;
 
 /** A durable fact of a turn. */

@@ -1,8 +1,11 @@
-import { isTerminal, type JournalRecord } from '../core/records.ts';
+import { isLeftCall, isTerminal, type JournalRecord } from '../core/records.ts';
 
 /** The records that one owner of the turn wrote, by index; `to` is behind the last. */
 export interface ReplayRun {
-  /** How the owner came to the turn: it started it, went on with it, or only wrote an answer or a cancel into it. */
+  /**
+   * How the owner came to the turn: it started it, went on with it, or only wrote something into it that no run of the loop makes here: an
+   * answer, a cancel, what the model call took in which it was drained.
+   */
   readonly kind: 'start' | 'resume' | 'visit';
   readonly from: number;
   readonly to: number;
@@ -33,7 +36,11 @@ export function givenRecords([first]: readonly JournalRecord[]): number {
 }
 
 function isTakenOver(before: JournalRecord | undefined, record: JournalRecord): boolean {
-  return record.type === 'turn.resumed' || (before !== undefined && before.seq > 1 && before.epoch !== record.epoch);
+  return (
+    record.type === 'turn.resumed' ||
+    isLeftCall(record) ||
+    (before !== undefined && before.seq > 1 && before.epoch !== record.epoch)
+  );
 }
 
 function startOf(records: readonly JournalRecord[], to: number): ReplayRun {

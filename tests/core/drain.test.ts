@@ -1,6 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
+import { addUsage } from '../../src/core/add-usage.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { AgentLoopConfig } from '../../src/core/config.ts';
+import { estimateTokens } from '../../src/core/count-tokens.ts';
+import { estimatedUsage, estimatePromptTokens } from '../../src/core/estimate-usage.ts';
 import type { HookContext } from '../../src/core/extension.ts';
+import type { Turn } from '../../src/core/turn.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
@@ -31,10 +36,28 @@ describe('a turn whose process shuts down', () => {
     await expect(turn.settled).rejects.toMatchObject(lost);
     expect(watcher.end).toMatchObject({ error: lost });
     expect(watcher.of('status-update')).toMatchObject([{ status: { state: 'working' }, final: false }]);
-    expect([model.active, typesOf()]).toEqual([0, ['turn.started', 'llm.start']]);
+    expect([model.active, typesOf()]).toEqual([0, ['turn.started', 'llm.start', 'x.shutdown']]);
     expect(bench.store.list()).toMatchObject([{ state: 'working', held: false }]);
     const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }])));
     expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+
+  it('counts what the model call took that it leaves, each time that it is left, which is no progress', async () => {
+    const leave = async (turnOf: (config: AgentLoopConfig) => Turn) => {
+      const leaving = new AbortController();
+      const model = bench.model([{ text: ['Two'], never: true }]);
+      const watcher = watch(turnOf(bench.config(model, { shutdown: leaving.signal, maxResumes: 1 })));
+      await watcher.until('artifact-update', ({ append }) => !append);
+      leaving.abort();
+      await watcher.ended;
+      expect(outlineOf(watcher.events).at(-1)).toBe('answer-1 is: "Two"');
+      return bench.store.load('t')?.usage;
+    };
+    const once = estimatedUsage(estimatePromptTokens({ messages: question }), estimateTokens('Two'));
+    expect(await leave((config) => new AgentLoop(config).startTurn(question, { taskId: 't' }))).toEqual(once);
+    expect(await leave((config) => AgentLoop.resume('t', config))).toEqual(addUsage(once, once));
+    const last = AgentLoop.resume('t', bench.config(bench.model([]), { maxResumes: 1 }));
+    await expect(last.result()).rejects.toMatchObject({ code: 'POISON', result: { usage: addUsage(once, once) } });
   });
 
   it('records what running tools still do, starts no other, and forgets none', async () => {

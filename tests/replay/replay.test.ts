@@ -198,6 +198,20 @@ describe('what others asked of a turn is asked again', () => {
     await expectReplay();
   });
 
+  it('a model call that is left where the process shuts down, and the resume behind it', async () => {
+    const leaving = new AbortController();
+    const model = bench.model([{ never: true }]);
+    const config = bench.config(model, { shutdown: leaving.signal });
+    const watcher = watch(new AgentLoop(config).startTurn(question, { taskId: 't' }));
+    await watcher.until('internal:llm-call');
+    leaving.abort();
+    await watcher.ended;
+    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'x.shutdown', effects: { usage: { estimated: true } } });
+    await expectReplay();
+    await AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]))).result();
+    await expectReplay();
+  });
+
   it('answers: with the resume, while the turn runs, and from another process', async () => {
     const tools: Readonly<Record<string, PlainTool>> = {
       guarded: { needsApproval: true, execute: () => 'done' },
