@@ -1,5 +1,5 @@
 import type { Artifact, Task } from '@a2a-js/sdk';
-import { filter, firstValueFrom, map, type Observable } from 'rxjs';
+import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { observeTask } from '../core/observe-turn.ts';
@@ -28,6 +28,8 @@ export interface Sent {
 export interface AwaitOptions extends SnapshotOptions {
   /** Whether the task is shown as it stands. */
   readonly immediately: boolean;
+  /** Aborted once nobody waits for the answer any more. */
+  readonly left?: AbortSignal | undefined;
 }
 
 /** The tasks of one owner: what a call may see and do, nothing else. */
@@ -79,17 +81,17 @@ export class CallerTasks {
   }
 
   /**
-   * The task once it is over or waits for somebody. Leaving does not stop it. Errors: UnsupportedOperation where the turn ended without
-   * having been told.
+   * The task once it is over or waits for somebody. Leaving does not stop it, but the wait. Errors: UnsupportedOperation where the turn
+   * ended without having been told.
    */
-  async awaited({ taskId, beyond, command }: Sent, { immediately, ...shown }: AwaitOptions): Promise<Task> {
+  async awaited({ taskId, beyond, command }: Sent, { immediately, left, ...shown }: AwaitOptions): Promise<Task> {
     const records: JournalRecord[] = [];
     const rests = ({ steps, after }: Commit) => {
       for (const { record } of steps) records.push(record);
       return immediately || after.isComplete || (after.seq > beyond && isAtRest(shownState(after)));
     };
     const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
-    const { after } = await firstValueFrom(commits$.pipe(filter(rests)));
+    const { after } = await firstValueFrom(commits$.pipe(filter(rests), takeUntil(leaving(left))));
     if (command !== undefined && after.isComplete && !after.commands.includes(command))
       throw unsupported('The task ended before it was told; send the message without taskId.');
     return this.shown({ records, state: after }, shown);
@@ -138,6 +140,17 @@ export class CallerTasks {
     over.catch(() => {});
     await Promise.race([late, over]).finally(() => stop());
   }
+}
+
+/** Errors once the signal is aborted, at once where it is. */
+function leaving(signal: AbortSignal | undefined): Observable<never> {
+  if (!signal) return NEVER;
+  const left$: Observable<unknown> = signal.aborted ? of(true) : fromEvent(signal, 'abort');
+  return left$.pipe(
+    map(() => {
+      throw new (protocolErrors().A2AError)('The client has left.');
+    }),
+  );
 }
 
 /** The codec of 0.3 leaves out what the client left out. */

@@ -29,7 +29,7 @@ import { listTasks } from './list-tasks.ts';
 import { malformed, protocolErrors, taskNotFound, toldError, unsupported } from './protocol-errors.ts';
 import { receiveMessage } from './receive-message.ts';
 import { recoverTasks } from './recover-tasks.ts';
-import { activated, requestedCursor } from './requested.ts';
+import { activated, connectionOf, requestedCursor } from './requested.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
 import { streamUpdates } from './stream-updates.ts';
@@ -87,7 +87,7 @@ class RequestHandler implements A2AHandler {
     return this.#told(async () => {
       activated(context, turnExtension);
       const { historyLength, returnImmediately: immediately = false } = params.configuration ?? {};
-      const options = { historyLength: checkedLength(historyLength), immediately };
+      const options = { historyLength: checkedLength(historyLength), immediately, left: connectionOf(context) };
       const tasks = await this.#tasksOf(context);
       return tasks.awaited(await this.#receive(tasks, params, context), options);
     });

@@ -10,6 +10,19 @@ export function headersOf({ state }: ServerCallContext): Headers {
   return isObject(headers) ? headers : {};
 }
 
+const connection = 'connection';
+
+/** Says of a call when nobody waits for its answer any more. */
+export function keepConnection({ state }: ServerCallContext, closed: AbortSignal): void {
+  state.set(connection, closed);
+}
+
+/** Aborted once nobody waits for the answer any more; `undefined` where the transport does not say. */
+export function connectionOf({ state }: ServerCallContext): AbortSignal | undefined {
+  const closed: unknown = state.get(connection);
+  return closed instanceof AbortSignal ? closed : undefined;
+}
+
 /** Behind which update a stream goes on, as the client says; `undefined` where it says nothing. Errors: RequestMalformed. */
 export function requestedCursor(context: ServerCallContext): string | undefined {
   const headers = headersOf(context);

@@ -17,6 +17,11 @@ interface Channel {
   off(event: 'drain', listener: () => void): unknown;
 }
 
+/** What of a call over gRPC is used. */
+interface GrpcCall {
+  once(event: 'cancelled' | 'finish', listener: () => void): unknown;
+}
+
 /** Of an HTTP response; its beat is a comment of server-sent events, which their readers skip. */
 export function httpConnection(response: ServerResponse): Connection {
   const closed = closedSignal((close) => response.once('close', close));
@@ -32,12 +37,13 @@ export function httpConnection(response: ServerResponse): Connection {
   };
 }
 
-/** Of a call over gRPC, whose own protocol shows whether the other side is alive. */
-export function grpcConnection(
-  call: Channel & { once(event: 'cancelled', listener: () => void): unknown },
-): Connection {
-  const closed = closedSignal((close) => call.once('cancelled', close));
-  return { closed, drained: () => drainOf(call, closed), beat() {} };
+/** Of a call over gRPC, whose connection itself is asked for signs of life. */
+export function grpcConnection(call: GrpcCall | (GrpcCall & Channel)): Connection {
+  const closed = closedSignal((close) => {
+    call.once('cancelled', close);
+    call.once('finish', close);
+  });
+  return { closed, drained: () => ('writableNeedDrain' in call ? drainOf(call, closed) : undefined), beat() {} };
 }
 
 function closedSignal(onClose: (close: () => void) => void): AbortSignal {

@@ -5,6 +5,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/config.ts';
 import { AgentLoopError, nameOf } from '../../core/errors.ts';
 import { toldError } from '../protocol-errors.ts';
+import { keepConnection } from '../requested.ts';
 import { callerIn } from './call-context.ts';
 import { pacedStream } from './paced-stream.ts';
 
@@ -30,6 +31,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
     <P extends Params, R>(method: (params: P, context: ServerCallContext) => Promise<R>) =>
     async (params: P, context: ServerCallContext): Promise<R> => {
       checkTenant(params, context);
+      keepConnection(context, callerIn(context).connection.closed);
       return unlessStopped(method(params, context), options.stop).catch((error: unknown) => {
         throw toldTo(error, options.logger);
       });

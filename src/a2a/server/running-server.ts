@@ -87,7 +87,7 @@ class RunningServer implements A2AServer {
   constructor(options: A2AServerOptions) {
     // Every stream listens to it.
     setMaxListeners(0, this.#stop.signal);
-    const { agent, store, push, auth = [], maxStreams = 100, heartbeatMs = 15_000 } = options;
+    const { agent, store, push, auth = [], maxStreams = 100, heartbeatMs = silentMs } = options;
     const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
     this.#options = options;
     this.#clock = options.clock ?? clock;
@@ -192,9 +192,10 @@ class RunningServer implements A2AServer {
   }
 
   async #listenGrpc(host: string): Promise<string | undefined> {
-    const { grpc, maxBodyBytes = mostBytes } = this.#options;
+    const { grpc, maxBodyBytes = mostBytes, heartbeatMs = silentMs } = this.#options;
     if (!grpc) return undefined;
-    this.#grpc = await startGrpc({ ...grpc, host, handler: this.#handler, admission: this.#admission, maxBodyBytes });
+    const [handler, admission] = [this.#handler, this.#admission];
+    this.#grpc = await startGrpc({ ...grpc, host, handler, admission, maxBodyBytes, heartbeatMs });
     return grpc.publicAddress ?? `${shownHost(host)}:${this.#grpc.port}`;
   }
 
@@ -238,6 +239,7 @@ function handlerOptions(options: A2AServerOptions) {
 }
 
 const mostBytes = 4 * 1024 * 1024;
+const silentMs = 15_000;
 
 const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 

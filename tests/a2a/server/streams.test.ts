@@ -133,6 +133,28 @@ describe('a stream', () => {
 });
 
 describe('a request that waits for its turn', () => {
+  it('is not waited for any more when its client leaves, and the turn goes on', async () => {
+    const store = new WatchedStore();
+    const errors: string[] = [];
+    const logger = { debug() {}, info() {}, warn() {}, error: (message: string) => void errors.push(message) };
+    const { held, provider } = haltingModel();
+    const { url } = await on.serve({ agent: on.echo([], { provider, taskStateStore: store }), logger });
+    const leaving = new AbortController();
+    const params = JSON.stringify(wireMessage('Hi', 'left'));
+    const headers = { 'content-type': 'application/json', 'a2a-version': '1.0' };
+    const send = { method: 'POST', headers, body: params, signal: leaving.signal };
+    const sent = fetch(`${url}/a2a/rest/message:send`, send).catch(() => 'left');
+    await held.reached;
+    await until(() => store.following === 1);
+    leaving.abort();
+    expect(await sent).toBe('left');
+    await until(() => store.following === 0);
+    held.open();
+    const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'left')));
+    expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');
+    expect(errors).toEqual([]);
+  });
+
   it('is answered when the server shuts down', async () => {
     const { held, provider } = haltingModel();
     const { url, server } = await on.serve({ agent: on.echo([], { provider }), closeMs: 60_000 });

@@ -1,7 +1,7 @@
 import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import { authenticate } from '../auth/authenticate.ts';
 import { Caller } from '../caller.ts';
-import { type Connection, grpcConnection } from '../connection.ts';
+import { grpcConnection } from '../connection.ts';
 import type { Admission } from '../http/admission.ts';
 import { isLoopbackHost } from '../loopback.ts';
 
@@ -23,27 +23,17 @@ export async function admitCall(call: Call, isStream: boolean, admission: Admiss
   if (isClosing()) return { code: status.unavailable, details: 'The server shuts down; try again.' };
   const address = addressOf(call.getPeer());
   if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
+  // Made before anything is waited for: who leaves meanwhile has left.
+  const connection = grpcConnection(call);
   const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(call) }, logger);
   if (auth.length > 0 && user === undefined) {
     if ((limiter?.take(`failed ${address}`) ?? 0) > 0) return tooManyRequests;
     return { code: status.unauthenticated, details: 'Authentication is required.' };
   }
-  const caller = new Caller({ user, address, connection: connectionOf(call) });
-  if ((limiter?.take(caller.countedAs) ?? 0) > 0) {
-    return tooManyRequests;
-  }
-  if (!isStream) return caller;
-  const leave = streams.enter(caller.countedAs);
-  if (leave === undefined)
-    return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
-  call.once('finish', leave);
-  call.once('cancelled', leave);
-  return caller;
-}
-
-function connectionOf(call: Call): Connection {
-  if ('writableNeedDrain' in call) return grpcConnection(call);
-  return { closed: new AbortController().signal, drained: () => undefined, beat() {} };
+  const caller = new Caller({ user, address, connection });
+  if ((limiter?.take(caller.countedAs) ?? 0) > 0) return tooManyRequests;
+  if (!isStream || streams.enter(caller.countedAs, connection.closed)) return caller;
+  return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
 }
 
 function headersOf({ metadata }: Call): Record<string, string> {

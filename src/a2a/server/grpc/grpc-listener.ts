@@ -18,6 +18,8 @@ export interface GrpcListenOptions {
   readonly handler: A2ARequestHandler;
   readonly admission: Admission;
   readonly maxBodyBytes: number;
+  /** How often a connection is asked for a sign of life. Milliseconds; 0: never. */
+  readonly heartbeatMs: number;
 }
 
 export interface GrpcListener {
@@ -36,9 +38,12 @@ type Answer = (error: object | null, value?: unknown) => void;
  * `UNAVAILABLE` where the port cannot be had.
  */
 export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListener> {
-  const { port = 50_051, host, handler, admission, maxBodyBytes } = options;
+  const { port = 50_051, host, handler, admission, maxBodyBytes, heartbeatMs } = options;
   const { grpc, A2AService, grpcService, LegacyA2AService, legacyGrpcService } = await packages();
-  const server = new grpc.Server({ 'grpc.max_receive_message_length': maxBodyBytes });
+  const server = new grpc.Server({
+    'grpc.max_receive_message_length': maxBodyBytes,
+    ...(heartbeatMs > 0 && { 'grpc.keepalive_time_ms': heartbeatMs }),
+  });
   const serviceOptions = {
     requestHandler: handler,
     userBuilder: async (call: Call) => callerOf(call),
@@ -71,9 +76,9 @@ function admitted(service: UntypedServiceImplementation, admission: Admission): 
         if (answer) answer(refused);
         else call.emit('error', refused);
       };
-      void admitCall(call, answer === undefined, admission).then((admission) => {
-        if ('code' in admission) return refuse(admission);
-        keepCaller(call, admission);
+      void admitCall(call, answer === undefined, admission).then((caller) => {
+        if ('code' in caller) return refuse(caller);
+        keepCaller(call, caller);
         Reflect.apply(method, service, answer ? [call, answer] : [call]);
       });
     };

@@ -31,13 +31,15 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
     const turnAway = (refusal: Refusal) => refuse(request, response, binding, refusal);
     if (isClosing()) return turnAway(closing(response));
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
+    // Made before anything is waited for: who leaves meanwhile has left.
+    const connection = httpConnection(response);
     const user = auth.length === 0 ? undefined : await authenticate(auth, request, logger);
     const address = request.ip ?? request.socket.remoteAddress ?? 'unknown';
     if (auth.length > 0 && user === undefined) {
       const failedMs = limiter?.take(`failed ${address}`) ?? 0;
       return turnAway(failedMs > 0 ? tooManyRequests(failedMs) : unauthenticated(auth));
     }
-    const caller = new Caller({ user, address, connection: httpConnection(response) });
+    const caller = new Caller({ user, address, connection });
     const waitMs = limiter?.take(caller.countedAs) ?? 0;
     if (waitMs > 0) return turnAway(tooManyRequests(waitMs));
     keepCaller(request, caller);
@@ -49,10 +51,9 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
 export function admitStream(binding: Binding, { streams }: Admission): RequestHandler {
   return (request, response, next) => {
     if (!asksForStream(request, binding)) return next();
-    const leave = streams.enter(callerOf(request).countedAs);
-    if (leave === undefined) return refuse(request, response, binding, tooManyStreams);
-    response.once('close', leave);
-    next();
+    const { countedAs, connection } = callerOf(request);
+    if (streams.enter(countedAs, connection.closed)) next();
+    else refuse(request, response, binding, tooManyStreams);
   };
 }
 
