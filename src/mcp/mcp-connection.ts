@@ -9,12 +9,12 @@ import type {
   ClientCapabilities,
   ElicitRequest,
   ElicitResult,
-  Tool,
 } from '@modelcontextprotocol/sdk/types.js';
 import { AgentLoopError } from '../core/errors.ts';
 import { isHttp } from './check-mcp-options.ts';
 import { ChildTransport } from './child-transport.ts';
 import { httpTransport } from './http-transport.ts';
+import { type ListedTools, listTools } from './list-tools.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpServerOptions } from './mcp-options.ts';
 import type { OpenCall } from './open-call.ts';
@@ -35,7 +35,6 @@ export interface ConnectionOptions {
 
 const longestPingMs = 5_000;
 const farewellMs = 1_000;
-const maxPages = 100;
 /** The limits of calls are our own. The longest that a timer can be. */
 const noTimeout = 2_147_483_647;
 
@@ -76,11 +75,20 @@ export class McpConnection {
 
   /** Starts the server where it is a process, and shakes hands. Rejects with what the SDK or the system says; nothing is left open then. */
   async open(): Promise<void> {
+    const { connectTimeoutMs: timeout } = this.#options;
+    let timer: NodeJS.Timeout | undefined;
+    // The SDK sets no limit to the last message of a handshake.
+    const late = new Promise<never>((_resolve, reject) => {
+      const error = new AgentLoopError('TOOL_TIMEOUT', 'did not answer in time');
+      timer = setTimeout(() => reject(error), timeout);
+    });
     try {
-      await this.client.connect(this.transport, { timeout: this.#options.connectTimeoutMs });
+      await Promise.race([this.client.connect(this.transport, { timeout }), late]);
     } catch (error) {
       await this.transport.close().catch(() => {});
       throw error;
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -106,20 +114,10 @@ export class McpConnection {
     return this.transport instanceof ChildTransport ? this.transport.stderrTail : '';
   }
 
-  /** All pages of the server's tools. */
-  async listTools(): Promise<readonly Tool[]> {
-    const { sdk, connectTimeoutMs: timeout } = this.#options;
-    if (!this.client.getServerCapabilities()?.tools) return [];
-    const tools: Tool[] = [];
-    let cursor: string | undefined;
-    for (let page = 0; page < maxPages; page++) {
-      const request = { method: 'tools/list' as const, params: cursor === undefined ? {} : { cursor } };
-      const answer = await this.client.request(request, sdk.types.ListToolsResultSchema, { timeout });
-      tools.push(...answer.tools);
-      cursor = answer.nextCursor;
-      if (cursor === undefined) return tools;
-    }
-    throw new AgentLoopError('TOOL_FAILED', `gives a list of tools that does not end after ${maxPages} pages`);
+  /** What the server has. */
+  async listTools(): Promise<ListedTools> {
+    if (!this.client.getServerCapabilities()?.tools) return { tools: [], flawed: [] };
+    return listTools(this.client, { types: this.#options.sdk.types, timeout: this.#options.connectTimeoutMs });
   }
 
   /** Sends a tool call, as a task where the tool wants that. */
@@ -210,7 +208,7 @@ export class McpConnection {
       this.client.setRequestHandler(types.CreateMessageRequestSchema, async ({ params }, { signal }) => {
         const call = await this.#callOf(signal);
         if (!call) throw new types.McpError(types.ErrorCode.InvalidRequest, 'no tool call is running');
-        return answerSampling(params, { sdk, sampling, call, signal });
+        return answerSampling(params, { sdk, sampling, call, signal: AbortSignal.any([signal, call.signal]) });
       });
     }
     if (roots) {
@@ -231,14 +229,14 @@ export class McpConnection {
 
   /**
    * The call that a request of the server belongs to. Over stdio nothing says so: there it is the only one that runs, and where several do
-   * the request waits until it is; a second one that waits is refused, as it could not be told from the first.
+   * the request waits until it is; a second one that waits is refused, as it could not be told from the first. None for a call that is over.
    */
   async #callOf(signal: AbortSignal): Promise<OpenCall | undefined> {
     const known = this.#origin.getStore();
-    if (known) return known;
+    if (known) return known.isSettled ? undefined : known;
     if (this.#onFewer) return undefined;
     for (;;) {
-      const running = [...this.#calls].filter((call) => !call.isWaiting);
+      const running = [...this.#calls].filter((call) => !call.isWaiting && !call.isSettled);
       if (running.length <= 1 || signal.aborted) return signal.aborted ? undefined : running[0];
       await new Promise<void>((resolve) => {
         this.#onFewer = resolve;

@@ -65,6 +65,11 @@ export class OpenCall {
     return this.#end !== undefined;
   }
 
+  /** Aborted where we leave the call before its end. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
   /** Why we did not wait for the server, where we did not. */
   get left(): Failure | undefined {
     return this.#end?.type === 'left' ? this.#end.failure : undefined;

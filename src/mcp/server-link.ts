@@ -56,8 +56,7 @@ export class ServerLink {
    */
   async connected(): Promise<McpConnection> {
     await this.#connection?.probing;
-    if (this.#closed)
-      throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed with its mcpTools; make others.`);
+    this.#assertOpen();
     if (this.#connection) return this.#connection;
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = undefined;
@@ -96,6 +95,11 @@ export class ServerLink {
     await Promise.all(this.#closing);
   }
 
+  #assertOpen(): void {
+    if (!this.#closed) return;
+    throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed with its mcpTools; make others.`);
+  }
+
   async #connect(): Promise<McpConnection> {
     const waitMs = this.#retryAt - Date.now();
     if (this.#lastError && waitMs > 0) {
@@ -103,6 +107,7 @@ export class ServerLink {
       throw new AgentLoopError('TOOL_FAILED', message, { retryable: true, cause: this.#lastError });
     }
     this.#sdk ??= await loadClientSdk();
+    this.#assertOpen();
     const { server, secrets } = this;
     const { timeoutMs: idleMs = defaultIdleMs, connectTimeoutMs = defaultConnectMs } = server;
     const made: McpConnection = new McpConnection({
@@ -118,10 +123,8 @@ export class ServerLink {
     await made.open().catch((thrown: unknown) => {
       throw this.#unusable(this.failureOf(thrown).what, made.stderrTail);
     });
-    if (this.#closed) {
-      await made.close();
-      throw new AgentLoopError('SHUTDOWN', `The MCP server "${this.name}" was closed while it started.`);
-    }
+    if (this.#closed) await made.close();
+    this.#assertOpen();
     if (made.isClosed) throw this.#unusable('ended', made.stderrTail);
     this.#connection = made;
     this.#options.onToolsChanged();

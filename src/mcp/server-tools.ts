@@ -88,10 +88,12 @@ export class ServerTools {
   async #listed(connection: McpConnection): Promise<readonly Tool[]> {
     const { tools: wanted } = this.#options.server;
     try {
-      const tools = await connection.listTools();
-      const missing = wanted?.filter((name) => !tools.some((tool) => tool.name === name)) ?? [];
+      const { tools, flawed } = await connection.listTools();
+      const isWanted = (name: string | undefined) => !wanted || (name !== undefined && wanted.includes(name));
+      for (const { name, why } of flawed) if (isWanted(name)) this.#leaveOut(name ?? 'a tool without a name', why);
+      const missing = wanted?.filter((name) => ![...tools, ...flawed].some((tool) => tool.name === name)) ?? [];
       for (const name of missing) this.#leaveOut(name, 'the server has no such tool');
-      return wanted ? tools.filter(({ name }) => wanted.includes(name)) : tools;
+      return tools.filter(({ name }) => isWanted(name));
     } catch (thrown) {
       const failure = this.#link.failureOf(thrown);
       this.#link.attendTo(failure, connection);

@@ -7,9 +7,11 @@ import type { TurnResult } from '../../src/core/turn-result.ts';
 import type { McpProcessOptions, McpSamplingOptions } from '../../src/mcp/mcp-options.ts';
 import type { LLMCallParams } from '../../src/providers/interfaces.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { gate } from '../../src/testing/gate.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { recordSpans } from '../../src/testing/span-recorder.ts';
 import { eventually } from '../eventually.ts';
+import { thrownBy } from '../tools/thrown.ts';
 import { toolContext } from '../tools/tool-context.ts';
 import { type OddServer, oddServer } from './odd-server.ts';
 
@@ -210,6 +212,25 @@ describe('an MCP server that asks the model', () => {
     const { content } = await odd.call('sample', { times: 3 });
     expect(JSON.parse(String(content))).toEqual(['one', 'two', expect.stringMatching(/may ask the model 2 times/)]);
     expect((await odd.call('sample', {}, toolContext({ idempotencyKey: 'task:2:0' }))).content).toBe('["three"]');
+  });
+
+  it('keeps no model busy for a call that was left', async () => {
+    const asked = gate();
+    let signal: AbortSignal | undefined;
+    const provider: McpSamplingOptions['provider'] = {
+      call(params) {
+        signal = params.signal;
+        return asked.pass().then(() => new Promise(() => {}));
+      },
+    };
+    const odd = server({ sampling: { provider } });
+    const controller = new AbortController();
+    const running = odd.call('sample', {}, { signal: controller.signal });
+    await asked.reached;
+    expect(signal?.aborted).toBe(false);
+    controller.abort();
+    expect(await thrownBy(() => running)).toMatchObject({ code: 'CANCELED' });
+    expect(signal?.aborted).toBe(true);
   });
 
   it('is not told why the model did not answer', async () => {

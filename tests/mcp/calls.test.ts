@@ -189,6 +189,23 @@ describe('the list of MCP tools', () => {
     expect((await odd.call(String(dotted).slice('odd__'.length))).content).toBe('odd name');
   });
 
+  it('leaves tools out that are none, and names them', async () => {
+    const warnings: unknown[] = [];
+    const warn = (_message: string, fields?: object) => warnings.push(fields);
+    const odd = oddServer({}, { debug: warn, info: warn, warn, error: warn });
+    open.push(odd);
+    const names = (await odd.tools.getTools(toolContext())).map((each) => each.function.name);
+    expect(names).toContain('odd__echo');
+    expect(names).not.toContain('odd__listless');
+    const out = (tool: string, why: RegExp) => ({ server: 'odd', tool, why: expect.stringMatching(why) });
+    expect(warnings).toEqual([
+      out('listless', /^the protocol does not allow its inputSchema\.type$/),
+      out('a tool without a name', /^the protocol does not allow its name$/),
+      out('a tool without a name', /^it is null, no tool$/),
+      out('broken', /schema/),
+    ]);
+  });
+
   it('holds only the tools that are wanted, by the prefix that is wanted', async () => {
     const odd = server({ tools: ['echo', 'meta', 'nothing'], prefix: 'x-' });
     const definitions = await odd.tools.getTools(toolContext());

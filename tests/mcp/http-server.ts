@@ -10,6 +10,9 @@ export interface HttpRequest {
   readonly httpMethod: string;
   readonly method: string | undefined;
   readonly id: unknown;
+  /** Of an answer of the client: one of the two. */
+  readonly result: unknown;
+  readonly error: unknown;
   readonly headers: IncomingMessage['headers'];
 }
 
@@ -31,10 +34,15 @@ export async function httpServer(): Promise<TestHttpServer> {
   });
   const answer = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await text(incoming);
-    const message: { method?: string; id?: unknown; params?: { protocolVersion?: string } } =
-      body === '' ? {} : JSON.parse(body);
-    const { method, id } = message;
-    const request = { httpMethod: incoming.method ?? '', method, id, headers: incoming.headers };
+    const message: {
+      method?: string;
+      id?: unknown;
+      result?: unknown;
+      error?: unknown;
+      params?: { protocolVersion?: string };
+    } = body === '' ? {} : JSON.parse(body);
+    const { method, id, result, error } = message;
+    const request = { httpMethod: incoming.method ?? '', method, id, result, error, headers: incoming.headers };
     requests.push(request);
     if (oddity?.(request, response)) return;
     if (incoming.method !== 'POST') return void response.writeHead(405).end();

@@ -1,9 +1,12 @@
+import type { ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { messageOf } from '../../src/core/errors.ts';
 import type { McpHttpOptions } from '../../src/mcp/mcp-options.ts';
 import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import type { ToolResult } from '../../src/tools/interfaces.ts';
+import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 import { httpServer, type TestHttpServer } from './http-server.ts';
@@ -117,6 +120,41 @@ describe('an MCP server over HTTP', () => {
       return true;
     });
     expect((await thrownBy(echo)).message).toBe('the MCP server "far" answered with an error: bad key [redacted]');
+  });
+
+  it('that asks on the stream of a call which was cancelled is answered at once', async () => {
+    connect({ sampling: { provider: scriptedLLM([]) } });
+    const controller = new AbortController();
+    let stream: ServerResponse | undefined;
+    const asks = (id: string, method: string, params: object) =>
+      stream?.write(`data: ${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n\n`);
+    server.odd(({ method }, response) => {
+      if (method === 'tools/call') {
+        stream = response.writeHead(200, { 'content-type': 'text/event-stream' });
+        stream.flushHeaders();
+        controller.abort();
+        return true;
+      }
+      if (method === 'notifications/cancelled') {
+        asks('e', 'elicitation/create', { message: 'Who?', requestedSchema: { type: 'object', properties: {} } });
+        asks('s', 'sampling/createMessage', { messages: [], maxTokens: 1 });
+      }
+      return undefined;
+    });
+    await tools.getTools(toolContext());
+    const running = tools.executeTool(toolCall('far__echo'), toolContext({ arguments: {}, signal: controller.signal }));
+    expect(await thrownBy(() => running)).toMatchObject({ code: 'CANCELED' });
+    const answerTo = (id: string) => server.requests.find((each) => each.method === undefined && each.id === id);
+    await eventually(() => answerTo('e') !== undefined && answerTo('s') !== undefined);
+    expect(answerTo('e')?.result).toEqual({ action: 'cancel' });
+    expect(answerTo('s')?.error).toMatchObject({ message: expect.stringContaining('no tool call is running') });
+  });
+
+  it('that does not take in that the handshake is over is given up', async () => {
+    connect({ required: true, connectTimeoutMs: 300 });
+    server.odd(({ method }) => method === 'notifications/initialized');
+    const error = await thrownBy(() => tools.connect());
+    expect(error.message).toBe('the MCP server "far" cannot be used: it did not answer in time');
   });
 
   it('that answers with a page is no MCP server', async () => {

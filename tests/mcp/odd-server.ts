@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Logger } from '../../src/core/config.ts';
 import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
 import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
 import type { ToolContext, ToolResult } from '../../src/tools/interfaces.ts';
@@ -18,12 +19,13 @@ export interface OddServer {
 }
 
 /** The odd server of the tests, as the one server `odd`. Whoever makes it closes its `tools`. */
-export function oddServer(options: Partial<McpProcessOptions> = {}): OddServer {
+export function oddServer(options: Partial<McpProcessOptions> = {}, logger?: Logger): OddServer {
   const ledger = join(mkdtempSync(join(tmpdir(), 'odd-')), 'ledger');
   const { env, ...rest } = options;
   const tools = mcpTools({
     servers: { odd: { command: process.execPath, args: [file], env: { LEDGER: ledger, ...env }, ...rest } },
     reconnect: { initialMs: 50 },
+    ...(logger && { logger }),
   });
   return {
     tools,

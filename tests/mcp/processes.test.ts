@@ -1,4 +1,6 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { openResources } from '../../src/testing/ledger.ts';
@@ -79,6 +81,18 @@ describe('the processes of MCP servers', () => {
     const needed = mcpTools({ servers: { missing: { ...missing, required: true } } });
     expect(await thrownBy(() => needed.connect())).toMatchObject({ code: 'TOOL_FAILED', retryable: true });
     await needed.close();
+  });
+
+  it('are not started any more once their tools are closed', async () => {
+    const started = join(mkdtempSync(join(tmpdir(), 'mute-')), 'started');
+    const args = ['-e', `require('node:fs').writeFileSync(${JSON.stringify(started)}, ''); process.stdin.resume()`];
+    const tools = mcpTools({ servers: { mute: { command: process.execPath, args, required: true } } });
+    const connecting = thrownBy(() => tools.connect());
+    // By then it waits for the package that it loads.
+    await Promise.resolve();
+    await tools.close();
+    expect(await connecting).toMatchObject({ code: 'SHUTDOWN' });
+    expect(existsSync(started)).toBe(false);
   });
 
   it('that say nothing when they start are given up', async () => {

@@ -6,7 +6,7 @@ import { AgentLoopError } from '../../core/errors.ts';
 import type { McpServer } from '../../mcp/server/mcp-server.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { Interruption } from '../interruption.ts';
+import { Interrupted, Interruption } from '../interruption.ts';
 import { note } from '../notes.ts';
 import { storeWarnings } from '../open-store.ts';
 import type { OutputStream } from '../output.ts';
@@ -15,12 +15,13 @@ import { serveLogger } from '../serve/serve-logger.ts';
 import { openServeStores } from '../serve/serve-stores.ts';
 import { servedAgent } from '../serve/served-agent.ts';
 import { type StoreFlags, storeSettings } from '../store-settings.ts';
+import type { Terminal } from '../terminal.ts';
 import { type TraceFlags, wantsExport } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag } from '../turn-flags.ts';
 
 interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   readonly port?: number;
-  readonly host: string;
+  readonly host?: string;
   readonly keyEnv?: string;
 }
 
@@ -38,7 +39,7 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
     .command('mcp')
     .option('--agent <file>', 'an ES module whose default export is an agent, or the options of one')
     .option('--port <number>', 'serve HTTP there; 0 takes a free port (default: stdio)', wholeNumber(0, 65_535))
-    .option('--host <name>', 'which address to listen on; one that others reach needs --key-env', '127.0.0.1')
+    .option('--host <name>', 'which address to listen on; one that others reach needs --key-env (default: 127.0.0.1)')
     .option('--key-env <variable>', 'the environment variable that holds the key which clients have to send');
   addOtlpFlag(addLeaseFlag(addModelFlags(command)))
     .option('--system <text>', 'a system prompt')
@@ -55,9 +56,7 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
 async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   checkServeFlags(flags);
-  const key = keyOf(flags, host);
-  if (flags.port !== undefined)
-    checkReach(flags.host, key !== undefined, 'name a variable that holds a key with --key-env');
+  const key = keyOf(flags, terminal);
   // What an MCP client starts may stand in any folder, so nothing is written there unless somebody says so.
   const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
   const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;
@@ -72,6 +71,7 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
       const { mcpServer } = await import('../../mcp/server/mcp-server.ts');
       const server = mcpServer({ agent: served.agent, keepUnanswered: stores.journals.durable });
       interruption.signal.addEventListener('abort', () => void server.close(), { once: true });
+      if (interruption.exitCode !== undefined) throw new Interrupted(interruption.exitCode);
       if (stdout) await server.serve({ stdin: host.stdin, stdout });
       else await listen(server, { flags, key, host, interruption });
       await server.close();
@@ -86,10 +86,21 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   }
 }
 
-function keyOf({ keyEnv }: McpFlags, { terminal }: CommandHost): string | undefined {
-  const key = keyEnv === undefined ? undefined : terminal.env[keyEnv];
-  if (keyEnv === undefined || key) return key;
-  throw new AgentLoopError('INVALID_CONFIG', `the environment variable ${keyEnv} of --key-env is not set`);
+/** The key that clients have to send over HTTP. Refuses flags that nothing would read over stdio, and to be reached from elsewhere without a key. */
+function keyOf({ port, host, keyEnv }: McpFlags, { env }: Terminal): string | undefined {
+  if (port === undefined) {
+    const unread = host !== undefined ? '--host' : keyEnv !== undefined ? '--key-env' : undefined;
+    if (unread === undefined) return undefined;
+    throw invalid(`${unread} counts with --port only; add --port, or leave it out`);
+  }
+  const key = keyEnv === undefined ? undefined : env[keyEnv];
+  if (keyEnv !== undefined && !key) throw invalid(`the environment variable ${keyEnv} of --key-env is not set`);
+  if (host !== undefined) checkReach(host, key !== undefined, 'name a variable that holds a key with --key-env');
+  return key;
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_CONFIG', sentence);
 }
 
 async function startTracing(flags: McpFlags, { terminal }: CommandHost) {
@@ -107,7 +118,11 @@ interface Listening {
 
 async function listen(server: McpServer, { flags, key, host, interruption }: Listening): Promise<void> {
   const { port = 0, host: address } = flags;
-  const { url } = await server.listen({ port, host: address, ...(key && { apiKeys: [key] }) });
+  const { url } = await server.listen({
+    port,
+    ...(address !== undefined && { host: address }),
+    ...(key && { apiKeys: [key] }),
+  });
   void host.terminal.stdout.write(`${url}\n`);
   note(host.terminal, `serves ${server.agent.name} to MCP clients; Ctrl-C stops it`);
   if (!interruption.signal.aborted) await once(interruption.signal, 'abort');

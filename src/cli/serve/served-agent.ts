@@ -55,7 +55,10 @@ export async function servedAgent({
   const { agent } = await import('../../agent/agent.ts');
   const tools = await toolsOf(flags.tools);
   const mcp = await openMcp({ specs: flags.mcp, terminal, interruption });
-  const model = await connectModel(settings, { delayMs: 20 });
+  const model = await connectModel(settings, { delayMs: 20 }).catch(async (thrown: unknown) => {
+    await mcp?.close();
+    throw thrown;
+  });
   return {
     agent: agent({
       ...defaults,

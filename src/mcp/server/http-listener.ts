@@ -67,7 +67,12 @@ export async function listen(options: ListenerOptions): Promise<Listening> {
     sessions.handle(request, response).catch(() => refuse(response, 500, 'the server failed'));
   });
   server.listen(port, host);
-  await once(server, 'listening');
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    await sessions.close();
+    throw error;
+  }
   const address = server.address();
   const at = typeof address === 'object' && address !== null ? address.port : port;
   return {

@@ -1,6 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
+import { AgentLoopError } from '../../core/errors.ts';
 import { invalidConfig } from '../../core/invalid-config.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
@@ -40,7 +41,10 @@ export interface McpServer {
    * process.
    */
   serve(streams?: StdioStreams): Promise<void>;
-  /** Serves clients over streamable HTTP until `close`. Errors: `INVALID_CONFIG`; those of the system, such as `EADDRINUSE`. */
+  /**
+   * Serves clients over streamable HTTP until `close`. Errors: `INVALID_CONFIG`; those of the system, such as `EADDRINUSE`; `SHUTDOWN` where the
+   * server was closed.
+   */
   listen(options?: ListenOptions): Promise<Listening>;
   /** Lets all clients go, and cancels their turns. The agent stays open. */
   close(): Promise<void>;
@@ -77,6 +81,10 @@ export function mcpServer(settings: McpServerSettings): McpServer {
       const sdk = await loadServerSdk();
       const listening = await listen({ ...options, sdk, served });
       const close = () => track(listening.close());
+      if (closing.signal.aborted) {
+        await close();
+        throw new AgentLoopError('SHUTDOWN', 'The mcpServer was closed; make another one.');
+      }
       closing.signal.addEventListener('abort', () => void close(), { once: true });
       return { url: listening.url, close };
     },

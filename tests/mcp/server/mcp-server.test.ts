@@ -18,6 +18,7 @@ import type { ListenOptions } from '../../../src/mcp/server/http-listener.ts';
 import { type McpServerSettings, mcpServer } from '../../../src/mcp/server/mcp-server.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
+import { openResources } from '../../../src/testing/ledger.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
@@ -285,6 +286,22 @@ describe('an MCP server over HTTP', () => {
     let client: Client | undefined;
     while (client === undefined) client = await clientOf(url).catch(() => undefined);
     expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+  });
+
+  it('listens to nobody once it was closed, also while it begins to', async () => {
+    const before = mcpServer({ agent: clerk([]) });
+    const beginning = thrownBy(() => before.listen());
+    await before.close();
+    expect(await beginning).toMatchObject({ code: 'SHUTDOWN' });
+    expect(await thrownBy(() => before.listen())).toMatchObject({ code: 'SHUTDOWN' });
+  });
+
+  it('keeps nothing open where somebody else has the port', async () => {
+    const { port } = new URL(await served(clerk([])));
+    const resources = openResources();
+    const other = mcpServer({ agent: clerk([]) });
+    await expect(other.listen({ port: Number(port) })).rejects.toMatchObject({ code: 'EADDRINUSE' });
+    await resources.assertNone();
   });
 
   it.each([

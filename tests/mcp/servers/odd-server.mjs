@@ -129,6 +129,13 @@ const tools = {
   roots: { run: async () => text((await request('roots/list')).result ?? 'none') },
 };
 
+/** What the protocol does not allow as a tool. */
+const malformed = [
+  { name: 'listless', inputSchema: { type: 'array' } },
+  { description: 'It has no name.', inputSchema: object() },
+  null,
+];
+
 const methods = {
   initialize: ({ protocolVersion }) => ({
     protocolVersion,
@@ -141,7 +148,8 @@ const methods = {
       return { name: toolName, description: `Does ${toolName}.`, inputSchema, annotations, outputSchema };
     });
     const half = Math.ceil(all.length / 2);
-    return cursor === undefined ? { tools: all.slice(0, half), nextCursor: '2' } : { tools: all.slice(half) };
+    if (cursor === undefined) return { tools: all.slice(0, half), nextCursor: '2' };
+    return { tools: [...all.slice(half), ...malformed] };
   },
   'tools/call': (params, id) => tools[params.name].run(params.arguments ?? {}, params, id),
 };
