@@ -14,22 +14,23 @@ const ledger = join(folder, 'ledger');
 const store = new LmdbStateStore({ path: join(folder, 'journal') });
 
 const parameters = { type: 'object', properties: {} } as const;
-const deed = (name: string, ms: number) => ({
+/** A step that takes no time, or one in the middle of which the worker is killed. */
+const deed = (name: string, isSlow: boolean) => ({
   name,
   description: `Does the ${name} step.`,
   parameters,
   async execute(_: unknown, { idempotencyKey, attempt }: { idempotencyKey: string; attempt: number }) {
     appendFileSync(ledger, `${name} ${idempotencyKey} attempt ${attempt}\n`);
-    await sleep(ms);
+    if (isSlow && isWorker) await sleep(60_000);
     return `${name}: done`;
   },
 });
 const tools = new LocalToolProvider([
-  tool(deed('reserve', 0)),
+  tool(deed('reserve', false)),
   // Safe to repeat: the other side knows the idempotency key.
-  tool({ ...deed('charge', 300), idempotent: true, onInDoubt: 'retry' }),
+  tool({ ...deed('charge', true), idempotent: true, onInDoubt: 'retry' }),
   // Not safe to repeat: the model is told that nobody knows.
-  tool(deed('notify', 300)),
+  tool(deed('notify', true)),
 ]);
 const config = (llmProvider: AgentLoopConfig['llmProvider']): AgentLoopConfig => ({
   agentId: 'shop',

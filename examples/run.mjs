@@ -38,7 +38,7 @@ const shows = new Map([
     'watch',
     [
       /asked: Window or aisle\?/,
-      /worker packs a raincoat/,
+      /worker packs shirt \d/,
       /worker: booked: window/,
       /^Your seat is at the window\.$/m,
       /turn: completed/,

@@ -1,4 +1,6 @@
-import { rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { AgentLoop, InMemoryStateStore, LocalToolProvider, replay, tool } from 'millrace';
 import { loadCassette, recordTurn, scriptedLLM } from 'millrace/testing';
 
@@ -43,10 +45,11 @@ const forked = AgentLoop.resume(taskId, {
 console.log('forked:  ', (await forked.result()).text);
 
 // Record and replay: the turn as a test. No model, no tool, no store.
-const path = 'umbrella.jsonl';
+const folder = mkdtempSync(join(tmpdir(), 'millrace-cassette-'));
+const path = join(folder, 'umbrella.jsonl');
 await recordTurn(turn.taskId, path, { store });
 const cassette = await loadCassette(path);
-rmSync(path);
+rmSync(folder, { recursive: true });
 console.log('replayed:', (await replay(cassette, { toolProviders }).result()).text);
 console.log('the tool ran', asked === 1 ? 'once' : `${asked} times`);
 

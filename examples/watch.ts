@@ -13,23 +13,25 @@ const [folder = mkdtempSync(join(tmpdir(), 'millrace-watch-')), isWorker] = proc
 const store = new LmdbStateStore({ path: folder });
 const parameters = { type: 'object', properties: {} } as const;
 
+const booked = new AbortController();
 const book = tool({
   name: 'book_flight',
   description: 'Books a flight.',
   parameters,
   execute(_, { ask }) {
     const seat = ask({ prompt: 'Window or aisle?' });
+    booked.abort();
     return `booked: ${seat}`;
   },
 });
 const pack = tool({
   name: 'pack',
-  description: 'Packs the bags. Takes its time, so that the turn need not be suspended for the question beside it.',
+  description: 'Packs until the seat is booked, so that the turn need not be suspended for the question beside it.',
   parameters,
-  async execute(_, { progress }) {
-    for (const thing of ['shirts', 'books', 'a raincoat']) {
-      progress(thing);
-      await sleep(200);
+  async execute(_, { progress, signal }) {
+    for (let shirt = 1; !booked.signal.aborted; shirt++) {
+      progress(`shirt ${shirt}`);
+      await sleep(50, undefined, { signal });
     }
     return 'packed';
   },
@@ -53,18 +55,24 @@ if (isWorker) {
   await once(worker, 'message');
 
   // Any process may watch. One that was away gives `from`, the cursor of the last event that it has.
+  const questions: string[] = [];
   const answered: Promise<void>[] = [];
   await AgentLoop.observe('trip', { store }).forEach((event) => {
     if (event.kind === 'artifact-update') {
       for (const part of event.artifact.parts) if (part.kind === 'text') process.stdout.write(part.text);
       if (event.lastChunk) console.log();
     }
-    if (event.kind === 'internal:tool-progress') console.log('worker packs', event.update);
+    if (event.kind === 'internal:tool-progress') {
+      console.log('worker packs', event.update);
+      // It answers while the worker packs.
+      for (const id of questions.splice(0))
+        answered.push(AgentLoop.answer('trip', { store, answers: { [id]: 'window' } }));
+    }
     if (event.kind === 'internal:tool-complete') console.log('worker:', event.content);
     if (event.kind !== 'status-update') return;
     for (const { id, prompt } of event.questions ?? []) {
       console.log('asked:', prompt);
-      answered.push(AgentLoop.answer('trip', { store, answers: { [id]: 'window' } }));
+      questions.push(id);
     }
     if (event.final) console.log('turn:', event.status.state);
   });

@@ -9,7 +9,10 @@ export const turnExtension = 'urn:millrace:a2a:turn:v1';
 /** The metadata of a message, `{ tools: [{ name, description, parameters }] }`: tools that the client runs, for the turn that the message starts. */
 export const clientToolsExtension = 'urn:millrace:a2a:client-tools:v1';
 
-/** Asked for in `A2A-Extensions`: tool calls are shown as `working` updates, `{ phase, callId, toolName }` in their metadata. */
+/**
+ * Asked for in `A2A-Extensions`: tool calls are shown as `working` updates. In their metadata stands `{ phase: 'start', callId, toolName }`, and then
+ * `{ phase: 'complete', callId, toolName, success, durationMs, code }`, with the code of the error where it has no success.
+ */
 export const toolEventsExtension = 'urn:millrace:a2a:tool-events:v1';
 
 /** The header, or the metadata of gRPC, in which a client says behind which cursor a stream goes on. */

@@ -97,14 +97,14 @@ function wirePart(part: A2APart): Part {
 
 type ToolEvent = Extract<AgentEvent, { kind: 'internal:tool-start' | 'internal:tool-complete' }>;
 
-/** Names only: what a tool is given and gives is the agent's business. */
+/** Names and codes only: what a tool is given and gives is the agent's business. */
 function toolUpdate(event: ToolEvent): StreamResponse {
   const { taskId, contextId, timestamp, cursor, callId, toolName } = event;
   const call = { callId, toolName };
   const shown =
     event.kind === 'internal:tool-start'
       ? { phase: 'start', ...call }
-      : { phase: 'complete', ...call, success: event.success, durationMs: event.durationMs };
+      : { phase: 'complete', ...call, ...endOf(event) };
   return {
     payload: {
       $case: 'statusUpdate',
@@ -116,4 +116,8 @@ function toolUpdate(event: ToolEvent): StreamResponse {
       },
     },
   };
+}
+
+function endOf({ success, durationMs, error }: Extract<ToolEvent, { kind: 'internal:tool-complete' }>) {
+  return { success, durationMs, ...(error && { code: error.code }) };
 }

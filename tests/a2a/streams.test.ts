@@ -73,6 +73,25 @@ describe('a stream', () => {
     ).not.toContain('toolName');
   });
 
+  it('says of a tool call that failed why, by the code alone', async () => {
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'fail' }, { name: 'serch' }] }, { text: 'No.' }],
+      agent: { toolProviders: [plainTools({ fail: () => Promise.reject(new Error('private')) })] },
+      handler: { toolEvents: true },
+    });
+    const seen = await collect(
+      handler.sendMessageStream(request(message('Go')), call({ extensions: [toolEventsExtension] })),
+    );
+    const ends = seen.flatMap(({ payload }) => {
+      const shown: unknown = payload?.$case === 'statusUpdate' && payload.value.metadata?.[toolEventsExtension];
+      return typeof shown === 'object' && shown !== null && 'success' in shown ? [shown] : [];
+    });
+    expect(ends).toHaveLength(2);
+    expect(ends).toContainEqual(expect.objectContaining({ callId: '1:0', success: false, code: 'TOOL_FAILED' }));
+    expect(ends).toContainEqual(expect.objectContaining({ callId: '1:1', success: false, code: 'TOOL_NOT_FOUND' }));
+    expect(JSON.stringify(seen)).not.toContain('private');
+  });
+
   it('of 4,000 deltas costs the store nothing more than one of a few', async () => {
     const run = async (text: readonly string[]) => {
       const { store, counts } = counted();

@@ -82,6 +82,7 @@ describeReal(['chromium'], 'the chat page', () => {
     await say('Refund order 18.');
     await page.getByRole('button', { name: 'Reject' }).click();
     await done();
+    expect((await tools()).at(-1)).toMatch(/^refund_order\s*rejected/);
     expect(await page.locator('.question').count()).toBe(0);
     expect((await texts()).join()).not.toMatch(/Order 18 is refunded/);
   });
@@ -109,8 +110,32 @@ describeReal(['chromium'], 'the chat page', () => {
     await page.keyboard.press('Escape');
     await page.getByText('Stopped.', { exact: true }).first().waitFor();
     await done();
+    expect(await tools()).toEqual([expect.stringMatching(/^weather\s*stopped/)]);
     await say('Refund order 17.');
     await page.getByRole('button', { name: 'Approve' }).waitFor();
+  });
+
+  it('ends a turn whose conversation is left', async () => {
+    await open();
+    await say('What is the weather in Oslo?');
+    await page.locator('.tool.running').waitFor();
+    const canceled = page.waitForResponse((response) => response.request().postData()?.includes('CancelTask') === true);
+    await page.getByRole('button', { name: 'New conversation' }).click();
+    expect(await (await canceled).json()).toMatchObject({ result: { status: { state: 'TASK_STATE_CANCELED' } } });
+  });
+
+  it('breaks names that are too long for a narrow screen', async () => {
+    await open();
+    await page.setViewportSize({ width: 320, height: 600 });
+    await say('Refund order 17.');
+    const question = page.getByRole('group', { name: /May the tool "refund_order" run/ });
+    await question.waitFor();
+    const overflow = await question.evaluate((group) => {
+      for (const shown of group.querySelectorAll('legend, .tool-name'))
+        shown.textContent = 'a_very_long_name_'.repeat(5);
+      return group.scrollWidth - group.clientWidth;
+    });
+    expect(overflow).toBe(0);
   });
 
   it('goes on where the server was killed and is started again', async () => {

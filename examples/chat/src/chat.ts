@@ -18,6 +18,7 @@ export class Chat {
   #isConnected = true;
   #leave = new AbortController();
   #isFollowing = false;
+  /** Whether a turn is to be stopped whose server could not be reached. */
   #isStopping = false;
   #saving: ReturnType<typeof setTimeout> | undefined;
 
@@ -60,11 +61,13 @@ export class Chat {
 
   /** Asks for an end, as soon as the server can be reached. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
     await this.#cancel();
   }
 
+  /** Leaves the conversation, and ends what the agent still does in it: from here on nobody could stop it. */
   restart(): void {
+    const { taskId } = this.#last ?? {};
+    if (this.isBusy && taskId !== undefined) void call('CancelTask', { id: taskId }).catch(() => {});
     this.#interrupt();
     this.#isStopping = false;
     this.#state = newState();
@@ -74,9 +77,12 @@ export class Chat {
 
   async #cancel(): Promise<void> {
     const { taskId } = this.#last ?? {};
+    this.#isStopping = false;
     try {
-      if (taskId !== undefined) this.#take({ task: await call<Task>('CancelTask', { id: taskId }) });
-      this.#isStopping = false;
+      if (taskId === undefined) return;
+      const task = await call<Task>('CancelTask', { id: taskId });
+      if (this.#last?.taskId !== taskId) return; // Another conversation was begun meanwhile.
+      this.#take({ task });
       this.#interrupt();
     } catch (error) {
       this.#isStopping = error instanceof UnreachableError;
@@ -132,6 +138,7 @@ export class Chat {
         if (signal.aborted) return true;
         this.#connected(true);
         this.#take(response);
+        if (this.#isStopping) await this.#cancel();
       }
       return true;
     } catch (error) {

@@ -1,5 +1,5 @@
 import { element } from './element.ts';
-import { type Exchange, isOver, type Piece } from './exchange.ts';
+import { type Exchange, isOver, type Piece, type ToolState } from './exchange.ts';
 import { type Answer, questionView } from './question-view.ts';
 
 /** The element of one exchange. What did not change is not touched, so that focus, selection and fields stay. */
@@ -95,7 +95,15 @@ function pieceView(piece: Piece): HTMLElement {
   }
 }
 
-const toolWords = { running: 'runs', waiting: 'waits', done: 'done', failed: 'failed', stopped: 'stopped' };
+const toolWords: Readonly<Record<ToolState, string>> = {
+  running: 'runs',
+  waiting: 'waits',
+  done: 'done',
+  failed: 'failed',
+  stopped: 'stopped',
+  rejected: 'rejected',
+  unknown: 'may or may not have taken effect',
+};
 
 function toolView({ name, state, durationMs }: Extract<Piece, { type: 'tool' }>): HTMLElement {
   const took = durationMs === undefined || durationMs < 50 ? '' : ` · ${(durationMs / 1000).toFixed(1)} s`;

@@ -9,6 +9,8 @@ import {
   turnExtension,
 } from './wire.ts';
 
+export type ToolState = 'running' | 'waiting' | 'done' | 'failed' | 'stopped' | 'rejected' | 'unknown';
+
 export type Piece =
   | { readonly type: 'text'; readonly artifactId: string; readonly text: string }
   | { readonly type: 'artifact'; readonly artifactId: string; readonly name: string; readonly text: string }
@@ -16,7 +18,7 @@ export type Piece =
       readonly type: 'tool';
       readonly callId: string;
       readonly name: string;
-      readonly state: 'running' | 'waiting' | 'done' | 'failed' | 'stopped';
+      readonly state: ToolState;
       readonly durationMs?: number | undefined;
     };
 
@@ -119,14 +121,28 @@ function stopped(exchange: Exchange, state: 'done' | 'failed' | 'stopped'): Exch
   return { ...exchange, pieces };
 }
 
-function withTool(exchange: Exchange, { phase, callId, toolName, success, durationMs }: ToolEvent): Exchange {
-  const state = phase === 'start' ? 'running' : success ? 'done' : 'failed';
-  const call: Piece = { type: 'tool', callId, name: toolName, state, durationMs };
+function withTool(exchange: Exchange, event: ToolEvent): Exchange {
+  const { callId, toolName, durationMs } = event;
+  const call: Piece = { type: 'tool', callId, name: toolName, state: toolState(event), durationMs };
   return {
     ...exchange,
     pieces: put(exchange.pieces, call, (piece) => piece.type === 'tool' && piece.callId === callId),
   };
 }
+
+function toolState({ phase, success, code = '' }: ToolEvent): ToolState {
+  if (phase === 'start') return 'running';
+  return success ? 'done' : (endings[code] ?? 'failed');
+}
+
+/** A call without success need not have failed. */
+const endings: Readonly<Record<string, ToolState>> = {
+  CANCELED: 'stopped',
+  TOOL_ABANDONED: 'stopped',
+  TOOL_SKIPPED: 'stopped',
+  TOOL_REJECTED: 'rejected',
+  OUTCOME_UNKNOWN: 'unknown',
+};
 
 function withArtifact(exchange: Exchange, artifact: Artifact): Exchange {
   const piece = pieceOf(artifact);

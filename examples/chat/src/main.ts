@@ -37,7 +37,7 @@ function render(): void {
   stop.disabled = exchanges.at(-1)?.taskId === undefined;
   send.hidden = isBusy;
   announce(exchanges.at(-1), isConnected);
-  message.placeholder = exchanges.at(-1)?.questions.length ? 'Answer the question first' : 'Write a message';
+  message.placeholder = exchanges.at(-1)?.questions.length ? 'Answer above' : 'Write a message';
   reading.isAtEnd ||= isNew;
   stayAtEnd();
 }

@@ -52,6 +52,8 @@ export interface ToolEvent {
   readonly toolName: string;
   readonly success?: boolean;
   readonly durationMs?: number;
+  /** Why it has no success; see docs/errors.md. */
+  readonly code?: string;
 }
 
 export interface OutgoingMessage {
