@@ -1,7 +1,7 @@
 import type { AgentLoopError } from '../../core/errors.ts';
 import { newerArtifact } from '../artifacts/artifact-errors.ts';
 import { evaluate } from './evaluate.ts';
-import { type LuaScript, luaScript } from './lua-scripts.ts';
+import { luaScript } from './lua-scripts.ts';
 import type { CommandArgument, RedisClient } from './redis-client.ts';
 
 /** By name: the flags that Redis runs `lua/artifact-<name>-1.lua` with, and whether it is about an artifact, with the prelude. */
@@ -21,8 +21,6 @@ export const notFound = -1;
 export const changed = -8;
 export const gone = -9;
 
-const loaded = new Map<ArtifactScript, LuaScript>();
-
 export interface ArtifactCall {
   readonly script: ArtifactScript;
   readonly key: string;
@@ -33,7 +31,9 @@ export interface ArtifactCall {
 /** What the script gave, its code first. Errors: `SCHEMA`, `FULL`, `UNAVAILABLE`. */
 export async function runArtifactScript(client: RedisClient, call: ArtifactCall): Promise<readonly unknown[]> {
   const { script, key, args = [], artifactId } = call;
-  const answer = await evaluate(client, { script: scriptOf(script), keys: [key], args });
+  const { flags, ofHead } = scripts[script];
+  const lua = luaScript({ ...(ofHead && { prelude: 'artifact-prelude' }), file: `artifact-${script}-1`, flags });
+  const answer = await evaluate(client, { script: lua, keys: [key], args });
   const error = errorOf(artifactId, answer);
   if (error) throw error;
   return answer;
@@ -41,13 +41,4 @@ export async function runArtifactScript(client: RedisClient, call: ArtifactCall)
 
 function errorOf(artifactId: string, [code, layout]: readonly unknown[]): AgentLoopError | undefined {
   return code === -6 ? newerArtifact(artifactId, Number(layout)) : undefined;
-}
-
-function scriptOf(name: ArtifactScript): LuaScript {
-  const known = loaded.get(name);
-  if (known) return known;
-  const { flags, ofHead } = scripts[name];
-  const script = luaScript({ ...(ofHead && { prelude: 'artifact-prelude' }), file: `artifact-${name}-1`, flags });
-  loaded.set(name, script);
-  return script;
 }

@@ -2,7 +2,7 @@ import type { AgentLoopError } from '../../core/errors.ts';
 import { versionConflict } from '../messages/check-input.ts';
 import { damagedContext, newerContext } from '../messages/context-errors.ts';
 import { evaluate } from './evaluate.ts';
-import { type LuaScript, luaScript } from './lua-scripts.ts';
+import { luaScript } from './lua-scripts.ts';
 import type { RedisClient } from './redis-client.ts';
 
 /** By name: the flags that Redis runs `lua/context-<name>-4.lua` with. */
@@ -16,8 +16,6 @@ const flags = {
 } as const;
 
 type ContextScript = keyof typeof flags;
-
-const loaded = new Map<ContextScript, LuaScript>();
 
 export interface ContextCall {
   readonly script: ContextScript;
@@ -43,7 +41,8 @@ export class ContextScripts {
    */
   async run(call: ContextCall): Promise<readonly unknown[] | undefined> {
     const { script, contextId, args = [] } = call;
-    const answer = await evaluate(this.#client, { script: scriptOf(script), keys: this.#keys(contextId), args });
+    const lua = luaScript({ prelude: 'context-prelude', file: `context-${script}-4`, flags: flags[script] });
+    const answer = await evaluate(this.#client, { script: lua, keys: this.#keys(contextId), args });
     if (answer[0] === -1) return undefined;
     const error = errorOf(call, answer.map(Number));
     if (error) throw error;
@@ -64,12 +63,4 @@ function errorOf({ contextId, version = 0 }: ContextCall, answer: readonly numbe
   if (code !== -7) return undefined;
   const why = `it has ${second} messages where its head says ${first}: Redis lost or evicted keys`;
   return damagedContext(contextId, why);
-}
-
-function scriptOf(name: ContextScript): LuaScript {
-  const known = loaded.get(name);
-  if (known) return known;
-  const script = luaScript({ prelude: 'context-prelude', file: `context-${name}-4`, flags: flags[name] });
-  loaded.set(name, script);
-  return script;
 }

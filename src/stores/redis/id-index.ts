@@ -1,6 +1,6 @@
-import { command, type RedisClient } from './redis-client.ts';
-import { redisError } from './redis-errors.ts';
+import type { RedisClient } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
+import { sendCommand } from './send-command.ts';
 
 const sampleEvery = 32;
 const sampleSize = 128;
@@ -39,11 +39,7 @@ export class IdIndex {
     return listOf(await this.#send('zrandmember', sampleSize)).map(String);
   }
 
-  async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    try {
-      return await command(this.#client, name, this.#key, ...args);
-    } catch (thrown) {
-      throw redisError(thrown);
-    }
+  #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    return sendCommand(this.#client, name, this.#key, ...args);
   }
 }

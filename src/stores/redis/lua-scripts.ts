@@ -27,15 +27,8 @@ export interface LuaScript {
 
 export type LuaScripts = Readonly<Record<ScriptName, LuaScript>>;
 
-let loaded: LuaScripts | undefined;
-
-/** The scripts as Redis gets them; read from disk once, at the first store. */
+/** The scripts of the state store. */
 export function luaScripts(): LuaScripts {
-  loaded ??= readScripts();
-  return loaded;
-}
-
-function readScripts(): LuaScripts {
   const script = (name: ScriptName): LuaScript => luaScript({ prelude: 'prelude', ...files[name] });
   return {
     create: script('create'),
@@ -61,8 +54,18 @@ export interface LuaFile {
   readonly flags: string;
 }
 
-/** A script of files in `lua/`, read now. */
-export function luaScript({ prelude, file, flags }: LuaFile): LuaScript {
+/** By their names and flags. */
+const loaded = new Map<string, LuaScript>();
+
+/** A script of files in `lua/`, as Redis gets it; read from disk at its first use. */
+export function luaScript(named: LuaFile): LuaScript {
+  const name = `${named.prelude} ${named.file}${named.flags}`;
+  const script = loaded.get(name) ?? readScript(named);
+  loaded.set(name, script);
+  return script;
+}
+
+function readScript({ prelude, file, flags }: LuaFile): LuaScript {
   const source = `#!lua${flags}\n${prelude === undefined ? '' : readLua(prelude)}${readLua(file)}`;
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }

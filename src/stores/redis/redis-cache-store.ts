@@ -2,8 +2,8 @@ import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from '.
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
-import { command, type RedisTarget } from './redis-client.ts';
-import { redisError } from './redis-errors.ts';
+import type { RedisTarget } from './redis-client.ts';
+import { sendCommand } from './send-command.ts';
 import { StoreConnection } from './store-connection.ts';
 
 export interface RedisCacheStoreOptions {
@@ -17,6 +17,8 @@ export interface RedisCacheStoreOptions {
 
 const optionNames: OptionNames<RedisCacheStoreOptions> = { redis: true, ttl: true, prefix: true };
 
+/** What can be worked out again is not worth a long wait. */
+const cacheSilenceMs = 1_000;
 /** Some thousand years: Redis refuses times that its clock cannot count. */
 const longestMs = 1e14;
 
@@ -38,7 +40,7 @@ export class RedisCacheStore implements CacheStore {
     const { redis, ttl = 86_400, prefix = 'millrace' } = options;
     assertTimeToLive('ttl', ttl);
     assertPrefix(prefix);
-    this.#connection = new StoreConnection('RedisCacheStore', redis);
+    this.#connection = new StoreConnection('RedisCacheStore', redis, { silenceMs: cacheSilenceMs });
     this.#prefix = prefix;
     this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
   }
@@ -67,10 +69,6 @@ export class RedisCacheStore implements CacheStore {
   async #send(name: string, key: string, ...args: readonly (string | number)[]): Promise<unknown> {
     assertCacheKey(key);
     this.#connection.assertOpen();
-    try {
-      return await command(this.#connection.client, name, `${this.#prefix}:cache:${cacheKeyHash(key)}`, ...args);
-    } catch (thrown) {
-      throw redisError(thrown);
-    }
+    return sendCommand(this.#connection.client, name, `${this.#prefix}:cache:${cacheKeyHash(key)}`, ...args);
   }
 }

@@ -14,14 +14,24 @@ export interface OpenClient {
   readonly own: boolean;
 }
 
+export interface OpenOptions {
+  /**
+   * After how long without a word from Redis, while it owes an answer, a connection counts as lost: a server that is stopped, a network
+   * that drops what it is given. Then it is made anew, as after any loss. Milliseconds; default 5,000.
+   */
+  readonly silenceMs?: number;
+}
+
+/** What a client of our own waits for an answer, unless told otherwise. */
+export const defaultSilenceMs = 5_000;
+
 /** Connects lazily, at the first command. ioredis is loaded only here, so that what merely knows the store does not load it. */
-export function openClient(target: RedisTarget): OpenClient {
+export function openClient(target: RedisTarget, { silenceMs = defaultSilenceMs }: OpenOptions = {}): OpenClient {
   if (isClient(target)) return { client: withoutKeyPrefix(target), own: false };
   const { Redis: Client }: typeof import('ioredis') = createRequire(import.meta.url)('ioredis');
+  const options = { ...ownOptions, socketTimeout: silenceMs, sentinelCommandTimeout: silenceMs };
   const client =
-    typeof target === 'string'
-      ? new Client(target, ownOptions)
-      : new Client({ ...ownOptions, ...target, lazyConnect: true });
+    typeof target === 'string' ? new Client(target, options) : new Client({ ...options, ...target, lazyConnect: true });
   // Failures reach whoever sent a command; ioredis prints what nobody listens to.
   client.on('error', () => {});
   return { client: withoutKeyPrefix(client), own: true };

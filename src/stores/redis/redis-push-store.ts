@@ -1,11 +1,12 @@
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
-import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
+import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { evaluate } from './evaluate.ts';
-import { type LuaScript, luaScript } from './lua-scripts.ts';
-import { closeClient, command, type OpenClient, openClient, type RedisTarget } from './redis-client.ts';
-import { redisError, storeClosed } from './redis-errors.ts';
+import { luaScript } from './lua-scripts.ts';
+import type { RedisTarget } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
+import { sendCommand } from './send-command.ts';
+import { StoreConnection } from './store-connection.ts';
 
 export interface RedisPushStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
@@ -25,18 +26,16 @@ const optionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true
  * Keys: `{prefix}:{push}:due`, and `{prefix}:{push}:task:<id>`.
  */
 export class RedisPushStore implements PushStore {
-  readonly #connection: OpenClient;
+  readonly #connection: StoreConnection;
   readonly #prefix: string;
   readonly #seconds: number;
-  #closed = false;
 
   constructor(options: RedisPushStoreOptions) {
     assertKnownOptions('RedisPushStore', options, optionNames);
     const { redis, ttl = 604_800, prefix = 'millrace' } = options;
-    assertRedisTarget(redis);
     assertTimeToLive('ttl', ttl);
     assertPrefix(prefix);
-    this.#connection = openClient(redis);
+    this.#connection = new StoreConnection('RedisPushStore', redis);
     this.#prefix = `${prefix}:{push}:`;
     this.#seconds = ttl ?? -1;
   }
@@ -83,10 +82,8 @@ export class RedisPushStore implements PushStore {
   }
 
   /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
-    await closeClient(this.#connection);
+  close(): Promise<void> {
+    return this.#connection.close();
   }
 
   get #dueKey(): string {
@@ -102,31 +99,20 @@ export class RedisPushStore implements PushStore {
     keys: readonly string[],
     args: readonly (string | number)[],
   ): Promise<readonly unknown[]> {
-    if (this.#closed) throw storeClosed('RedisPushStore');
-    return evaluate(this.#connection.client, { script: scriptOf(script), keys, args });
+    this.#connection.assertOpen();
+    const lua = luaScript({ prelude: 'push-prelude', file: scriptFiles[script], flags: '' });
+    return evaluate(this.#connection.client, { script: lua, keys, args });
   }
 
   async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    if (this.#closed) throw storeClosed('RedisPushStore');
-    try {
-      return await command(this.#connection.client, name, ...args);
-    } catch (thrown) {
-      throw redisError(thrown);
-    }
+    this.#connection.assertOpen();
+    return sendCommand(this.#connection.client, name, ...args);
   }
 }
 
 const scriptFiles = { add: 'push-add-2', claim: 'push-claim-1', update: 'push-update-2' } as const;
 
 type ScriptName = keyof typeof scriptFiles;
-
-const loaded = new Map<ScriptName, LuaScript>();
-
-function scriptOf(name: ScriptName): LuaScript {
-  const script = loaded.get(name) ?? luaScript({ prelude: 'push-prelude', file: scriptFiles[name], flags: '' });
-  loaded.set(name, script);
-  return script;
-}
 
 function entryOf(text: unknown, cursor: unknown): PushEntry | undefined {
   if (typeof text !== 'string') return undefined;

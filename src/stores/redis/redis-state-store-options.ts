@@ -1,7 +1,7 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
-import type { RedisTarget } from './redis-client.ts';
+import { defaultSilenceMs, type RedisTarget } from './redis-client.ts';
 import type { Confirmation } from './script-runner.ts';
 import type { TimeToLive } from './time-to-live.ts';
 
@@ -46,6 +46,8 @@ export interface RedisStoreSettings {
   /** How many replicas `strict` asks for; 0 without it. */
   readonly replicas: number;
   readonly confirmation: Confirmation | undefined;
+  /** As in `OpenOptions`. */
+  readonly silenceMs: number;
 }
 
 /** Errors: `INVALID_CONFIG`, in a sentence that names the option. */
@@ -69,7 +71,10 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
     throw invalid(`replicaTimeoutMs is ${replicaTimeoutMs}; give a whole number of milliseconds from 1.`);
   }
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
-  return { prefix, timeToLive: { whileOpen: ttl, afterEnd: ttlAfterEndSeconds }, strict, replicas, confirmation };
+  // `WAIT` is silent for as long as it waits.
+  const silenceMs = defaultSilenceMs + (confirmation?.timeoutMs ?? 0);
+  const timeToLive = { whileOpen: ttl, afterEnd: ttlAfterEndSeconds };
+  return { prefix, timeToLive, strict, replicas, confirmation, silenceMs };
 }
 
 function invalid(sentence: string): AgentLoopError {

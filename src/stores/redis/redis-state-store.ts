@@ -71,8 +71,8 @@ export class RedisStateStore implements TaskStateStore {
 
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
-    const { client, own } = openClient(options.redis);
     const { prefix, timeToLive, confirmation } = settings;
+    const { client, own } = openClient(options.redis, settings);
     const scripts = new ScriptRunner(client);
     this.#client = client;
     this.#ownsClient = own;

@@ -1,5 +1,12 @@
 import { assertRedisTarget } from './check-options.ts';
-import { closeClient, type OpenClient, openClient, type RedisClient, type RedisTarget } from './redis-client.ts';
+import {
+  closeClient,
+  type OpenClient,
+  type OpenOptions,
+  openClient,
+  type RedisClient,
+  type RedisTarget,
+} from './redis-client.ts';
 import { storeClosed } from './redis-errors.ts';
 
 /** What a store is connected by, until it is closed. */
@@ -9,10 +16,10 @@ export class StoreConnection {
   #closed = false;
 
   /** `store` is its name, for errors. Errors: `INVALID_CONFIG`. */
-  constructor(store: string, target: RedisTarget) {
+  constructor(store: string, target: RedisTarget, options?: OpenOptions) {
     assertRedisTarget(target);
     this.#store = store;
-    this.#open = openClient(target);
+    this.#open = openClient(target, options);
   }
 
   get client(): RedisClient {

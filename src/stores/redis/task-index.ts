@@ -1,8 +1,8 @@
 import { groupOf } from '../context-group.ts';
 import type { TaskQuery } from '../interfaces.ts';
-import { command, type RedisClient } from './redis-client.ts';
-import { redisError } from './redis-errors.ts';
+import type { RedisClient } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
+import { sendCommand } from './send-command.ts';
 
 /** What the index knows of a task. */
 export interface IndexedTask {
@@ -100,12 +100,8 @@ export class TaskIndex {
     return Promise.all([send(this.#all, member), send(this.#ofContext(task.contextId), member)]);
   }
 
-  async #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
-    try {
-      return await command(this.#client, name, ...args);
-    } catch (thrown) {
-      throw redisError(thrown);
-    }
+  #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {
+    return sendCommand(this.#client, name, ...args);
   }
 }
 

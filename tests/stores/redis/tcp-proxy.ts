@@ -3,6 +3,8 @@ import { LoopbackProxy } from './loopback-proxy.ts';
 
 /** A way to a server that can lose what the server answers, and can lead to another one. */
 export class TcpProxy extends LoopbackProxy {
+  readonly #open = new Set<Socket>();
+  readonly #silent = new WeakSet<Socket>();
   #losing: { readonly marker: string; readonly lost: () => void } | undefined;
 
   static start(targetPort: number): Promise<TcpProxy> {
@@ -22,9 +24,17 @@ export class TcpProxy extends LoopbackProxy {
     this.breakAll();
   }
 
+  /** The connections there are stay open, and nothing comes through them any more; new ones work. */
+  fallSilent(): void {
+    for (const socket of this.#open) this.#silent.add(socket);
+  }
+
   protected override join(client: Socket, server: Socket): void {
+    this.#open.add(client);
+    client.once('close', () => this.#open.delete(client));
     let onReply: (() => void) | undefined;
     client.on('data', (request) => {
+      if (this.#silent.has(client)) return;
       if (this.#losing !== undefined && request.includes(this.#losing.marker)) {
         onReply = this.#losing.lost;
         this.#losing = undefined;
