@@ -12,7 +12,7 @@ import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
-import { refusedCall } from './tool-results.ts';
+import { hasFailed, refusedCall } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -233,15 +233,14 @@ export class ToolBatch {
     this.#pump();
   }
 
-  /** A call that was not approved has not failed. What an extension wants fails the turn whatever the mode. */
-  #noteFailure({ success, error }: ToolResultRecord): void {
+  /** What an extension wants fails the turn whatever the mode. */
+  #noteFailure(result: ToolResultRecord): void {
     if (this.#deps.hooks.failure && !this.#failure && !this.#scope.aborted) {
       this.#failure = this.#deps.hooks.failure;
       this.#scope.abort(this.#failure);
     }
-    if (success || this.#failure || this.#scope.aborted || this.#deps.config.toolFailureMode !== 'fail') return;
-    if (error?.code === 'TOOL_REJECTED') return;
-    const { code, message } = error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
+    if (this.#deps.config.toolFailureMode !== 'fail' || !hasFailed(result) || this.#stopping) return;
+    const { code, message } = result.error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
     this.#failure = new AgentLoopError(code, message, { taskId: this.#deps.turn.taskId });
     this.#scope.abort(this.#failure);
   }

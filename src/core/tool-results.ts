@@ -42,3 +42,10 @@ export function answeredCall(
   if (success) return record;
   return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };
 }
+
+const unharmful: ReadonlySet<ErrorCode> = new Set(['TOOL_REJECTED', 'TOOL_SKIPPED']);
+
+/** Whether a call has failed; one that was not approved, or that was not needed any more, has not. */
+export function hasFailed({ success, error }: ToolResultRecord): boolean {
+  return !success && !(error && unharmful.has(error.code));
+}

@@ -9,7 +9,14 @@ import type {
   ToolCallChange,
   ToolCallRequest,
 } from '../core/extension.ts';
-import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/records.ts';
+import type {
+  ExtensionRecord,
+  JournalRecord,
+  LlmStart,
+  RecordedHook,
+  Stamped,
+  ToolResultRecord,
+} from '../core/records.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
@@ -188,12 +195,16 @@ function decisionOf(
   if (intent) return difference(intent.arguments, given) ? { arguments: intent.arguments } : undefined;
   if (!run || !result) return undefined;
   const { content, success, error } = result;
-  if (end && extensionCodes.has(end.fail.code) && error?.code === end.fail.code && error.message === end.fail.message)
-    return end;
+  if (error && extensionCodes.has(error.code)) return isSaid(end, error) ? end : { fail: error };
   if (!isDecided(run)) return undefined;
   const shown = difference(result.arguments, given) ? { arguments: result.arguments } : {};
   if (error && isDenied(error)) return { ...shown, deny: error.message };
   return { ...shown, answer: { content, success, ...(error ? { error: error.message } : {}) } };
+}
+
+/** Whether the turn ended with an error; else the process that had it died before it could say so, and nobody knows its reason. */
+function isSaid(end: { readonly fail: Failure } | undefined, error: NonNullable<ToolResultRecord['error']>): boolean {
+  return end?.fail.code === error.code && end.fail.message === error.message;
 }
 
 /** Whether the turn fails by what an extension says of that call: behind its result there are only those of calls that were stopped. */

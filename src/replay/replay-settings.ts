@@ -1,6 +1,7 @@
 import { foldRecords } from '../core/apply-record.ts';
 import type { AgentLoopConfig, OnLimit } from '../core/config.ts';
 import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
+import { hasFailed } from '../core/tool-results.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
 
 /** The options of a loop that a journal does not say, as far as what it did shows them. */
@@ -81,12 +82,23 @@ function isBeside(callId: string, other: string): boolean {
   return callId.slice(0, callId.lastIndexOf(':')) === other.slice(0, other.lastIndexOf(':'));
 }
 
+/** Whether the turn ended with its first failed call: behind that nothing started, and no other process looked at a call any more. */
 function failsWithItsTool(records: readonly JournalRecord[]): boolean {
   const last = records.at(-1);
-  if (last?.type !== 'turn.failed') return false;
-  return records.some(
-    (record) => isResult(record) && record.error?.code === last.code && record.error.message === last.message,
-  );
+  const place = records.findIndex(isFailure);
+  const first = records[place];
+  if (last?.type !== 'turn.failed' || !first || !isFailure(first)) return false;
+  const { code, message } = first.error ?? {};
+  if (code !== last.code || message !== last.message) return false;
+  const ran = new Set(records.flatMap((record) => (record.type === 'tool.intent' ? record.callId : [])));
+  return !records.slice(place + 1).some((record) => {
+    if (record.type === 'llm.start' || record.type === 'tool.intent') return true;
+    return isResult(record) && record.epoch !== first.epoch && !ran.has(record.callId);
+  });
+}
+
+function isFailure(record: JournalRecord): record is Stamped<ToolResultRecord> {
+  return isResult(record) && hasFailed(record);
 }
 
 function isResult(record: JournalRecord): record is Stamped<ToolResultRecord> {

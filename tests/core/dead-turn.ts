@@ -71,7 +71,7 @@ export function answerOf(answer: string | readonly string[]): LlmDone {
   };
 }
 
-export const firstCall: TurnRecord = { type: 'llm.start', iteration: 1, attempt: 1 };
+export const firstCall = { type: 'llm.start', iteration: 1, attempt: 1 } as const satisfies TurnRecord;
 
 export function intentOf(index: number): TurnRecord {
   return { type: 'tool.intent', callId: `1:${index}`, attempt: 1, arguments: {} };

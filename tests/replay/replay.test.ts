@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { JournalRecord } from '../../src/core/records.ts';
+import type { Extension } from '../../src/core/extension.ts';
+import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
@@ -78,6 +79,26 @@ describe('a replay', () => {
       'tool.result',
       'turn.failed',
     ]);
+    await expectReplay();
+  });
+
+  it('skips a call that waited to run alone until an extension finished the turn', async () => {
+    const extensions: readonly Extension[] = [
+      { name: 'x', afterToolCall: ({ iteration }) => (iteration === 2 ? { finish: { text: 'Enough.' } } : undefined) },
+    ];
+    const alone: PlainTool = { sequential: true, execute: () => 'never' };
+    const toolProviders = [plainTools({ one: async () => 1, other: async () => 2, alone })];
+    const loop = bench.loop([calls('one', 'other'), calls('one', 'alone')], { toolProviders, extensions });
+    expect(await loop.startTurn(question, { taskId: 't' }).result()).toMatchObject({ text: 'Enough.' });
+    expect(
+      bench.store
+        .read('t')
+        .filter(({ type }) => type === 'tool.result')
+        .at(-1),
+    ).toMatchObject({
+      callId: '2:1',
+      error: { code: 'TOOL_SKIPPED' },
+    });
     await expectReplay();
   });
 
@@ -253,6 +274,58 @@ describe('a call in doubt comes out as it did', () => {
     await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
     await expectReplay();
     await expectReplay({ toolProviders });
+  });
+});
+
+describe('an extension that failed the turn before a call ran fails it again', () => {
+  const deny = { code: 'GUARDRAIL', message: 'Not that.', reason: 'no_payments' } as const;
+  const extensions: readonly Extension[] = [
+    { name: 'x', beforeToolCall: ({ call }) => (call.function.name === 'pay' ? { fail: deny } : undefined) },
+  ];
+  const tools = (options: Partial<AgentLoopConfig> = {}) => ({
+    toolProviders: [plainTools({ pay: () => 'paid', count: () => 2 })],
+    extensions,
+    ...options,
+  });
+  const offering: TurnRecord = {
+    ...firstCall,
+    tools: ['pay', 'count'].map((name) => ({ name, description: `Does ${name}.`, parameters: { type: 'object' } })),
+  };
+  const refused = {
+    type: 'tool.result' as const,
+    callId: '1:0',
+    content: 'Tool error: Not that.',
+    success: false,
+    error: { code: deny.code, message: deny.message },
+    arguments: {},
+    durationMs: 0,
+  };
+
+  it('where another call had failed before', async () => {
+    const turn = bench.loop([calls('nonsense'), calls('pay')], tools()).startTurn(question, { taskId: 't' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'GUARDRAIL', result: { reason: 'no_payments' } });
+    await expectReplay();
+  });
+
+  it('where that process died before it said so, and another was told the same of the next call', async () => {
+    deadTurn(bench, [offering, answerOf(['pay', 'pay']), refused]);
+    const resumed = AgentLoop.resume('t', bench.config(bench.model([]), tools()));
+    await expect(resumed.result()).rejects.toMatchObject({ code: 'GUARDRAIL', result: { reason: 'no_payments' } });
+    await expectReplay();
+  });
+
+  it('where that process died before it said so, and another went on', async () => {
+    deadTurn(bench, [offering, answerOf(['pay', 'count']), refused]);
+    await AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]), tools())).result();
+    await expectReplay();
+  });
+
+  it('and a tool that failed it does, where another process went on to say so', async () => {
+    const { arguments: _, ...failed } = { ...refused, error: { code: 'TOOL_FAILED', message: 'Not that.' } } as const;
+    deadTurn(bench, [firstCall, answerOf(['pay', 'pay']), intentOf(0), failed]);
+    const resumed = AgentLoop.resume('t', bench.config(bench.model([]), tools({ toolFailureMode: 'fail' })));
+    await expect(resumed.result()).rejects.toMatchObject({ code: 'TOOL_FAILED', result: { reason: 'tool_failed' } });
+    await expectReplay();
   });
 });
 

@@ -107,23 +107,26 @@ describe('afterToolCall', () => {
     expect(message).toMatchObject({ role: 'tool', content: '3' });
   });
 
-  it('ends the turn with what it finishes with; calls that have not started are skipped', async () => {
-    const runs: unknown[] = [];
-    const extensions: readonly Extension[] = [
-      { name: 'x', afterToolCall: () => ({ finish: { text: 'enough', value: 7 } }) },
-    ];
-    const calls = { text: 'Counting.', toolCalls: [{ name: 'count' }, { name: 'count' }, { name: 'count' }] };
-    const loop = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions, toolConcurrency: 1 });
-    const result = await loop.startTurn(question).result();
-    expect(result).toMatchObject({ status: 'completed', text: 'enough', value: 7, toolCalls: 3 });
-    expect(runs).toHaveLength(1);
-    expect(result.messages.map(({ role, content }) => [role, content])).toEqual([
-      ['assistant', 'Counting.'],
-      ['tool', '2'],
-      ['tool', 'Tool error: skipped: the turn finished'],
-      ['tool', 'Tool error: skipped: the turn finished'],
-    ]);
-  });
+  it.each(['continue', 'fail'] as const)(
+    "ends the turn with what it finishes with; calls that have not started are skipped, which fails no turn: toolFailureMode '%s'",
+    async (toolFailureMode) => {
+      const runs: unknown[] = [];
+      const extensions: readonly Extension[] = [
+        { name: 'x', afterToolCall: () => ({ finish: { text: 'enough', value: 7 } }) },
+      ];
+      const calls = { text: 'Counting.', toolCalls: [{ name: 'count' }, { name: 'count' }, { name: 'count' }] };
+      const options = { toolProviders: [countingTools(runs)], extensions, toolConcurrency: 1, toolFailureMode };
+      const result = await bench.loop([calls], options).startTurn(question).result();
+      expect(result).toMatchObject({ status: 'completed', text: 'enough', value: 7, toolCalls: 3 });
+      expect(runs).toHaveLength(1);
+      expect(result.messages.map(({ role, content }) => [role, content])).toEqual([
+        ['assistant', 'Counting.'],
+        ['tool', '2'],
+        ['tool', 'Tool error: skipped: the turn finished'],
+        ['tool', 'Tool error: skipped: the turn finished'],
+      ]);
+    },
+  );
 
   it('that throws fails the turn, and what the tool did is recorded', async () => {
     const afterToolCall = () => Promise.reject(new Error('no room'));
