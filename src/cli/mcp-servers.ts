@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { McpServerOptions } from '../mcp/mcp-options.ts';
 import { isHttpUrl } from './arguments.ts';
+import { nameOfAddress, nameOfCommand } from './mcp-server-name.ts';
 import { shellWords } from './shell-words.ts';
 import type { Environment } from './style.ts';
 
@@ -35,8 +36,7 @@ function addAll(servers: Record<string, McpServerOptions>, more: Servers): void 
 function add(servers: Record<string, McpServerOptions>, spec: string): void {
   const [, given, rest = spec] = /^([a-zA-Z0-9_-]{1,32})=(.*)$/s.exec(spec) ?? [];
   const server = isHttpUrl(rest) ? { url: rest, required: true } : commandOf(rest);
-  const name =
-    given ?? unusedName('url' in server ? hostName(rest) : programName([server.command, ...server.args]), servers);
+  const name = given ?? unusedName('url' in server ? nameOfAddress(rest) : nameOfCommand(server), servers);
   addAll(servers, { [name]: server });
 }
 
@@ -50,28 +50,9 @@ function commandOf(text: string): {
   throw invalid('--mcp is empty; give a command, an address, or a file of servers');
 }
 
-function hostName(url: string): string {
-  const { hostname } = new URL(url);
-  const labels = hostname.split('.').filter((label) => !['www', 'mcp', 'api'].includes(label));
-  return /^[\d.]+$/.test(hostname) ? 'server' : (labels[0] ?? 'server');
-}
-
-/** Of `npx -y @scope/server-files@1 /tmp` it is `files`. */
-function programName([command = '', ...args]: readonly string[]): string {
-  const runner = /^(npx|bunx|uvx|node|deno|python3?|docker)$/.test(baseName(command));
-  const program = (runner ? args.find((arg) => !arg.startsWith('-') && arg !== 'run') : undefined) ?? command;
-  const name = baseName(program.replace(/(?<=.)@[^/@]*$/, '').replace(/\.[cm]?js$/, ''));
-  return name.replace(/^(mcp-)?server-|^mcp-|-mcp(-server)?$|-server$/g, '') || 'server';
-}
-
-function baseName(path: string): string {
-  return path.split(/[/\\]/).at(-1) ?? path;
-}
-
 function unusedName(wanted: string, servers: Servers): string {
-  const name = wanted.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 28);
   for (let count = 1; ; count++) {
-    const unused = count === 1 ? name : `${name}-${count}`;
+    const unused = count === 1 ? wanted : `${wanted}-${count}`;
     if (!(unused in servers)) return unused;
   }
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { mcpServers } from '../../src/cli/mcp-servers.ts';
+import { mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { thrownBy } from '../tools/thrown.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-mcp-'));
@@ -22,7 +23,7 @@ describe('--mcp', () => {
   it.each([
     ['npx -y @modelcontextprotocol/server-filesystem@2026.8.31 .', 'filesystem', ['-y', expect.anything(), '.']],
     ['uvx mcp-server-git', 'git', ['mcp-server-git']],
-    ['node "./my server/index.js" \'a b\' c\\ d', 'index', ['./my server/index.js', 'a b', 'c d']],
+    ['node "./my server/index.js" \'a b\' c\\ d', 'my_server', ['./my server/index.js', 'a b', 'c d']],
     ['notes=/usr/bin/env x=1', 'notes', ['x=1']],
     ['github-mcp-server stdio', 'github', ['stdio']],
   ])('takes the command %s', (spec, name, args) => {
@@ -31,11 +32,36 @@ describe('--mcp', () => {
 
   it.each([
     ['https://mcp.linear.app/mcp', 'linear'],
-    ['http://127.0.0.1:8808/mcp', 'server'],
+    ['http://127.0.0.1:8808/mcp', 'ip-127-0-0-1-8808'],
+    ['http://[::1]:8808/mcp', 'ip-1-8808'],
+    ['https://10.0.0.7/mcp', 'ip-10-0-0-7'],
+    ['http://localhost:3001/mcp', 'localhost-3001'],
+    ['https://api.example.co.uk/', 'example'],
+    ['https://mcp.com/', 'mcp'],
     ['mine=https://example.com/a=b', 'mine'],
   ])('takes the address %s', (spec, name) => {
     const url = spec.slice(spec.indexOf('http'));
     expect(mcpServers([spec], {})).toEqual({ [name]: { url, required: true } });
+  });
+
+  it.each([
+    ['node -e "require(\'x\').serve()"', 'node'],
+    ['deno eval "serve()"', 'deno'],
+    ['python3 -c "import x; x.serve()"', 'python3'],
+    ['python -m mcp_server_time', 'time'],
+    ['node --require ./setup.cjs /opt/notes/dist/index.js', 'notes'],
+    ['node index.js', 'index'],
+    ['uvx --from git+https://github.com/oraios/serena serve', 'serena'],
+    ['docker run -i --rm -e TOKEN=sesame mcp/github:1.2', 'github'],
+    ['docker run -i --rm --env TOKEN --unknown-flag A=sesame ghcr.io/acme/weather-mcp', 'weather'],
+    ['pnpm dlx @acme/mcp-server-kanban@latest', 'kanban'],
+    ['uv tool run --index-url https://me:sesame@h.test mcp-server-git', 'git'],
+    ['./....', 'server'],
+    ['npx a-package-whose-name-is-longer-than-any-should-be', 'a-package-whose-name-is-long'],
+  ])('gives a short name without values: %s', (spec, name) => {
+    const names = Object.keys(mcpServers([spec], {}));
+    expect(names).toEqual([name]);
+    expect(() => mcpTools({ servers: mcpServers([spec, spec], {}) })).not.toThrow();
   });
 
   it('can be given again: each server has a name of its own', () => {
