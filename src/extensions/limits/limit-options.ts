@@ -11,6 +11,6 @@ export const aReaction: OptionKind = {
 };
 
 export const aPriceList: OptionKind = {
-  isValid: (value) => typeof value === 'object' && value !== null && 'find' in value,
+  isValid: (value) => typeof value === 'object' && value !== null && typeof Reflect.get(value, 'find') === 'function',
   words: 'a list of prices, such as a ModelRegistry',
 };

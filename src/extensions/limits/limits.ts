@@ -9,11 +9,12 @@ import type {
   ToolCallChange,
   ToolCallRequest,
 } from '../../core/extension.ts';
-import type { LoopState } from '../../core/state.ts';
+import type { LoopState, TurnIdentity } from '../../core/state.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
+import { pricedModel } from '../usage/priced-model.ts';
 import {
   type BrokenLimit,
   brokenLimit,
@@ -45,14 +46,15 @@ export interface LimitsOptions extends LimitValues {
 export function limits(options: LimitsOptions): Extension {
   checkOptions(options);
   const { maxWallTimeMs, maxToolCalls, maxTokens, maxCost } = options;
+  const asked: AskedModels = new WeakMap();
   return {
     name: 'limits',
     prepareIteration: (view, { state, clock, data }) => {
       const broken = brokenLimit(options, { state, view, now: clock.now(), cost: costIn(data) });
       return broken && reaction(options, broken);
     },
-    ...((maxTokens ?? maxWallTimeMs) !== undefined && {
-      beforeLLMCall: (_, context) => limitedCall(options, context),
+    ...((maxTokens ?? maxWallTimeMs ?? maxCost) !== undefined && {
+      beforeLLMCall: (_, context) => limitedCall(options, context, asked),
     }),
     ...(maxWallTimeMs !== undefined && {
       beforeFinish: ({ state }) => {
@@ -60,7 +62,9 @@ export function limits(options: LimitsOptions): Extension {
         return reason === 'max_wall_time' && !state.changes.finish ? { finish: { reason } } : undefined;
       },
     }),
-    ...(maxCost !== undefined && { afterLLMCall: (response, context) => countedCost(options, response, context) }),
+    ...(maxCost !== undefined && {
+      afterLLMCall: (response, context) => countedCost(options, response, { context, asked }),
+    }),
     ...((maxToolCalls ?? maxWallTimeMs) !== undefined && {
       beforeToolCall: (request) => limitedTool(options, request),
     }),
@@ -89,9 +93,17 @@ function reaction({ onLimit = 'fail' }: LimitsOptions, { reason, message }: Brok
   return onLimit === 'stop' ? { finish: { reason } } : { fail: { code: 'LIMIT', reason, message } };
 }
 
-function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext): CallChange {
-  const { maxTokens, maxWallTimeMs, onLimit = 'fail' } = options;
-  const counted = maxTokens === undefined ? provider : aroundCalls(provider, sayingUsage);
+/** What the last call of each turn was made with. */
+type AskedModels = WeakMap<TurnIdentity, string | undefined>;
+
+function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext, asked: AskedModels): CallChange {
+  const { maxTokens, maxWallTimeMs, maxCost, onLimit = 'fail' } = options;
+  const noting: AroundCall = (chunks, { model }) => {
+    asked.set(state.turn, model ?? provider.info?.model);
+    return chunks;
+  };
+  const noted = maxCost === undefined ? provider : aroundCalls(provider, noting);
+  const counted = maxTokens === undefined ? noted : aroundCalls(noted, sayingUsage);
   if (maxWallTimeMs === undefined) return { provider: counted };
   const deadline = { clock, at: deadlineOf(options, state), broken: outOfTime(options), onLimit };
   return { provider: aroundCalls(counted, untilDeadline(deadline)) };
@@ -134,9 +146,14 @@ function numberOf({ state, callId }: PlannedCall): number {
   return toolCalls - ended + pendingToolCalls.findIndex((pending) => pending.callId === callId) + 1;
 }
 
-function countedCost({ prices }: LimitsOptions, response: LLMResponse, context: HookContext): ResponseChange {
-  const { data, provider } = context;
-  const { model = context.state.changes.settings.model ?? provider.info?.model, usage } = response;
+function countedCost(
+  { prices }: LimitsOptions,
+  response: LLMResponse,
+  { context, asked }: { readonly context: HookContext; readonly asked: AskedModels },
+): ResponseChange {
+  const { data, state } = context;
+  const { model: answered, usage } = response;
+  const model = pricedModel({ answered, asked: asked.get(state.turn) }, prices);
   const cost = usage && callCost(usage, { model, prices });
   if (cost !== undefined) return { data: { cost: dollars(costIn(data) + cost) } };
   const [what, cure] = usage

@@ -7,7 +7,8 @@ import { callCost, dollars, type PriceList } from '../../providers/models/call-c
 import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/limit-options.ts';
 import { type AroundCall, aroundCalls } from './around-calls.ts';
-import { type CallEnd, watchCall } from './watch-call.ts';
+import { pricedModel } from './priced-model.ts';
+import { watchCall } from './watch-call.ts';
 
 export interface BudgetOptions {
   /** Prompts and answers of all calls. */
@@ -80,7 +81,8 @@ export class Budget {
       const model = params.model ?? provider.info?.model;
       const settled = watchCall((end) => {
         this.#reserve(estimate, -1);
-        this.#spend(end.usage, this.#pricedModel(end, model));
+        const answered = end.type === 'done' ? end.response.model : undefined;
+        this.#spend(end.usage, pricedModel({ answered, asked: model }, this.#options.prices));
       });
       return settled(chunks, params, told);
     };
@@ -107,12 +109,6 @@ export class Budget {
   #spend(usage: Usage, model: string | undefined): void {
     this.#used = addUsage(this.#used, usage);
     this.#cost = dollars(this.#cost + this.#costOf(usage, model));
-  }
-
-  /** The model that answered where its price is known, else the one that was asked, whose price is. */
-  #pricedModel(end: CallEnd, asked: string | undefined): string | undefined {
-    const answered = end.type === 'done' ? end.response.model : undefined;
-    return answered !== undefined && this.#options.prices?.find(answered)?.prices ? answered : asked;
   }
 
   #costOf(usage: Usage, model: string | undefined): number {

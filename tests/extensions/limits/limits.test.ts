@@ -3,6 +3,7 @@ import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { foldRecords } from '../../../src/core/apply-record.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
+import type { LLMProvider } from '../../../src/providers/interfaces.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../../core/dead-turn.ts';
@@ -116,6 +117,10 @@ describe('limits', () => {
   it('refuse an option that nobody reads, and none at all', () => {
     expect(() => limits({})).toThrow('limits: no limit is given');
     expect(() => limits({ maxTokens: 0 })).toThrow('maxTokens is 0; it must be a whole number from 1');
+    // @ts-expect-error no list of prices
+    expect(() => limits({ maxCost: 1, prices: { find: 7 } })).toThrow(
+      'prices is an object; it must be a list of prices',
+    );
     expect(() => limits({ maxTokens: 1, prices: new ModelRegistry() })).toThrow('prices are read for maxCost only');
   });
 });
@@ -137,6 +142,24 @@ describe('the limit on costs', () => {
       reason: 'max_cost',
       message: expect.stringContaining('$0.0052 of $0.0052'),
     });
+  });
+
+  it.each<[string, string | undefined, string | undefined]>([
+    ['the model of the configuration, where the answer names none', undefined, 'm'],
+    ['the model that answered', 'm', 'another'],
+    ['the model that was asked, where nobody knows the price of the one that answered', 'm-2030-01-01', 'm'],
+  ])('goes by %s', async (_, answered, model) => {
+    const message = { role: 'assistant' as const, content: 'Two.' };
+    const provider: LLMProvider = {
+      info: { model: 'of the provider' },
+      call: async () => ({ message, finishReason: 'stop', usage, ...(answered && { model: answered }) }),
+    };
+    const config = bench.config(provider, {
+      extensions: [limits({ maxCost: 1, prices })],
+      ...(model && { model }),
+    });
+    await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
+    expect(bench.store.read('t').find(({ type }) => type === 'x.limits')).toMatchObject({ data: { cost: 0.0026 } });
   });
 
   it('counts in a resumed turn what was spent before', async () => {
