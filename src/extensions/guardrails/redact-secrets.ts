@@ -18,6 +18,7 @@ const somePatterns: OptionKind = {
 const someValues: OptionKind = {
   isValid: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
   words: 'a list of texts',
+  secret: true,
 };
 
 /**

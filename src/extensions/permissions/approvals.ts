@@ -63,6 +63,7 @@ const aPolicy: OptionKind = {
 const aKey: OptionKind = {
   isValid: (value) => (typeof value === 'string' || value instanceof Uint8Array) && value.length >= 16,
   words: 'a secret of at least 16 characters or bytes',
+  secret: true,
 };
 
 function decision(

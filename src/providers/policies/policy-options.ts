@@ -9,6 +9,8 @@ const longestMs = 2 ** 31 - 1;
 export interface OptionKind {
   readonly isValid: (value: unknown) => boolean;
   readonly words: string;
+  /** Whether a wrong value may be a secret, which no error shows. */
+  readonly secret?: boolean;
 }
 
 export const anyMs = msFrom(0);
@@ -36,7 +38,8 @@ export function assertOptions<Options extends object>(
   for (const name in kinds) {
     const [value, kind] = [options[name], kinds[name]];
     if (value === undefined || kind.isValid(value)) continue;
-    throw wrongOption(policy, `${name} is ${shownValue(value)}; it must be ${kind.words}`);
+    const must = `must be ${kind.words}`;
+    throw wrongOption(policy, kind.secret ? `${name} ${must}` : `${name} is ${shownValue(value)}; it ${must}`);
   }
 }
 

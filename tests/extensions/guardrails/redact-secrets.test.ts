@@ -82,6 +82,12 @@ describe('redactSecrets', () => {
     expect(await types('a', [redactSecrets()])).toEqual(await types('b', []));
   });
 
+  it('shows no secret in an error that was given in a wrong way', () => {
+    const message = 'redactSecrets: values must be a list of texts.';
+    // @ts-expect-error no list
+    expect(() => redactSecrets({ values: secret })).toThrow(expect.objectContaining({ message }));
+  });
+
   it('takes the longest of secrets that hold each other', () => {
     const redact = secretRedactor({ values: ['abc', 'abcdef', ''] });
     expect(redact('abcdef and abc')).toBe('[redacted] and [redacted]');

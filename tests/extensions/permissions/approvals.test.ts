@@ -76,6 +76,11 @@ describe('approvals', () => {
 });
 
 describe('approvals that have to be signed', () => {
+  it('show no key in an error, though it is too short', () => {
+    const message = 'approvals: signingKey must be a secret of at least 16 characters or bytes.';
+    expect(() => approvals({ signingKey: 'hunter2' })).toThrow(expect.objectContaining({ message }));
+  });
+
   const options = { signingKey: key, policy: 'once' } as const;
   const signed = (question: Question) => signApproval(key, { taskId: 'order', question, approved: true });
 
