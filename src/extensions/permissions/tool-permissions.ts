@@ -48,13 +48,17 @@ export function toolPermissions(options: ToolPermissionsOptions): Extension {
 
 const someRules: OptionKind = {
   isValid: (value) => Array.isArray(value) && value.every(isRule),
-  words: 'a list of { tools: ["name"], allow: true or false }',
+  words:
+    'a list of { tools: ["name"], allow: true or false }, each with a function as when and a text as reason, or without',
 };
 const aDefault: OptionKind = { isValid: (value) => value === 'allow' || value === 'deny', words: '"allow" or "deny"' };
 
 function isRule(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || !('tools' in value) || !('allow' in value)) return false;
-  return Array.isArray(value.tools) && typeof value.allow === 'boolean';
+  if (typeof value !== 'object' || value === null) return false;
+  const { tools, allow, when, reason }: Readonly<Record<string, unknown>> = { ...value };
+  const fits = (member: unknown, type: 'function' | 'string') => member === undefined || typeof member === type;
+  const areNames = Array.isArray(tools) && tools.every((name) => typeof name === 'string');
+  return areNames && typeof allow === 'boolean' && fits(when, 'function') && fits(reason, 'string');
 }
 
 /** True, or false or the reason where the call is denied. */

@@ -18,6 +18,7 @@ import type {
   TurnEnd,
   TurnFinish,
 } from '../../core/extension.ts';
+import { jsonFlaw } from '../../core/json-flaw.ts';
 import { textOf } from '../../core/messages.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
@@ -124,7 +125,7 @@ export class StructuredOutput<T> implements Extension {
 
   afterToolCall({ call, arguments: value, result, data }: ToolCallOutcome): ToolOutcomeChange | undefined {
     if (call.function.name !== this.#name || !result.success) return undefined;
-    return { finish: { value }, data: { ...memoryOf(data), accepted: fingerprint(value) } };
+    return accepted(value, data);
   }
 
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
@@ -148,7 +149,8 @@ export class StructuredOutput<T> implements Extension {
     if (outcome.state !== 'completed' || value === undefined) return undefined;
     if (memoryOf(data).accepted === fingerprint(value)) return undefined;
     return then(this.#check(value), (check): EndChange => {
-      if (check.ok) return { value: check.value };
+      const fail = check.ok ? notJson(check.value) : undefined;
+      if (check.ok) return fail ? { fail } : { value: check.value };
       return { fail: parseError(`The turn was finished with a value that does not fit: ${check.message}.`) };
     });
   }
@@ -174,8 +176,7 @@ export class StructuredOutput<T> implements Extension {
     if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
     return then(this.#check(parsed.value), (check): FinishChange => {
       if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
-      const { value } = check;
-      return { finish: { value }, data: { ...memoryOf(finish.data), accepted: fingerprint(value) } };
+      return accepted(check.value, finish.data);
     });
   }
 
@@ -190,8 +191,8 @@ export class StructuredOutput<T> implements Extension {
   /** Why an iteration that should have given the output has not. */
   #problemOf({ calls, results, data }: IterationStep): string | undefined {
     const own = calls.filter(({ call }) => call.function.name === this.#name).map(({ callId }) => callId);
-    const refused = results.find(({ callId, error }) => own.includes(callId) && error?.code === 'TOOL_ARGUMENTS');
-    if (refused) return refused.error?.message;
+    const refused = results.find(({ callId, success }) => own.includes(callId) && !success);
+    if (refused) return refused.error?.message ?? textOf(refused.content);
     return memoryOf(data).forced && calls.length > 0 ? `${this.#name} was not called` : undefined;
   }
 
@@ -220,6 +221,20 @@ export class StructuredOutput<T> implements Extension {
     const way = wayOf(this.#options.mode, provider.capabilities, true);
     return way === 'tool' ? { toolChoice: { name: this.#name } } : {};
   }
+}
+
+/** Ends the turn with a value. */
+function accepted(value: unknown, data: unknown): Pick<FinishChange, 'finish' | 'data' | 'fail'> {
+  const fail = notJson(value);
+  return fail ? { fail } : { finish: { value }, data: { ...memoryOf(data), accepted: fingerprint(value) } };
+}
+
+/** A value that a schema has made, which the journal would not give back as it was: a turn that is resumed would end with another. */
+function notJson(value: unknown): Failure | undefined {
+  const flaw = jsonFlaw(value, 'the output');
+  if (flaw === undefined) return undefined;
+  const message = `structuredOutput: ${flaw}, which JSON cannot hold; take a schema that gives texts, numbers, lists and plain objects.`;
+  return { code: 'INVALID_CONFIG', message };
 }
 
 const unfinished = 'unfinished';

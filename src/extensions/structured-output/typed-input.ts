@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { UserMessage } from '../../core/messages.ts';
+import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
 import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
 import { jsonSchemaChecker } from '../../tools/json-schema.ts';
 import { isStandardSchema, type ToolParameters } from '../../tools/tool-options.ts';
@@ -25,9 +26,15 @@ export interface TypedInput<T> {
   readonly messages: (input: T) => Promise<readonly [UserMessage]>;
 }
 
-/** Checks the input of turns by a schema and writes it as XML for the model to read; the system prompt is the configuration's. */
+/**
+ * Checks the input of turns by a schema and writes it as XML for the model to read; the system prompt is the configuration's. Errors:
+ * `INVALID_CONFIG`, naming the option.
+ */
 export function typedInput<const S extends ToolParameters>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;
-export function typedInput({ schema, name = 'input' }: TypedInputOptions<ToolParameters>): TypedInput<unknown> {
+export function typedInput(options: TypedInputOptions<ToolParameters>): TypedInput<unknown> {
+  assertOptions('typedInput', options, { schema: aSchema, name: aText });
+  const { schema, name = 'input' } = options;
+  assertGiven('typedInput', 'schema', schema, 'give a Standard Schema or a JSON Schema');
   const check = isStandardSchema(schema) ? standardChecker(schema) : jsonSchemaChecker(schema, 'typedInput');
   return {
     async messages(input) {
@@ -37,6 +44,11 @@ export function typedInput({ schema, name = 'input' }: TypedInputOptions<ToolPar
     },
   };
 }
+
+const aSchema: OptionKind = {
+  isValid: (value) => isStandardSchema(value) || (typeof value === 'object' && value !== null && !Array.isArray(value)),
+  words: 'a Standard Schema or a JSON Schema',
+};
 
 function invalidInput(problems: string): AgentLoopError {
   const message = problems.replaceAll(/(^|; )arguments/g, '$1input');

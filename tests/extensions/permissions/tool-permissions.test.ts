@@ -112,5 +112,10 @@ describe('toolPermissions', () => {
 
   it('refuses options that say nothing', () => {
     expect(() => toolPermissions({})).toThrow('neither rules nor canExecute');
+    for (const rule of [{ tools: [7] }, { tools: 'x' }, { allow: 'no' }, { when: 'always' }, { reason: 7 }]) {
+      const rules = [{ tools: ['x'], allow: false, ...rule }];
+      const refused = () => Reflect.apply(toolPermissions, undefined, [{ rules }]);
+      expect(refused).toThrow('rules is an array; it must be a list of { tools: ["name"], allow: true or false }');
+    }
   });
 });

@@ -203,6 +203,28 @@ describe('structuredOutput', () => {
     expect((await result).value).toEqual({ n: '4' });
   });
 
+  it.each([
+    ['a Map', z.object({ n: z.number().transform((n) => new Map([[n, n]])) }), 'the output.n is a Map'],
+    ['a bigint', z.object({ n: z.number().transform(BigInt) }), 'the output.n is a bigint'],
+  ])('ends with no value that a resumed turn would not have: %s', async (_, converting, what) => {
+    const { result } = turnOf([calling({ name: '__finish__', arguments: { n: 4 } })], {
+      output: { schema: converting },
+    });
+    const message = expect.stringContaining(`${what}, which JSON cannot hold`);
+    await expect(result).rejects.toMatchObject({ code: 'INVALID_CONFIG', message, result: { value: undefined } });
+  });
+
+  it('asks again, and not for ever, where the schema itself fails', async () => {
+    const unavailable = () => {
+      throw new Error('no database');
+    };
+    const broken = z.object({ n: z.number().refine(unavailable) });
+    const finish = calling({ name: '__finish__', arguments: { n: 4 } });
+    const { result } = turnOf([finish, finish, finish], { output: { schema: broken } });
+    const message = expect.stringMatching(/in 3 attempts \(parseRetries\); the last problem: .*no database/);
+    await expect(result).rejects.toMatchObject({ code: 'PARSE_ERROR', message });
+  });
+
   it('counts retries across a crash', async () => {
     const output = structuredOutput({ schema });
     const retry = { type: 'x.structured-output' as const, hook: 'afterIteration' as const };

@@ -44,6 +44,15 @@ describe('typedInput', () => {
     ]);
   });
 
+  it.each([
+    [{}, /schema is missing/],
+    [{ schema: 7 }, /schema is 7; it must be a Standard Schema or a JSON Schema/],
+    [{ schema: { type: 'object' }, name: '' }, /name is ""/],
+    [{ schema: { type: 'object' }, nam: 'x' }, /no option "nam"/],
+  ])('refuses wrong options: %j', (options, message) => {
+    expect(() => Reflect.apply(typedInput, undefined, [options])).toThrow(message);
+  });
+
   it('checks by a JSON Schema as well', async () => {
     const typed = typedInput({
       schema: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } as const,
