@@ -20,8 +20,9 @@ import type {
   OutputOf,
 } from './agent-options.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
+import { assertObject } from './check-agent-options.ts';
 import { conversation } from './conversation.ts';
-import { Lifecycle } from './lifecycle.ts';
+import { closed, Lifecycle } from './lifecycle.ts';
 import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
 import { TurnControls } from './turn-controls.ts';
@@ -41,6 +42,7 @@ export function agent<D extends Dependencies = Dependencies, const S extends Too
   options: AgentOptions<D, S>,
 ): Agent<OutputOf<S>>;
 export function agent(options: AgentOptions): Agent {
+  assertObject('the options of an agent', options, 'write agent({ name, provider })');
   return madeOf(options, {}, {});
 }
 
@@ -149,6 +151,8 @@ export class Agent<T = unknown> {
   startTurn(input: TurnInput, options: AgentTurnOptions = {}): Turn {
     this.#life.open();
     const messages = messagesOf(input);
+    if (typeof options !== 'object' || options === null)
+      throw new AgentLoopError('INVALID_INPUT', 'The options of a turn are an object; leave them out for none.');
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
     const same = this.#running.get(taskId);
@@ -214,7 +218,7 @@ export class Agent<T = unknown> {
   async close(): Promise<void> {
     const running = this.#running.all();
     this.#life.close();
-    await Promise.allSettled(running.map((turn) => turn.cancel('the agent is closed')));
+    await Promise.allSettled(running.map((turn) => turn.cancel(closed)));
     await this.#between?.close();
     this.#life.complete();
   }
@@ -231,6 +235,7 @@ export class Agent<T = unknown> {
 
   /** @internal */
   withInternals(changes: AgentChanges, internals: AgentInternals): Agent {
+    assertObject('the changes of an agent', changes, 'write agent.with({ … })');
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};
@@ -263,6 +268,11 @@ export class Agent<T = unknown> {
 
   #configWith(dependencies: Dependencies | undefined): AgentLoopConfig {
     if (dependencies === undefined) return this.#config;
+    if (typeof dependencies !== 'object' || dependencies === null)
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        'dependencies of a turn are an object, by name; leave them out for the agent’s.',
+      );
     if (this.#resolved.toolsDepend) return { ...this.#config, toolProviders: this.#resolved.toolsWith(dependencies) };
     const message = `Agent "${this.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
     throw new AgentLoopError('INVALID_INPUT', message);

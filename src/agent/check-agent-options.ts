@@ -50,9 +50,19 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
     cure: 'give new InMemoryArtifactStore(), or leave it out',
   },
   toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
+  contextManagement: {
+    fits: (value) => value === null || isRecord(value),
+    words: 'an object of options, or null',
+    cure: 'write contextManagement: null for none',
+  },
   extensions: { fits: Array.isArray, words: 'an array', cure: 'write extensions: [limits({ … })]' },
   enableUsageTracking: { fits: (value) => typeof value === 'boolean', words: 'true or false', cure },
 };
+
+/** Errors: `INVALID_CONFIG`. */
+export function assertObject(what: string, value: unknown, objectCure: string): void {
+  if (!isRecord(value)) throw invalidConfig(`${what} must be an object, not ${shownValue(value)}`, objectCure);
+}
 
 /** Errors: `INVALID_CONFIG`, naming the first option that is wrong, and the cure. */
 export function checkAgentOptions(options: AgentSettings): void {
@@ -62,10 +72,11 @@ export function checkAgentOptions(options: AgentSettings): void {
   }
 }
 
-const toolList: Kind = {
-  fits: (value) => Array.isArray(value) && value.every((each) => isRecord(each) && isRecord(each['definition'])),
-  words: 'an array of tools',
-  cure: 'write tools: [tool({ name, description, parameters, execute })]',
+const toolCure = 'write tools: [tool({ name, description, parameters, execute })]';
+const aTool: Kind = {
+  fits: (value) => isRecord(value) && isRecord(value['definition']),
+  words: 'what tool({ … }) makes',
+  cure: toolCure,
 };
 
 /** The tools as they are. Errors: `INVALID_CONFIG` where they are none. */
@@ -75,7 +86,9 @@ export function checkTools(tools: readonly Tool[]): readonly Tool[] {
       'tools that are a function need dependencies',
       'give dependencies: { … }, or an array of tools',
     );
-  if (!toolList.fits(tools)) throw wrong('tools', tools, toolList);
+  if (!Array.isArray(tools)) throw invalidConfig(`tools must be an array of tools, not ${shownValue(tools)}`, toolCure);
+  const stray = tools.findIndex((each) => !aTool.fits(each));
+  if (stray >= 0) throw wrong(`tools[${stray}]`, tools[stray], aTool);
   return tools;
 }
 

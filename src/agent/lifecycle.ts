@@ -8,6 +8,9 @@ import { receivedMessage } from './received-message.ts';
 import type { RunningTurns } from './running-turns.ts';
 import type { TurnSpanContext } from './turn-span-context.ts';
 
+/** Why turns of a closed agent are cancelled. */
+export const closed = 'the agent is closed';
+
 export interface LifecycleOptions {
   readonly agentId: string;
   readonly running: RunningTurns;
@@ -68,6 +71,8 @@ export class Lifecycle {
     const events$ = turn.state === undefined ? turn.live$ : turn;
     events$.subscribe({
       next: (event) => {
+        // It was given out before the agent was closed, and begins only now.
+        if (event.kind === 'task' && this.#state === 'closed') turn.cancel(closed).catch(() => {});
         if (event.kind === 'task' && !known && running.add(turn, event.contextId)) {
           known = true;
           this.#active++;

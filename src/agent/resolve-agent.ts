@@ -34,9 +34,6 @@ export interface ResolvedAgent {
 
 /** Checks the options of an agent, as far as they are not its loop's. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): ResolvedAgent {
-  if (typeof options !== 'object' || options === null) {
-    throw invalidConfig('the options of an agent must be an object', 'write agent({ name, provider })');
-  }
   checkNames(options);
   checkAgentOptions(options);
   const settings = copyOf(options);
@@ -156,7 +153,12 @@ function modelSettings(model: AgentSettings['model']): CallSettings {
 }
 
 function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
-  if (typeof provider !== 'string') return provider;
+  if (typeof provider === 'object' && provider !== null && typeof provider.call === 'function') return provider;
+  if (typeof provider !== 'string')
+    throw invalidConfig(
+      `provider must be an LLMProvider or the name of one of providers, not ${shownValue(provider)}`,
+      'give an object with a call(params) method, e.g. new LiteLLMProvider({ … })',
+    );
   const found = Object.hasOwn(providers, provider) ? providers[provider] : undefined;
   if (found) return found;
   const known = Object.keys(providers).join(', ') || 'none';

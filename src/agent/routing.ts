@@ -10,7 +10,10 @@ export interface RoutingRequest {
   readonly current: Agent;
 }
 
-/** Chooses one agent by the message; `undefined` leaves it to the current one. That agent's turn is the turn. */
+/**
+ * Chooses one agent by the message, at once; `undefined` leaves it to the current one. That agent's turn is the turn. Where it fails, so does
+ * `startTurn`, with `EXTENSION_FAILED`.
+ */
 export interface Choice {
   readonly choose: (request: RoutingRequest) => string | undefined;
 }
@@ -107,6 +110,8 @@ export function inParallel(
  * names none, the current one answers.
  */
 export function supervisor(routerId: string): Plan {
+  if (typeof routerId !== 'string' || routerId === '')
+    throw invalidConfig('supervisor needs the id of an agent', 'write supervisor("router")');
   return {
     next({ text, rounds: [routed, answered], agents, current }) {
       const others = agents.filter(({ id }) => id !== routerId);

@@ -1,5 +1,5 @@
 import { type Observable, Subject } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { type Message, textOf } from '../core/messages.ts';
 import { shownValue } from '../core/shown-value.ts';
@@ -11,7 +11,7 @@ import type { AgentNotice } from './agent-events.ts';
 import type { AgentTurnOptions } from './agent-options.ts';
 import { handOffName, takerOf } from './hand-off.ts';
 import { Roster } from './roster.ts';
-import type { RoutingRequest } from './routing.ts';
+import type { Choice, RoutingRequest } from './routing.ts';
 import { RunningTurns } from './running-turns.ts';
 import { type TeamEvent, teamEventsOf } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
@@ -20,6 +20,22 @@ import { messagesOf, type TurnInput } from './turn-input.ts';
 /** Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function team(options: TeamOptions): Team {
   return Team.of(options);
+}
+
+/** Errors: `EXTENSION_FAILED`; what carries a code passes as it is. */
+function chosen(routing: Choice, request: RoutingRequest): string | undefined {
+  try {
+    const id: unknown = routing.choose(request);
+    if (id === undefined || typeof id === 'string') return id;
+    throw new TypeError(
+      `choose must return the id of an agent, or undefined, without a promise, not ${shownValue(id)}`,
+    );
+  } catch (error) {
+    if (AgentLoopError.isInstance(error)) throw error;
+    throw new AgentLoopError('EXTENSION_FAILED', `The routing of the team failed: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
 }
 
 type TurnExtras = Omit<AgentTurnOptions, 'agentId'>;
@@ -172,7 +188,7 @@ export class Team {
     if (!routing) return this.#member(current.id);
     if ('next' in routing) return this.#member(this.id);
     const text = textOf(messages.findLast(({ role }) => role === 'user')?.content);
-    return this.#member(routing.choose({ text, agents: this.agents, current }) ?? current.id);
+    return this.#member(chosen(routing, { text, agents: this.agents, current }) ?? current.id);
   }
 
   /** Of a plan, whose rounds do not say their context. */

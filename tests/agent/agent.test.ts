@@ -148,6 +148,16 @@ describe('an agent', () => {
     expect(ada.state).toBe('closed');
   });
 
+  it('runs no turn that was given out before it was closed, and subscribed to behind that', async () => {
+    const ada = on.agent([]);
+    const [one, other] = [ada.startTurn('1', { taskId: 'one' }), ada.startTurn('2', { taskId: 'other' })];
+    await ada.close();
+    const reader = watch(one);
+    await one.settled;
+    expect(reader.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, reason: 'the agent is closed' });
+    await expect(other.result()).rejects.toMatchObject({ code: 'CANCELED' });
+  });
+
   it('S4-05 hands model, prompt, settings, tools and metadata to the provider, and its id and name to the spans', async () => {
     const asked: object[] = [];
     const look: Extension = { name: 'look', beforeLLMCall: (params) => void asked.push({ ...params }) };
@@ -250,13 +260,24 @@ describe('an agent', () => {
     [{ artifactStore: {} }, /artifactStore must be an ArtifactStore/],
     [{ enableUsageTracking: 'no' }, /enableUsageTracking must be true or false/],
     [{ toolProviders: 7 }, /toolProviders must be an array/],
+    [
+      {
+        tools: [
+          tool({ name: 'a', description: 'A.', parameters: { type: 'object' }, execute: () => 1 }),
+          { name: 'b' },
+        ],
+      },
+      /tools\[1\] must be what tool\({ … }\) makes, not an object/,
+    ],
+    [{ provider: undefined }, /provider must be an LLMProvider .*, not undefined; give an object with a call/],
+    [{ contextManagement: false }, /contextManagement must be an object of options, or null, not false/],
     [{ extensions: {} }, /extensions must be an array/],
     [{ tools: {} }, /tools must be an array of tools/],
-    [{ tools: [{}] }, /tools must be an array of tools/],
+    [{ tools: [{}] }, /tools\[0\] must be what tool\(/],
     [{ tools: () => [] }, /tools that are a function need dependencies/],
     [{ dependencies: {}, tools: () => 7 }, /tools must be an array of tools, not 7/],
     [{ dependencies: 7, tools: () => [] }, /dependencies must be an object, not 7/],
-    [{ provider: {} }, /llmProvider must be an LLMProvider/],
+    [{ provider: {} }, /provider must be an LLMProvider or the name of one of providers, not an object/],
   ])('says what is wrong with %j', (wrong, message) => {
     const options: object = { provider: scriptedLLM([]), ...wrong };
     expect(() => Reflect.apply(agent, undefined, [options])).toThrow(

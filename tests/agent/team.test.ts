@@ -62,6 +62,7 @@ describe('a team', () => {
     for (const interceptors of [7, { outgoing: 7 }, { outgoin: () => [] }])
       expect(wrong({ interceptors })).toThrow(/interceptors must be functions/);
     expect(wrong({ handOff: 'yes' })).toThrow(/handOff must be true or false, not "yes"/);
+    expect(() => Reflect.apply(supervisor, undefined, [7])).toThrow(/supervisor needs the id of an agent/);
     expect(wrong({ id: '' })).toThrow(/id must be a non-empty text/);
   });
 
@@ -222,6 +223,22 @@ describe('the routing of a team', () => {
     one.registerAgent(late.agent);
     await expect(one.ask('Who is new?')).resolves.toMatchObject({ text: 'Here.' });
     expect(seen).toEqual(['Who is new?']);
+  });
+
+  it('refuses the message where the strategy fails, or does not answer at once', () => {
+    const lost = (): never => {
+      throw new Error('no map');
+    };
+    const strategies = [{ choose: lost }, byRule([{ when: lost, agentId: 'a' }]), { choose: async () => 'a' }];
+    const refusals = strategies.map((routing) => {
+      const one = Reflect.apply(team, undefined, [{ agents: [player('a', []).agent], routing }]);
+      return () => one.startTurn('1');
+    });
+    const words = [/failed: no map$/, /failed: no map$/, /failed: choose must return the id of an agent/];
+    for (const [index, refusal] of refusals.entries()) {
+      const message = expect.stringMatching(words[index] ?? '');
+      expect(refusal).toThrow(expect.objectContaining({ code: 'EXTENSION_FAILED', message }));
+    }
   });
 
   it('S4-53 asks a router who answers: only that one is called, and its text is the final one', async () => {
