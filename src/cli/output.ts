@@ -17,8 +17,9 @@ export class Output {
     this.#stream = stream;
     this.isTerminal = stream.isTTY === true;
     // `millrace … | head -1` breaks the pipe. Without a listener that would end the process with a stack trace.
-    stream.on('error', () => this.#closed.abort());
-    stream.on('close', () => this.#closed.abort());
+    const close = () => this.#closed.abort('nobody reads the output any more');
+    stream.on('error', close);
+    stream.on('close', close);
   }
 
   /** Aborted when nobody reads any more; writes do nothing from then on. */

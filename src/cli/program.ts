@@ -69,7 +69,7 @@ function createProgram(host: CommandHost): Command {
 }
 
 function failedWith(thrown: unknown, host: CommandHost): number {
-  if (thrown instanceof CommanderError) return thrown.code === 'commander.help' ? 2 : thrown.exitCode === 0 ? 0 : 2;
+  if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? 0 : 2;
   if (thrown instanceof Interrupted) return thrown.exitCode;
   debug('%s', inspect(thrown));
   if (!AgentLoopError.isInstance(thrown)) {

@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
+import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';
 import type { Environment } from './style.ts';
 
 /** What the command line says about tracing. */
@@ -33,24 +34,40 @@ export function wantsExport(flags: TraceFlags, env: Environment): boolean {
 
 /**
  * Starts tracing; loads the OpenTelemetry SDK.
- * @throws AgentLoopError `INVALID_CONFIG` where the address or an `OTEL_*` variable cannot be used.
+ * @throws AgentLoopError `INVALID_CONFIG` where the address or an `OTEL_*` variable cannot be used, or turns off what a flag asks for.
  */
-export async function openTrace(flags: TraceFlags, env: Environment): Promise<TraceView> {
+async function startTrace(flags: TraceFlags, options: StartTracingOptions): Promise<Tracing> {
   const { startTracing } = await import('../observability/tracing.ts');
+  const endpoint = flags.otlp !== undefined && { endpoint: flags.otlp };
+  // The command has its own way out on signals, and flushes on it.
+  const tracing = startTracing({ flushOnSignals: [], ...endpoint, ...options });
+  const off = turnedOff(flags, tracing);
+  if (off === undefined) return tracing;
+  await tracing.shutdown();
+  throw new AgentLoopError('INVALID_CONFIG', off);
+}
+
+/** Why what a flag asks for does not happen. */
+function turnedOff({ trace = false, otlp }: TraceFlags, tracing: Tracing): string | undefined {
+  if (tracing.provider === undefined && (trace || otlp !== undefined))
+    return 'OTEL_SDK_DISABLED turns tracing off; unset it, or leave --trace and --otlp out';
+  if (tracing.endpoint === undefined && otlp !== undefined)
+    return 'OTEL_TRACES_EXPORTER does not name otlp; unset it, or leave --otlp out';
+  return undefined;
+}
+
+/** Tracing of a command that serves: spans only leave the process. Undefined where nobody asks for that. Errors: `INVALID_CONFIG`. */
+export async function exportTrace(flags: TraceFlags, env: Environment): Promise<Tracing | undefined> {
+  return wantsExport(flags, env) ? startTrace(flags, {}) : undefined;
+}
+
+/** Tracing of a command that shows turns. Errors: `INVALID_CONFIG`. */
+export async function openTrace(flags: TraceFlags, env: Environment): Promise<TraceView> {
   let spans: FinishedSpan[] = [];
-  const tracing = startTracing({
-    // The command has its own way out on signals, and flushes on it.
-    flushOnSignals: [],
+  const tracing = await startTrace(flags, {
     onSpanEnd: (span) => void spans.push(span),
-    ...(flags.otlp !== undefined && { endpoint: flags.otlp }),
-    ...(!wantsExport(flags, env) && { exporter: 'none' as const }),
+    ...(!wantsExport(flags, env) && { exporter: 'none' }),
   });
-  if (tracing.provider === undefined && (flags.trace === true || flags.otlp !== undefined)) {
-    throw new AgentLoopError(
-      'INVALID_CONFIG',
-      'OTEL_SDK_DISABLED turns tracing off; unset it, or leave --trace and --otlp out',
-    );
-  }
   return {
     takeSpans() {
       const taken = spans;

@@ -49,10 +49,27 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
   });
 });
 
-it('--help and --version answer on stdout with 0', async () => {
+it.each([
+  ['OTEL_TRACES_EXPORTER', 'none', ['--otlp', local]],
+  ['OTEL_SDK_DISABLED', 'true', ['--otlp', local]],
+  ['OTEL_SDK_DISABLED', 'true', ['--trace']],
+])('where %s is %s the flags %j, which it turns off, are refused by its name', async (name, value, flags) => {
+  const before = process.env[name];
+  process.env[name] = value;
+  try {
+    const end = await runInProcess(['run', 'hi', ...flags]);
+    expect(end).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringContaining(`millrace: ${name} `) });
+  } finally {
+    delete process.env[name];
+    if (before !== undefined) process.env[name] = before;
+  }
+});
+
+it('--help, help and --version answer on stdout with 0', async () => {
   const help = await runInProcess(['run', '--help']);
   expect(help).toMatchObject({ exitCode: 0, stderr: '' });
   expect(help.stdout).toContain('Exit codes: 0 completed, 1 failed, 2 usage, 3 waits');
+  expect(await runInProcess(['help', 'run'])).toEqual(help);
   const version = await runInProcess(['--version']);
   expect(version).toMatchObject({ exitCode: 0, stderr: '' });
   expect(version.stdout).toMatch(/^\d+\.\d+\.\d+\n$/);

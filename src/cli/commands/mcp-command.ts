@@ -16,7 +16,7 @@ import { openServeStores } from '../serve/serve-stores.ts';
 import { servedAgent } from '../serve/served-agent.ts';
 import { type StoreFlags, storeSettings } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
-import { type TraceFlags, wantsExport } from '../trace-view.ts';
+import { exportTrace, type TraceFlags } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag } from '../turn-flags.ts';
 
 interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
@@ -61,7 +61,7 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   const settings = storeSettings({ store: flags.store ?? terminal.env['MILLRACE_STORE'] ?? 'memory' }, terminal.env);
   const stdout = flags.port === undefined ? takeStdout(host.stdout) : undefined;
   const interruption = new Interruption(host.signals, host.exitAtOnce);
-  const tracing = await startTracing(flags, host);
+  const tracing = await exportTrace(flags, terminal.env);
   const stores = await openServeStores(settings);
   try {
     for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
@@ -101,12 +101,6 @@ function keyOf({ port, host, keyEnv }: McpFlags, { env }: Terminal): string | un
 
 function invalid(sentence: string): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', sentence);
-}
-
-async function startTracing(flags: McpFlags, { terminal }: CommandHost) {
-  if (!wantsExport(flags, terminal.env)) return undefined;
-  const { startTracing: start } = await import('../../observability/tracing.ts');
-  return start({ flushOnSignals: [], ...(flags.otlp !== undefined && { endpoint: flags.otlp }) });
 }
 
 interface Listening {

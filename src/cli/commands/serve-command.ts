@@ -14,8 +14,7 @@ import { type ServedAgent, servedAgent } from '../serve/served-agent.ts';
 import { defaultLeaseMs } from '../session.ts';
 import { storeSettings } from '../store-settings.ts';
 import type { Style } from '../style.ts';
-import type { Terminal } from '../terminal.ts';
-import { wantsExport } from '../trace-view.ts';
+import { exportTrace } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addStoreFlag } from '../turn-flags.ts';
 
 const help = `
@@ -63,7 +62,7 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const settings = storeSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
   const logger = await serveLogger(terminal, flags.log === true);
-  const tracing = await startTracing(flags, terminal);
+  const tracing = await exportTrace(flags, terminal.env);
   const stores = await openServeStores(settings);
   try {
     for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
@@ -79,12 +78,6 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
     await tracing?.shutdown();
     interruption.close();
   }
-}
-
-async function startTracing(flags: ServeFlags, { env }: Terminal) {
-  if (!wantsExport(flags, env)) return undefined;
-  const { startTracing: start } = await import('../../observability/tracing.ts');
-  return start({ flushOnSignals: [], ...(flags.otlp !== undefined && { endpoint: flags.otlp }) });
 }
 
 interface ServerParts {
