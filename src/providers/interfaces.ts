@@ -72,6 +72,7 @@ export interface LLMResponse {
   readonly toolCalls?: readonly ToolCall[];
   /** Absent: `tool_calls` where there are calls, else `stop`. */
   readonly finishReason?: FinishReason;
+  /** Absent: nobody told; the turn's usage counts nothing for it. An answer that took nothing says so in zeros. */
   readonly usage?: Usage;
   /** The vendor's id of this response. */
   readonly id?: string;
@@ -104,7 +105,6 @@ export interface LLMCapabilities {
   readonly streaming?: boolean;
   readonly tools?: boolean;
   readonly toolChoice?: boolean;
-  readonly parallelToolCalls?: boolean;
   /** Whether it keeps to a `responseFormat`. Here, absent means `false`. */
   readonly responseFormat?: boolean;
 }

@@ -1,11 +1,13 @@
 import { type Clock, systemClock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
+import type { AgentLoopError } from '../core/errors.ts';
+import { capabilityWords, wrongCapability } from './capability-names.ts';
+import { checkedBaseUrl, checkedHeaders, checkedKey } from './connection-options.ts';
 import type { LLMCapabilities } from './interfaces.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
 import { isJsonObject } from './openai-wire/json-object.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';
 import type { Fetch } from './openai-wire/watched-fetch.ts';
-import { isHeader } from './valid-header.ts';
+import { wrongOption } from './policies/policy-options.ts';
 
 export interface LiteLLMProviderOptions {
   /** Where the API is, up to what stands before `/chat/completions`: `http://localhost:4000/v1`. */
@@ -94,11 +96,11 @@ const known: Readonly<Record<keyof LiteLLMProviderOptions, true>> = {
 export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSettings {
   checkNames(options);
   checkFlags(options);
-  const capabilities = options.capabilities ?? {};
+  const capabilities = checkedCapabilities(options.capabilities ?? {});
   return {
-    url: checkedUrl(options.baseUrl),
-    apiKey: checkedKey(options.apiKey),
-    headers: checkedHeaders(options.headers ?? {}),
+    url: checkedBaseUrl(owner, options.baseUrl),
+    apiKey: options.apiKey === undefined ? undefined : checkedKey(owner, options.apiKey),
+    headers: checkedHeaders(owner, options.headers ?? {}),
     providerName: checkedText('providerName', options.providerName ?? 'litellm'),
     capabilities,
     limits: {
@@ -125,8 +127,10 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
   };
 }
 
+const owner = 'LiteLLMProvider';
+
 function invalid(option: string, cure: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `LiteLLMProvider: ${option} ${cure}.`);
+  return wrongOption(owner, `${option} ${cure}`);
 }
 
 function checkNames(options: LiteLLMProviderOptions): void {
@@ -142,10 +146,6 @@ function checkFlags(options: LiteLLMProviderOptions): void {
     if (value !== undefined && typeof value !== 'boolean') throw invalid(name, 'must be true or false');
   }
   if (options.fetch !== undefined && typeof options.fetch !== 'function') throw invalid('fetch', 'must be a function');
-  for (const [name, value] of Object.entries(options.capabilities ?? {})) {
-    if (value !== undefined && typeof value !== 'boolean')
-      throw invalid(`capabilities.${name}`, 'must be true or false');
-  }
 }
 
 function checkedText(name: string, value: unknown): string {
@@ -153,37 +153,12 @@ function checkedText(name: string, value: unknown): string {
   return value;
 }
 
-function checkedUrl(value: unknown): URL {
-  const text = checkedText('baseUrl', value);
-  const url = URL.canParse(text) ? new URL(text) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) {
-    throw invalid('baseUrl', 'must be an http or https address such as http://localhost:4000/v1');
-  }
-  if (url.username !== '' || url.password !== '')
-    throw invalid('baseUrl', 'must not hold a password: give it as apiKey or in headers');
-  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl', 'must end with its path, without ? and #');
-  return url;
-}
-
-function checkedKey(value: unknown): string | undefined {
-  if (value === undefined) return undefined;
-  if (typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)) return value;
-  throw invalid(
-    'apiKey',
-    'must be a key without spaces, line ends and letters beyond ASCII; leave it out where none is needed',
-  );
-}
-
-function checkedHeaders(headers: unknown): Readonly<Record<string, string>> {
-  if (!isJsonObject(headers)) throw invalid('headers', 'must be an object of texts');
-  const checked: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (typeof value !== 'string' || !isHeader(name, value)) {
-      throw invalid(`headers[${JSON.stringify(name)}]`, 'must be a valid HTTP header, its value one line of text');
-    }
-    checked[name] = value;
-  }
-  return checked;
+function checkedCapabilities(capabilities: LLMCapabilities): LLMCapabilities {
+  if (!isJsonObject(capabilities))
+    throw invalid('capabilities', `must be an object whose members are ${capabilityWords}`);
+  const wrong = wrongCapability(capabilities);
+  if (wrong !== undefined) throw invalid(`capabilities.${wrong}`, `must be ${capabilityWords}`);
+  return capabilities;
 }
 
 const longestTimer = 2 ** 31 - 1;

@@ -64,7 +64,11 @@ describe('an HTTP status', () => {
     expect(await waits({ 'retry-after': 'Wed, 31 Dec 2025 00:00:00 GMT' })).toBe(0);
     expect(await waits({ 'retry-after': '9', 'retry-after-ms': '1250' })).toBe(1_250);
     expect(await waits({ 'llm_provider-retry-after': '8' })).toBe(8_000);
-    expect(await waits({ 'retry-after': 'soon' })).toBeUndefined();
+    expect(await waits({ 'retry-after': 'Thursday, 01-Jan-26 00:00:20 GMT' })).toBe(20_000);
+    expect(await waits({ 'retry-after': 'Thu Jan  1 00:00:30 2026' })).toBe(30_000);
+    for (const noTime of ['soon', '-1', '5, 5', '7 s', 'May be later 5']) {
+      expect(await waits({ 'retry-after': noTime })).toBeUndefined();
+    }
     expect(await waits({})).toBeUndefined();
   });
 

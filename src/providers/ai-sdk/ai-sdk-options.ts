@@ -1,6 +1,7 @@
 import type { LanguageModelV3, LanguageModelV3ProviderTool } from '@ai-sdk/provider';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { capabilityWords, wrongCapability } from '../capability-names.ts';
 import type { LLMCapabilities, LLMProviderInfo } from '../interfaces.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
@@ -86,8 +87,8 @@ const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
   chunkTimeoutMs: anyMs,
   maxAnswerLength: someCount,
   capabilities: {
-    isValid: (value) => isJsonObject(value) && Object.values(value).every((one) => typeof one === 'boolean'),
-    words: 'an object of true and false',
+    isValid: (value) => isJsonObject(value) && wrongCapability(value) === undefined,
+    words: `an object whose members are ${capabilityWords}`,
   },
   providerOptions: vendorData,
   providerTools: {

@@ -1,7 +1,8 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError } from '../../core/errors.ts';
+import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
-import { isHeader } from '../valid-header.ts';
+import { wrongOption } from '../policies/policy-options.ts';
 import type { AISDKProviderOptions } from './ai-sdk-options.ts';
 import { AISDKProvider } from './ai-sdk-provider.ts';
 import { loadVendor, type Vendor, type VendorName, vendorNames, vendors } from './vendors.ts';
@@ -33,7 +34,7 @@ export async function createProvider(model: string, options: CreateProviderOptio
   const vendor = vendors[name];
   const key = keyOf(name, vendor, apiKey);
   const address = checkedAddress(name, baseUrl ?? vendor.baseUrl);
-  const checked = checkedHeaders(headers);
+  const checked = checkedHeaders(owner, headers);
   if (fetch !== undefined && typeof fetch !== 'function') throw invalid('fetch must be a function');
   const make = (await loadVendor(name))({
     ...(key === undefined ? {} : { apiKey: key }),
@@ -51,6 +52,8 @@ export async function createProvider(model: string, options: CreateProviderOptio
     secrets: [...(key === undefined ? [] : [key]), ...Object.values(checked)],
   });
 }
+
+const owner = 'createProvider';
 
 function checkObject(options: unknown): void {
   if (!isJsonObject(options)) throw invalid('its options must be an object');
@@ -81,29 +84,12 @@ function keyOf(name: VendorName, { keyVariables }: Vendor, apiKey: unknown): str
     if (keyVariables.length === 0) return undefined;
     throw invalid(`${name} needs a key; give apiKey, or set ${keyVariables.join(' or ')}`);
   }
-  if (typeof key === 'string' && /^[\x21-\x7e]+$/.test(key)) return key;
-  throw invalid('apiKey must be a key without spaces, line ends and letters beyond ASCII');
+  return checkedKey(owner, key);
 }
 
 function checkedAddress(name: VendorName, address: unknown): string {
   if (address === undefined) throw invalid(`${name} needs a baseUrl, such as http://localhost:8000/v1`);
-  const url = typeof address === 'string' && URL.canParse(address) ? new URL(address) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol)) throw invalid('baseUrl must be an http or https address');
-  if (url.username !== '' || url.password !== '') throw invalid('baseUrl must not hold a password: give it as apiKey');
-  if (url.search !== '' || url.hash !== '') throw invalid('baseUrl must end with its path, without ? and #');
-  return url.href.replace(/\/$/, '');
-}
-
-function checkedHeaders(headers: unknown): Record<string, string> {
-  if (!isJsonObject(headers)) throw invalid('headers must be an object of texts');
-  const checked: Record<string, string> = {};
-  for (const [name, value] of Object.entries(headers)) {
-    if (typeof value !== 'string' || !isHeader(name, value)) {
-      throw invalid(`headers[${JSON.stringify(name)}] must be a valid HTTP header, its value one line of text`);
-    }
-    checked[name] = value;
-  }
-  return checked;
+  return checkedBaseUrl(owner, address).href.replace(/\/$/, '');
 }
 
 /** Following a redirect would turn the POST into a GET, and could carry the key to another host. */
@@ -112,5 +98,5 @@ function withoutRedirects(fetch: Fetch | undefined): Fetch {
 }
 
 function invalid(what: string): AgentLoopError {
-  return new AgentLoopError('INVALID_CONFIG', `createProvider: ${what}.`);
+  return wrongOption(owner, what);
 }

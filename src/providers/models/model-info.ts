@@ -17,6 +17,8 @@ export interface ModelPrices extends TokenPrices {
 
 /** What a model can do. Absent members mean that the source does not say. */
 export interface ModelAbilities extends LLMCapabilities {
+  /** Several calls in one answer. */
+  readonly parallelToolCalls?: boolean;
   /** A tool can be forced. `false` also where the model takes `toolChoice` but only `auto` and `none`. */
   readonly toolChoice?: boolean;
   /** Answers that follow a JSON Schema. */

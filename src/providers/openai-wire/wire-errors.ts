@@ -170,7 +170,8 @@ function parsed(text: string): unknown {
 
 /**
  * RFC 9110, section 10.2.3: seconds or a date. `retry-after-ms` is what Azure and OpenAI send beside it; LiteLLM passes the
- * vendor's header on under another name.
+ * vendor's header on under another name. A date begins with its day and is of Greenwich:
+ * `Date.parse` alone takes `-1` and `5, 5` for days of 2001, and the old form without a zone for local time.
  */
 function retryAfter(headers: Headers, now: number): number | undefined {
   const ms = headers.get('retry-after-ms');
@@ -178,6 +179,8 @@ function retryAfter(headers: Headers, now: number): number | undefined {
   const value = headers.get('retry-after') ?? headers.get('llm_provider-retry-after');
   if (value === null) return undefined;
   if (/^\d+(\.\d+)?$/.test(value)) return Math.ceil(Number(value) * 1_000);
-  const date = Date.parse(value);
+  const date = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun)/.test(value)
+    ? Date.parse(`${value.replace(/ GMT$/, '')} GMT`)
+    : Number.NaN;
   return Number.isNaN(date) ? undefined : Math.max(0, date - now);
 }

@@ -1,4 +1,5 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
+import { noUsage } from '../../core/state.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import type { MaybePromise } from '../../stores/interfaces.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
@@ -37,7 +38,7 @@ const storeKind: OptionKind = {
 /**
  * Gives the answer of an equal request again, without a request: equal in messages, tools and settings, asked of the same model at the
  * same address, whatever the turn. Only whole answers are kept, not those that a limit or a filter cut short. What is given again comes
- * in one piece, and without usage, since it took nothing.
+ * in one piece, with a usage of 0, since it took nothing.
  *
  * Keys are `llm:` and a SHA-256 of the whole request, worked out at each call, so that a store shared with others tells nobody what was
  * asked; the answers in it are as they were given. A store that fails, or gives what is no answer, is passed by. Put it outside of what
@@ -113,6 +114,7 @@ function isWhole({ finishReason }: LLMResponse): boolean {
   return finishReason === undefined || finishReason === 'stop' || finishReason === 'tool_calls';
 }
 
-function unused({ usage: _, ...response }: LLMResponse): LLMResponse {
-  return response;
+/** Without usage it would count as one whose vendor does not tell what it took. */
+function unused(response: LLMResponse): LLMResponse {
+  return { ...response, usage: noUsage };
 }

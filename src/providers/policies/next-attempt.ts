@@ -1,16 +1,17 @@
-import { concat, defer, EMPTY, type Observable, of } from 'rxjs';
+import { concat, defer, type Observable, of } from 'rxjs';
 import type { AgentLoopError } from '../../core/errors.ts';
 import type { LLMChunk } from '../interfaces.ts';
 
-/**
- * Goes on with another attempt: what the failed one streamed is void at once, for the reason of its error's code; the new one begins
- * when `wait` is over.
- */
-export function nextAttempt(
-  failed: AgentLoopError,
-  attempt: () => Observable<LLMChunk>,
-  wait: Observable<never> = EMPTY,
-): Observable<LLMChunk> {
-  const voided: LLMChunk = { type: 'attempt', state: 'void', reason: failed.code };
-  return concat(of(voided), wait, of<LLMChunk>({ type: 'attempt', state: 'begin' }), defer(attempt));
+/** What the attempt that failed streamed is void, for the reason of its error's code. */
+export function voidAttempt({ code }: AgentLoopError): LLMChunk {
+  return { type: 'attempt', state: 'void', reason: code };
+}
+
+export function beginAttempt(): LLMChunk {
+  return { type: 'attempt', state: 'begin' };
+}
+
+/** Goes on with another attempt at once. */
+export function nextAttempt(failed: AgentLoopError, attempt: () => Observable<LLMChunk>): Observable<LLMChunk> {
+  return concat(of(voidAttempt(failed), beginAttempt()), defer(attempt));
 }

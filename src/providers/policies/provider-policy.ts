@@ -1,4 +1,5 @@
 import { catchError, defer, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
+import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { withDiscarded } from '../../core/estimate-usage.ts';
 import { shownValue } from '../../core/shown-value.ts';
@@ -76,14 +77,13 @@ function wholeCall(inner: StreamCall): StreamCall {
     });
 }
 
-/** Errors once the signal is aborted, also where it was before. */
+/** Errors once the signal is aborted, also where it was before. The signal has one listener, however many policies a call passes. */
 function aborted({ signal }: LLMCallParams): Observable<never> {
   return new Observable((subscriber) => {
     if (!signal) return undefined;
     const abort = (): void => subscriber.error(cancellation(signal.reason));
     if (signal.aborted) return abort();
-    signal.addEventListener('abort', abort);
-    return () => signal.removeEventListener('abort', abort);
+    return AbortScope.of(signal).onAbort(abort);
   });
 }
 

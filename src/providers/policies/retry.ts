@@ -1,10 +1,9 @@
-import { catchError, type Observable, throwError } from 'rxjs';
+import { catchError, concat, defer, EMPTY, type Observable, of, repeat, throwError } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { AgentLoopError } from '../../core/errors.ts';
-import type { LLMCallParams, LLMChunk } from '../interfaces.ts';
-import type { StreamCall } from './attempt-stream.ts';
+import type { LLMChunk } from '../interfaces.ts';
 import { backoffMs } from './backoff.ts';
-import { nextAttempt } from './next-attempt.ts';
+import { beginAttempt, voidAttempt } from './next-attempt.ts';
 import { pause } from './pause.ts';
 import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
@@ -59,26 +58,33 @@ export function retry(options: RetryOptions = {}): ProviderPolicy {
     random: options.random ?? Math.random,
     clock: options.clock ?? systemClock,
   };
-  return definePolicy('retry', (stream) => (params) => attempt(settings, stream, params, 0));
+  return definePolicy('retry', (stream) => (params) => attempts(settings, () => stream(params)));
 }
 
 interface RetrySettings extends Required<Omit<RetryOptions, 'statusCodes'>> {
   readonly statusCodes: ReadonlySet<number>;
 }
 
-function attempt(
-  settings: RetrySettings,
-  stream: StreamCall,
-  params: LLMCallParams,
-  failures: number,
-): Observable<LLMChunk> {
-  return stream(params).pipe(
-    catchError((error: AgentLoopError) => {
-      const delayMs = failures < settings.maxRetries ? delayBeforeRetry(settings, error, failures + 1) : undefined;
-      if (delayMs === undefined) return throwError(() => error);
-      return nextAttempt(error, () => attempt(settings, stream, params, failures + 1), pause(settings.clock, delayMs));
-    }),
-  );
+/** One attempt after the other, each subscribed once the one before is gone: many of them are no deeper than one. */
+function attempts(settings: RetrySettings, request: () => Observable<LLMChunk>): Observable<LLMChunk> {
+  return defer(() => {
+    let failures = 0;
+    let delayMs: number | undefined;
+    const attempt = (): Observable<LLMChunk> => {
+      if (delayMs === undefined) return request();
+      const paused = pause(settings.clock, delayMs);
+      delayMs = undefined;
+      return concat(paused, of(beginAttempt()), defer(request));
+    };
+    return defer(attempt).pipe(
+      catchError((error: AgentLoopError) => {
+        failures += 1;
+        if (failures <= settings.maxRetries) delayMs = delayBeforeRetry(settings, error, failures);
+        return delayMs === undefined ? throwError(() => error) : of(voidAttempt(error));
+      }),
+      repeat({ delay: () => (delayMs === undefined ? EMPTY : of(true)) }),
+    );
+  });
 }
 
 /** Undefined where another try is not worth it. */

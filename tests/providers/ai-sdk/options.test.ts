@@ -56,6 +56,11 @@ describe('options of AISDKProvider', () => {
     ['a tool of ours at the vendor', { model, providerTools: { a: { type: 'function' } } }, /providerTools/],
     ['a time that is none', { model, timeoutMs: -1 }, /timeoutMs is -1; it must be milliseconds/],
     ['an address with a password', { model, address: 'https://a:b@c' }, /address is/],
+    [
+      'a capability that is none',
+      { model, capabilities: { tool: false } },
+      /streaming, tools, toolChoice, responseFormat/,
+    ],
     ['capabilities that are none', { model, capabilities: { tools: 'no' } }, /capabilities/],
   ])('%s is refused', (_, options, sentence) => {
     const make = () => Reflect.construct(AISDKProvider, [options]);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { limits } from '../../../src/extensions/limits/limits.ts';
 import type { LLMCallParams } from '../../../src/providers/interfaces.ts';
 import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
 import { keyOf, requestOf } from '../../../src/providers/policies/request-key.ts';
@@ -15,13 +16,13 @@ const info = { providerName: 'test', model: 'm' };
 const usage = { promptTokens: 3, completionTokens: 2, totalTokens: 5 };
 
 describe('cacheResponses', () => {
-  it('S1-99 answers an identical request without a call of the provider, and without usage', async () => {
+  it('S1-99 answers an identical request without a call of the provider, with a usage of 0', async () => {
     const llm = scriptedLLM([{ text: 'Hello', usage }], { info });
     const provider = cacheResponses({ store: new InMemoryCacheStore() })(llm);
     expect(await chunksOf(provider)).toEqual(['Hello', 'done Hello']);
     const again = await provider.call({ messages: [{ ...hi.messages[0], role: 'user', content: 'Hi', id: 'other' }] });
     expect(again.message.content).toBe('Hello');
-    expect(again.usage).toBeUndefined();
+    expect(again.usage).toEqual({ promptTokens: 0, completionTokens: 0, totalTokens: 0 });
     llm.assertDone();
   });
 
@@ -42,6 +43,17 @@ describe('cacheResponses', () => {
     }
     expect(rolls).toBe(2);
     llm.assertDone();
+  });
+
+  it('counts nothing for an answer that is given again, also where a limit on tokens has others guessed', async () => {
+    const store = new InMemoryCacheStore();
+    const totals: number[] = [];
+    for (let n = 0; n < 2; n++) {
+      const llmProvider = cacheResponses({ store })(scriptedLLM(n === 0 ? [{ text: 'Hello', usage }] : [], { info }));
+      const loop = new AgentLoop({ agentId: 'a', llmProvider, extensions: [limits({ maxTokens: 1_000 })] });
+      totals.push((await loop.startTurn(hi.messages).result()).usage.totalTokens);
+    }
+    expect(totals).toEqual([5, 0]);
   });
 
   it.each<[string, Partial<LLMCallParams>]>([

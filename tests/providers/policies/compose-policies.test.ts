@@ -1,5 +1,7 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { NEVER } from 'rxjs';
 import type { LLMProvider } from '../../../src/providers/interfaces.ts';
 import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../../src/providers/policies/circuit-breaker.ts';
@@ -14,8 +16,9 @@ import { replayResponses } from '../../../src/providers/policies/replay-response
 import { retry } from '../../../src/providers/policies/retry.ts';
 import { timeout } from '../../../src/providers/policies/timeout.ts';
 import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
+import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { hi } from './scripted-calls.ts';
+import { hi, streamOf } from './scripted-calls.ts';
 
 const store = new InMemoryCacheStore();
 const plain: LLMProvider = { call: async () => ({ message: { role: 'assistant', content: 'plain' } }) };
@@ -118,6 +121,17 @@ describe('composePolicies', () => {
     const other = retry()(plain);
     expect(() => composePolicies(retry(), hedge({ delayMs: 1, to: other }))).not.toThrow();
     expect(() => hedge({ delayMs: 1, to: hedge({ delayMs: 1 })(plain) })).toThrow(/numbers of requests would multiply/);
+  });
+
+  it('listens once to the signal of a call, however many policies it passes: Node warns of more than ten', async () => {
+    const { signal } = new AbortController();
+    const many = composePolicies(...Array.from({ length: 12 }, () => timeout({ totalMs: 60_000, clock: fakeClock() })));
+    const silent: LLMProvider = { ...plain, stream: () => NEVER };
+    const call = streamOf(many(silent), { ...hi, signal }).subscribe();
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    call.unsubscribe();
+    expect((await many(plain).call({ ...hi, signal })).message.content).toBe('plain');
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
   });
 
   it('refuses what is no policy and no provider', () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { lastValueFrom, toArray } from 'rxjs';
+import { lastValueFrom, of, throwError, toArray } from 'rxjs';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { backoffMs } from '../../../src/providers/policies/backoff.ts';
@@ -108,6 +108,21 @@ describe('retry', () => {
       7_000, 0,
     ]);
     expect(await pausesOf(scriptedLLM([busy(60_001)]))).toEqual([]);
+  });
+
+  it('makes four thousand tries as it makes two: none stands upon the others', async () => {
+    const soon = {
+      now: () => 0,
+      schedule(_: number, goOn: () => void) {
+        queueMicrotask(goOn);
+        return () => {};
+      },
+    };
+    let requests = 0;
+    const stream = () => (++requests <= 4_000 ? throwError(() => serverDown.error) : of(chunk.a, chunk.d));
+    const provider = retry({ clock: soon, initialDelayMs: 0, maxRetries: 4_000 })({ ...scriptedLLM([]), stream });
+    expect((await provider.call(hi)).message.content).toBe('answer');
+    expect(requests).toBe(4_001);
   });
 
   it('voids what an attempt streamed at once, and begins the next when the pause is over', async () => {
