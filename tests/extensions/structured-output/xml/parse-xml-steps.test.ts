@@ -1,10 +1,11 @@
 import { Session } from 'node:inspector/promises';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { charactersPassed } from '../../../characters-passed.ts';
 
 /** Counts how often functions, branches and loops are run, exactly: what no clock and no busy machine changes. */
 const coverage = new Session();
 
-/** Of files that were loaded since the counting began, and the characters that `indexOf` passes by; not what regular expressions do. */
+/** Of files that were loaded since the counting began, and the characters that the methods of texts pass by. */
 async function stepsOf(act: () => void): Promise<number> {
   await coverage.post('Profiler.takePreciseCoverage');
   const passed = charactersPassed(act);
@@ -13,19 +14,6 @@ async function stepsOf(act: () => void): Promise<number> {
     .filter(({ url }) => url.includes('/src/extensions/structured-output/xml/'))
     .flatMap(({ functions }) => functions.flatMap(({ ranges }) => ranges))
     .reduce((steps, { count }) => steps + count, passed);
-}
-
-function charactersPassed(act: () => void): number {
-  const { indexOf } = String.prototype;
-  let passed = 0;
-  const spy = jest.spyOn(String.prototype, 'indexOf').mockImplementation(function (this: string, what, from = 0) {
-    const at = indexOf.call(this, what, from);
-    passed += (at < 0 ? this.length : at) - from;
-    return at;
-  });
-  act();
-  spy.mockRestore();
-  return passed;
 }
 
 const text = { type: 'string' };
