@@ -3,6 +3,7 @@ import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
+import { checkMembers } from './hook-answers.ts';
 import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import type { ToolCall } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
@@ -156,6 +157,7 @@ function checked<A>(hook: HookName, answer: A): A {
   if (!fits) throw new TypeError(`it answered ${isList ? 'a list' : typeof answer}, not an object`);
   const failure = failureOf(answer);
   if (failure) throw new DeliberateFailure(failure);
+  if (typeof answer === 'object' && answer !== null) checkMembers(hook, answer);
   return answer;
 }
 

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../core/errors.ts';
 import type {
+  EndChange,
   Extension,
   Failure,
   HookContext,
@@ -114,7 +115,7 @@ function player(score: Score, name: string, records: readonly OwnRecord[]): Exte
       afterToolCall: ({ callId }) => withoutResults(change('afterToolCall', callId)),
     }),
     ...(hooks.has('beforeFinish') && { beforeFinish: () => change('beforeFinish') }),
-    ...(hooks.has('afterTurn') && { afterTurn: () => change('afterTurn')?.finish }),
+    ...(hooks.has('afterTurn') && { afterTurn: () => endingOf(change('afterTurn')) }),
     ...(hooks.has('afterIteration') && { afterIteration: () => change('afterIteration') }),
   };
 }
@@ -124,6 +125,13 @@ function changeOf(records: readonly OwnRecord[], name: string): StepChange | und
   if (!record) return undefined;
   const { effects, data, event } = record;
   return { ...effects, ...(data === undefined ? {} : { data }), ...(event && { event }) };
+}
+
+/** The reason of an ending stands in its record, and no extension changes it there. */
+function endingOf(change: StepChange | undefined): EndChange | undefined {
+  if (!change?.finish) return undefined;
+  const { reason: _, ...ending } = change.finish;
+  return ending;
 }
 
 function withoutResults(change: StepChange | undefined) {

@@ -204,6 +204,26 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
   ],
   ['beforeTurn with data that is no JSON', { beforeTurn: () => ({ data: () => 1 }) }, /data is not JSON/],
   ['beforeTurn with an unknown tool', { beforeTurn: () => ({ tools: { add: ['fly'] } }) }, /no tool "fly"/],
+  [
+    'prepareIteration with messages outside of its view',
+    { prepareIteration: () => nonsense({ messages: [] }) },
+    /it answered with "messages", which nobody reads here; give data, event, fail, view, finish, usage/,
+  ],
+  [
+    'beforeLLMCall with messages',
+    { beforeLLMCall: () => nonsense({ messages: [] }) },
+    /give params, provider, response/,
+  ],
+  ['afterLLMCall with a text', { afterLLMCall: () => nonsense({ text: '' }) }, /answered with "text"/],
+  [
+    'beforeToolCall with a word of its own',
+    { beforeToolCall: () => nonsense({ denied: 'no' }) },
+    /"denied".* give deny/,
+  ],
+  ['afterToolCall with content', { afterToolCall: () => nonsense({ content: '' }) }, /"content".* result/],
+  ['beforeFinish with a result', { beforeFinish: () => nonsense({ result: '' }) }, /answered with "result"/],
+  ['afterIteration with a text', { afterIteration: () => nonsense({ text: '' }) }, /answered with "text"/],
+  ['afterTurn with a message', { afterTurn: () => nonsense({ message: '' }) }, /"message".* give text, value, fail/],
   ['shouldPause with a number', { shouldPause: () => nonsense(1) }, /it answered number/],
   [
     'prepareIteration with an unknown tool',

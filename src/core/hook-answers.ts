@@ -1,0 +1,50 @@
+import type {
+  CallChange,
+  EndChange,
+  FinishChange,
+  IterationChange,
+  ResponseChange,
+  StepChange,
+  ToolCallChange,
+  ToolOutcomeChange,
+  TurnBeginning,
+} from './extension.ts';
+import type { HookName } from './hooks.ts';
+
+type Members<Change> = Readonly<Record<keyof Change, true>>;
+
+const noted = { data: true, event: true, fail: true } as const;
+const course = { ...noted, messages: true, settings: true, finish: true } as const;
+const turn = { ...course, tools: true, usage: true } as const;
+
+const beforeTurn: Members<TurnBeginning> = { ...turn, given: true };
+const shouldPause: Members<{ readonly reason: string }> = { reason: true };
+const prepareIteration: Members<IterationChange> = { ...noted, view: true, finish: true, usage: true };
+const beforeLLMCall: Members<CallChange> = { params: true, provider: true, response: true, fail: true };
+const afterLLMCall: Members<ResponseChange> = { ...noted, response: true };
+const beforeToolCall: Members<ToolCallChange> = {
+  deny: true,
+  answer: true,
+  arguments: true,
+  deadline: true,
+  fail: true,
+};
+const afterToolCall: Members<ToolOutcomeChange> = { ...noted, result: true, messages: true, finish: true };
+const beforeFinish: Members<FinishChange> = course;
+const afterIteration: Members<StepChange> = { ...turn, results: true };
+const afterTurn: Members<EndChange> = { text: true, value: true, fail: true };
+
+const members: Readonly<Partial<Record<HookName, Readonly<Record<string, true>>>>> = {
+  ...{ beforeTurn, shouldPause, prepareIteration, beforeLLMCall, afterLLMCall, beforeToolCall },
+  ...{ afterToolCall, beforeFinish, afterIteration, afterTurn },
+};
+
+/** Throws where an answer has a member that nobody reads at that hook: what it is, and what there is. */
+export function checkMembers(hook: HookName, answer: object): void {
+  const known = members[hook];
+  if (!known) return;
+  for (const [name, value] of Object.entries(answer)) {
+    if (value === undefined || Object.hasOwn(known, name)) continue;
+    throw new TypeError(`it answered with "${name}", which nobody reads here; give ${Object.keys(known).join(', ')}`);
+  }
+}
