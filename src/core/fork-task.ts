@@ -4,6 +4,7 @@ import { checkForkOptions } from './check-fork-options.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import { editRecords, type ForkEdits } from './fork-edits.ts';
+import { giveBack } from './give-back.ts';
 import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
 import { type LoopState, taskState } from './state.ts';
 
@@ -125,5 +126,5 @@ async function appendAll(
     state = records.reduce<LoopState>(applyRecord, state);
     await store.append(lease, records, { status: taskState(state), barrier: true });
   }
-  await store.release(lease);
+  await giveBack(store, lease);
 }

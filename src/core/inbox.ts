@@ -87,10 +87,16 @@ export class Inbox {
     this.#listener = listener;
   }
 
+  /** The turn runs here: what is asked stays here, also where it ran elsewhere before. */
+  keep(): void {
+    this.#post = undefined;
+  }
+
   /** The turn runs elsewhere: what was asked so far, and is asked from now on, goes there as commands. */
   forwardTo(post: (command: Command) => void): void {
     this.#post = post;
     if (this.#pause) this.requestPause(this.#pause.reason);
+    this.#pause = undefined;
     for (const { message } of this.takeSteering()) post({ id: crypto.randomUUID(), type: 'steer', message });
     for (const { questionId, answer } of this.#replies.splice(0)) this.answer(questionId, answer);
   }

@@ -1,19 +1,8 @@
-import {
-  catchError,
-  concat,
-  defer,
-  EMPTY,
-  ignoreElements,
-  type MonoTypeOperatorFunction,
-  map,
-  type Observable,
-  of,
-  switchMap,
-  throwError,
-} from 'rxjs';
+import { catchError, from, type MonoTypeOperatorFunction, map, Observable, of, switchMap } from 'rxjs';
 import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
+import { giveBack } from './give-back.ts';
 import { replayOf } from './observe-turn.ts';
 import { type Deadline, whenReady } from './operators/when-ready.ts';
 import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
@@ -92,10 +81,10 @@ function watchWhere(...codes: readonly ErrorCode[]): MonoTypeOperatorFunction<Op
 }
 
 function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed: boolean): Observable<Opening> {
-  const { store, deadline, owner, leaseMs } = options;
+  const { store, deadline } = options;
   const { taskId } = known[0] as Stamped<TurnStarted>;
   const askedAt = deadline.clock.now();
-  return whenReady(() => store.acquire(taskId, owner, leaseMs), deadline).pipe(
+  return leaseOf(options, taskId).pipe(
     switchMap((lease) =>
       missing(options, lease, known.length).pipe(
         map((records) => {
@@ -105,9 +94,10 @@ function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed
           return { own: true as const, past, lease, askedAt, resumed: resumed || records.length > 0 };
         }),
         catchError((error: unknown) =>
-          concat(
-            giveBack(store, lease),
-            throwError(() => error),
+          from(giveBack(store, lease)).pipe(
+            map(() => {
+              throw error;
+            }),
           ),
         ),
       ),
@@ -115,12 +105,16 @@ function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed
   );
 }
 
-/** Gives back a lease that is not used; the next owner does not wait until it runs out. */
-function giveBack(store: TaskStateStore, lease: Lease): Observable<never> {
-  return defer(async () => store.release(lease)).pipe(
-    ignoreElements(),
-    catchError(() => EMPTY),
-  );
+/** The right to the turn. One that comes when nobody waits for it any more is given back. */
+function leaseOf({ store, deadline, owner, leaseMs }: OpenOptions, taskId: string): Observable<Lease> {
+  return new Observable((to) => {
+    const ask = () => {
+      const answer = store.acquire(taskId, owner, leaseMs);
+      if (answer instanceof Promise) answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
+      return answer;
+    };
+    return whenReady(ask, deadline).subscribe(to);
+  });
 }
 
 /** The records that were written between the first look and the lease. */

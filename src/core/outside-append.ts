@@ -3,6 +3,7 @@ import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
 import { applyRecord, foldRecords } from './apply-record.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
+import { giveBack } from './give-back.ts';
 import type { TurnRecord } from './records.ts';
 import { commitOf } from './signals.ts';
 import { type LoopState, taskState } from './state.ts';
@@ -47,8 +48,8 @@ async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<bool
   while (!over.aborted) {
     if (missing(state) === 'done') return true;
     const lease = await leaseOf(store, taskId);
-    state = await caughtUp(store, state);
     if (lease) return await writeMissing(wanted, lease, state);
+    state = await caughtUp(store, state);
     if (missing(state) !== 'done') await change(wanted, state, over);
     state = await caughtUp(store, state);
   }
@@ -70,8 +71,9 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
   return records.reduce<LoopState>(applyRecord, state);
 }
 
-async function writeMissing({ store, clock, missing }: OutsideAppend, lease: Lease, state: LoopState): Promise<true> {
+async function writeMissing({ store, clock, missing }: OutsideAppend, lease: Lease, known: LoopState): Promise<true> {
   try {
+    const state = await caughtUp(store, known);
     const records = missing(state);
     if (records === 'done' || records.length === 0) return true;
     const commit = commitOf({ epoch: lease.epoch, now: () => clock.now() }, state, records);
@@ -79,7 +81,7 @@ async function writeMissing({ store, clock, missing }: OutsideAppend, lease: Lea
     await store.append(lease, stamped, { status: taskState(commit.after), barrier: true });
     return true;
   } finally {
-    await store.release(lease);
+    await giveBack(store, lease);
   }
 }
 

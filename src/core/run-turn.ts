@@ -180,6 +180,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   );
   const own$ = operators(first ? concat(of(first), loop$) : loop$);
   return new Observable((subscriber) => {
+    request.inbox.keep();
     subscriber.add(() => deps.drain.release());
     subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
     own$.subscribe(subscriber);

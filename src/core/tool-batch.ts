@@ -25,6 +25,8 @@ export interface ToolCallRun {
   readonly state: () => LoopState;
   /** Of this call alone; aborted when it shall stop. */
   readonly scope: AbortScope;
+  /** Of the batch: once it is aborted nobody waits for extensions any more. */
+  readonly batch: AbortScope;
 }
 
 /** The result of a call, and what extensions changed with it. */
@@ -173,7 +175,7 @@ export class ToolBatch {
     const running = new DirectSubscriber(this.#observer);
     this.#runs.set(started.callId, running);
     this.#options
-      .run({ started, tool, scope, iteration: this.#state.iteration, state: this.#stateNow })
+      .run({ started, tool, scope, batch: this.#scope, iteration: this.#state.iteration, state: this.#stateNow })
       .subscribe(running);
   }
 

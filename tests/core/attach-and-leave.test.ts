@@ -38,4 +38,43 @@ describe('leaving a turn that runs elsewhere', () => {
     expect(await result).toMatchObject({ status: 'completed', text: 'One, two.' });
     await owner.settled;
   });
+
+  it('cancels it where it has become the own turn of who comes again', async () => {
+    const leaving = new AbortController();
+    const model = bench.model([{ never: true }]);
+    const owned = bench.config(model, { shutdown: leaving.signal });
+    const owner = new AgentLoop(owned).startTurn(question, { ...known, detached: true });
+    await watch(owner).until('internal:llm-call');
+    const attached = bench.loop([{ never: true }]).startTurn(question, known);
+    const first = watch(attached);
+    await first.until('internal:llm-call');
+    first.leave();
+    leaving.abort();
+    await owner.settled.catch(() => {});
+    const second = watch(attached);
+    await second.until('internal:llm-call', ({ attempt }) => attempt === 2);
+    second.leave();
+    await attached.settled;
+    expect(bench.store.read('t').at(-1)).toMatchObject({ type: 'turn.canceled', reason: 'every subscriber left' });
+  });
+
+  it('does not pause it again when it is watched again', async () => {
+    const answer = gate();
+    const model = bench.model([{ text: ['One', answer.pass(), ', two.'] }]);
+    const owner = new AgentLoop(bench.config(model)).startTurn(question, { ...known, detached: true });
+    const attached = bench.loop([]).startTurn(question, known);
+    attached.pause('lunch');
+    const first = watch(attached);
+    await first.until('artifact-update');
+    first.leave();
+    const posted: unknown[] = [];
+    const commands = bench.store.commands('t').subscribe((command) => posted.push(command));
+    const second = watch(attached);
+    await second.until('artifact-update');
+    answer.open();
+    await owner.settled;
+    await second.ended;
+    commands.unsubscribe();
+    expect(posted).toHaveLength(1);
+  });
 });

@@ -8,7 +8,9 @@ import type { HookContext } from '../../src/core/extension.ts';
 import type { Turn } from '../../src/core/turn.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
+import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';
+import { eventually } from '../eventually.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
@@ -229,6 +231,21 @@ describe('a turn whose process shuts down', () => {
     await expect(attached).rejects.toMatchObject({ code: 'SHUTDOWN' });
     answer.open();
     expect(await owner.result()).toMatchObject({ status: 'completed' });
+  });
+
+  it('gives back a lease that comes when it has been left', async () => {
+    const answer = gate();
+    const held = [{ method: 'acquire', call: 1, fault: 'hold-after', gate: answer }] as const;
+    const taskStateStore = faultyStore(bench.store, held);
+    const turn = bench.loop([], { taskStateStore, shutdown: process.signal }).startTurn(question, { taskId: 't' });
+    const refused = expect(turn.result()).rejects.toMatchObject(lost);
+    await answer.reached;
+    process.abort();
+    await refused;
+    expect(bench.store.list()).toMatchObject([{ held: true }]);
+    answer.open();
+    await eventually(() => bench.store.list()[0]?.held === false);
+    expect(typesOf()).toEqual(['turn.started']);
   });
 
   it('says in its span that it was left, not that it failed', async () => {

@@ -90,6 +90,19 @@ describe('a turn whose owner suspends at that moment', () => {
   });
 });
 
+describe('a journal that cannot be read behind the lease', () => {
+  it.each(['answer', 'cancel'] as const)('fails the %s, and the lease is given back', async (way) => {
+    await asking().settled;
+    const call = way === 'answer' ? 3 : 2;
+    const store = faultyStore(bench.store, [{ method: 'read', call, fault: 'fail-before' }]);
+    await expect(AgentLoop[way]('t', { store, clock: bench.clock, answers })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    });
+    expect(bench.store.list()).toMatchObject([{ held: false }]);
+    expect(lastType()).toBe('turn.suspended');
+  });
+});
+
 describe('an answer on a turn that ends meanwhile', () => {
   /** Answers while the turn runs; what becomes of it is looked at once the turn is over. */
   async function answeredBeforeTheEnd(recorded: boolean) {

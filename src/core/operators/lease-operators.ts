@@ -1,6 +1,7 @@
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
+import { giveBack } from '../give-back.ts';
 import type { LeaseHold } from '../lease-hold.ts';
 import type { Signal } from '../signals.ts';
 import { type FusibleOperator, operate } from './operate.ts';
@@ -85,15 +86,14 @@ export function releaseLease({ store, lease, clock }: LeaseDeps): FusibleOperato
     const release = async () => {
       if (released) return;
       released = true;
-      await store.release(lease);
+      await giveBack(store, lease);
     };
-    const ignore = () => {};
-    to.add(() => release().catch(ignore));
+    to.add(release);
     return {
       complete() {
         const complete = () => to.complete();
         to.add(clock.schedule(lease.leaseMs, complete));
-        void release().catch(ignore).then(complete);
+        void release().then(complete);
       },
     };
   });

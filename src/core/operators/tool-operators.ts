@@ -146,7 +146,7 @@ class RunningTool {
   /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
   #changed(result: ToolResultRecord, traceContext: Context, give: (changed: ChangedOutcome) => void): void {
     if (this.#deps.hooks.lists.afterToolCall.length === 0) return give({ result, records: [] });
-    const { started, tool, state, scope } = this.#run;
+    const { started, tool, state, batch } = this.#run;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
     const failed = (error: unknown) => {
       this.#deps.hooks.failure ??= extensionFailure(error);
@@ -157,8 +157,8 @@ class RunningTool {
       if (!(changed instanceof Promise)) return give(changed);
       const leave = () => give({ result, records: [] });
       changed.then(give, failed);
-      if (scope.aborted) leave();
-      else this.#out.add(scope.onAbort(leave));
+      if (batch.aborted) leave();
+      else this.#out.add(batch.onAbort(leave));
     } catch (error) {
       failed(error);
     }

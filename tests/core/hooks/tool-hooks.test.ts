@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import type { Extension } from '../../../src/core/extension.ts';
 import type { TurnError } from '../../../src/core/turn-result.ts';
+import { gate } from '../../../src/testing/gate.ts';
 import type { ToolContext } from '../../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
@@ -127,6 +128,33 @@ describe('afterToolCall', () => {
       ]);
     },
   );
+
+  it.each([
+    ['at once', () => ({ result: { content: 'gave up' } })],
+    ['later', async () => ({ result: { content: 'gave up' } })],
+  ])('changes the result of a call that ran into its limit %s', async (_, afterToolCall) => {
+    const slow = plainTools({ count: { timeoutMs: 50, execute: () => new Promise(() => {}) } });
+    const options = { toolProviders: [slow], extensions: [{ name: 'x', afterToolCall }] };
+    const turn = bench.loop([call, { text: 'Done.' }], options).startTurn(question);
+    await watch(turn).until('internal:tool-start');
+    bench.clock.advance(50);
+    expect((await turn.result()).messages).toContainEqual(
+      expect.objectContaining({ role: 'tool', content: 'gave up' }),
+    );
+  });
+
+  it('does not hold up the cancel of a turn whose call ran into its limit', async () => {
+    const slow = plainTools({ count: { timeoutMs: 50, execute: () => new Promise(() => {}) } });
+    const asked = gate();
+    const afterToolCall = () => asked.pass().then(() => undefined);
+    const options = { toolProviders: [slow], extensions: [{ name: 'x', afterToolCall }] };
+    const turn = bench.loop([call], options).startTurn(question, { taskId: 't' });
+    await watch(turn).until('internal:tool-start');
+    bench.clock.advance(50);
+    await asked.reached;
+    await turn.cancel('enough');
+    expect(bench.store.read('t').at(-2)).toMatchObject({ type: 'tool.result', error: { code: 'TOOL_TIMEOUT' } });
+  });
 
   it('that throws fails the turn, and what the tool did is recorded', async () => {
     const afterToolCall = () => Promise.reject(new Error('no room'));

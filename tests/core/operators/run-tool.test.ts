@@ -48,6 +48,7 @@ function runOf(
     iteration: 1,
     state: () => startedState(),
     scope: deps.scope.child(),
+    batch: deps.scope,
   };
   return run;
 }
