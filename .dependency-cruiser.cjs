@@ -43,7 +43,7 @@ module.exports = {
       from: {
         path: '^src/',
         pathNot: [
-          '^src/observability/(tracing|tracing-sdk|metrics|metrics-sdk|resource)\\.ts$',
+          '^src/observability/(tracing|tracing-sdk|metrics|metrics-sdk|otel-environment|resource)\\.ts$',
           '^src/testing/span-recorder\\.ts$',
         ],
       },

@@ -64,7 +64,7 @@ export interface AgentLoopConfig extends CallSettings {
    * false.
    */
   readonly captureContent?: boolean;
-  /** Applied to each text that `captureContent` lets into a span. Default: the text as it is. */
+  /** Applied to each text that `captureContent` lets into a span, and to the messages of errors there. Default: the text as it is. */
   readonly redact?: (text: string) => string;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
   readonly spanNames?: 'millrace' | 'semconv';

@@ -1,8 +1,15 @@
-import { type Context, type Span, SpanStatusCode } from '@opentelemetry/api';
+import type { Context, Span } from '@opentelemetry/api';
 import type { Content, ToolCall } from '../../core/messages.ts';
 import { attribute } from '../attributes.ts';
 import { contentJson, contentText } from './content.ts';
-import { isSilent, silentSpanBelow, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import {
+  isSilent,
+  markFailed,
+  silentSpanBelow,
+  startChildSpan,
+  type TracedSpan,
+  type TurnTracing,
+} from './tracing-options.ts';
 
 export interface ToolSpanCall {
   /** Our id of the call, `<iteration>:<index>`. */
@@ -44,9 +51,7 @@ export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpa
   if (!span.isRecording()) return;
   if (!result.success) {
     const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
-    span.recordException({ name: code, message });
-    span.setAttribute(attribute.errorType, code);
-    span.setStatus({ code: SpanStatusCode.ERROR, message });
+    markFailed(span, { type: code, message });
   }
   if (tracing.captureContent) {
     const { content } = result;

@@ -11,6 +11,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
+import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 import { attribute } from '../attributes.ts';
 import { instruments } from './instruments.ts';
 import { meteredTracer } from './metered-tracer.ts';
@@ -30,7 +31,7 @@ export interface TracingOptions {
   readonly captureContent?: boolean;
   /** Default `'millrace'`. */
   readonly spanNames?: 'millrace' | 'semconv';
-  /** Applied to each captured text before it is cut. Default: the text as it is. */
+  /** Applied to each captured text before it is cut, and to the messages of errors. Default: the text as it is. */
   readonly redact?: (text: string) => string;
 }
 
@@ -53,6 +54,8 @@ export interface TracedSpan {
   readonly traceContext: Context;
 }
 
+/** Of spans whose turn has one of its own. */
+const redactions = new WeakMap<Span, (text: string) => string>();
 const contentLength = 16_384;
 const silentSpan = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 const silentTracer: Tracer = {
@@ -92,6 +95,7 @@ export function startChildSpan(tracing: TurnTracing, name: string, options: Span
   if (isSilent(tracing)) return silentSpanBelow(parent);
   const attributes = { ...tracing.base, ...options.attributes };
   const span = tracing.tracer.startSpan(name, { ...options, attributes }, parent);
+  if (tracing.redact !== unchanged) redactions.set(span, tracing.redact);
   const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
   return { span, traceContext };
 }
@@ -115,11 +119,24 @@ export function registeredTracer(): Tracer | undefined {
 
 /** Marks a span as failed: status ERROR, the exception, and `error.type`: our code, else the error's name. */
 export function failSpan(span: Span, error: unknown): void {
+  const type = AgentLoopError.isInstance(error) ? error.code : nameOf(error);
+  markFailed(span, { type, message: messageOf(error), stack: error instanceof Error ? error.stack : undefined });
+}
+
+export interface SpanFailure {
+  readonly type: string;
+  readonly message: string;
+  readonly stack?: string | undefined;
+}
+
+/** The same for a failure that is data. Its texts go out through `redact` of the turn, and without what looks like a secret. */
+export function markFailed(span: Span, { type, message, stack }: SpanFailure): void {
   if (!span.isRecording()) return;
-  const message = messageOf(error);
-  span.recordException(error instanceof Error ? error : message);
-  span.setAttribute(attribute.errorType, AgentLoopError.isInstance(error) ? error.code : nameOf(error));
-  span.setStatus({ code: SpanStatusCode.ERROR, message });
+  const redact = redactions.get(span) ?? unchanged;
+  const clean = (text: string) => String(withoutSecrets(text, redact));
+  span.recordException({ name: type, message: clean(message), ...(stack !== undefined && { stack: clean(stack) }) });
+  span.setAttribute(attribute.errorType, type);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: clean(message) });
 }
 
 /** Marks a span as cancelled, which is no error: its status stays UNSET. */

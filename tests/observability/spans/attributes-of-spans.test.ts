@@ -216,6 +216,18 @@ describe('tool[name]', () => {
     });
   });
 
+  it('carries the failure without what looks like a secret, and redacted', () => {
+    const tracing = turnTracing({ redact: (text) => text.replace('Oslo', 'X') }, ids);
+    const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);
+    const error = { code: 'TOOL_FAILED', message: 'no weather of Oslo for password=hunter22' };
+    finishToolSpan(tracing, span, { content: 'Tool error', success: false, error });
+    span.end();
+    const message = 'no weather of X for password=[redacted]';
+    const failed = recorder.spans()[0];
+    expect(failed?.status.message).toBe(message);
+    expect(failed?.events[0]?.attributes).toMatchObject({ 'exception.message': message });
+  });
+
   it('has arguments and result where content is captured', () => {
     const tracing = turnTracing({ captureContent: true, redact: (text) => text.replace('Oslo', 'X') }, ids);
     const { span } = startToolSpan(tracing, call, ROOT_CONTEXT);

@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, createContextKey, ROOT_CONTEXT, type SpanContext, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AgentLoopError } from '../../../src/core/errors.ts';
-import { cancelSpan, failSpan, startChildSpan, turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import {
+  cancelSpan,
+  failSpan,
+  startChildSpan,
+  type TracingOptions,
+  turnTracing,
+} from '../../../src/observability/spans/tracing-options.ts';
 import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
 import { ids, turnOutline, writeTurnSpans } from '../turn-spans.ts';
 
@@ -103,6 +109,25 @@ describe('with an SDK', () => {
     expect(failed?.attributes).toHaveProperty(['error.type'], type);
     expect(failed?.events.map((event) => event.name)).toEqual(['exception']);
     expect(failed?.events[0]?.attributes).toMatchObject({ 'exception.message': message });
+  });
+
+  it.each<[string, TracingOptions, string]>([
+    ['what looks like a secret, also without a redaction', {}, 'Error: key sk-[redacted] of Ada'],
+    [
+      'what the redaction of the turn takes',
+      { redact: (text) => text.replace('Ada', 'X') },
+      'Error: key sk-[redacted] of X',
+    ],
+  ])('failSpan leaves out of message, exception and stack %s', (_what, options, expected) => {
+    const { span } = startChildSpan(turnTracing(options, ids), 'any', {}, ROOT_CONTEXT);
+    failSpan(span, new Error('Error: key sk-0123456789abcdef of Ada'));
+    span.end();
+    const failed = recorder.spans()[0];
+    expect(failed?.status.message).toBe(expected);
+    const exception = failed?.events[0]?.attributes;
+    expect(exception).toMatchObject({ 'exception.message': expected, 'exception.type': 'Error' });
+    expect(exception?.['exception.stacktrace']).toContain(`${expected}\n`);
+    expect(exception?.['exception.stacktrace']).not.toContain('0123456789');
   });
 
   it('cancelSpan: the status stays unset', () => {
