@@ -110,7 +110,8 @@ function leaseOf({ store, deadline, owner, leaseMs }: OpenOptions, taskId: strin
   return new Observable((to) => {
     const ask = () => {
       const answer = store.acquire(taskId, owner, leaseMs);
-      if (answer instanceof Promise) answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
+      if (answer instanceof Promise)
+        answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
       return answer;
     };
     return whenReady(ask, deadline).subscribe(to);
