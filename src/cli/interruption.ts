@@ -58,6 +58,17 @@ export class Interruption {
     return this.#exitCode;
   }
 
+  /** What the work gives, unless there is a signal first: then it rejects with `Interrupted`, and the work is left alone. */
+  race<T>(work: Promise<T>): Promise<T> {
+    const { signal } = this;
+    return new Promise((resolve, reject) => {
+      const stop = () => reject(new Interrupted(this.#exitCode ?? 1));
+      signal.addEventListener('abort', stop);
+      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', stop));
+      if (signal.aborted) stop();
+    });
+  }
+
   /** Forgets an interruption that was dealt with. */
   reset(): void {
     this.#controllers = newControllers();

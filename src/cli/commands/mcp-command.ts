@@ -64,7 +64,7 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
   const tracing = await exportTrace(flags, terminal.env);
   const stores = await openServeStores(settings);
   try {
-    for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
+    for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
     const logger = await serveLogger(terminal, false);
     const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
     try {

@@ -65,7 +65,7 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const tracing = await exportTrace(flags, terminal.env);
   const stores = await openServeStores(settings);
   try {
-    for (const warning of await storeWarnings(stores.journals)) note(terminal, warning);
+    for (const warning of await interruption.race(storeWarnings(stores.journals))) note(terminal, warning);
     const served = await servedAgent({ flags, stores, terminal, logger, interruption, traced: tracing !== undefined });
     try {
       const server = await newServer({ flags, keys, served, stores, logger });
@@ -114,7 +114,7 @@ interface Serving {
 async function untilInterrupted(server: A2AServer, { flags, host, interruption, served }: Serving): Promise<void> {
   const { terminal } = host;
   try {
-    const address = await server.listen({ port: flags.port, host: flags.host });
+    const address = await interruption.race(server.listen({ port: flags.port, host: flags.host }));
     void terminal.stdout.write(howToUse(address, { served, style: terminal.style }));
     if (!interruption.signal.aborted) await once(interruption.signal, 'abort');
     note(terminal, 'shutting down; a second signal does not wait');

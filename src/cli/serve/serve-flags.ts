@@ -1,3 +1,4 @@
+import { shortestKey } from '../../a2a/server/auth/shortest-key.ts';
 import { isLoopbackHost } from '../../a2a/server/loopback.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { ModelFlags } from '../model-settings.ts';
@@ -53,6 +54,11 @@ export function clientKeys(
   const keys = text.split(',').map(clientKey);
   const isTwice = keys.some(({ id }, index) => keys.findIndex((other) => other.id === id) !== index);
   if (isTwice) throw invalid(`${clientKeysEnv ?? variable} names a caller twice; write alice=KEY,bob=KEY`);
+  const short = keys.find(({ key }) => key.length < shortestKey);
+  if (short)
+    throw invalid(
+      `the key of ${short.id} in ${clientKeysEnv ?? variable} is too short; take a random one of at least ${shortestKey} characters, e.g. of openssl rand -hex 24`,
+    );
   return keys;
 }
 

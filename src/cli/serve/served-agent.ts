@@ -47,7 +47,7 @@ export async function servedAgent({
   };
   if (flags.agent !== undefined) {
     const { loadAgent } = await import('../load-agent.ts');
-    const agent = await loadAgent(flags.agent, defaults);
+    const agent = await interruption.race(loadAgent(flags.agent, defaults));
     return { agent, label: undefined, close: async () => {} };
   }
   const settings = modelSettings(flags, terminal.env);

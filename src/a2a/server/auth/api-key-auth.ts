@@ -8,6 +8,7 @@ import {
   bearerToken,
   headerOf,
 } from './authentication.ts';
+import { shortestKey } from './shortest-key.ts';
 
 /** A key and whose it is; given as it is, or only its hash, so that no key stands in the configuration. */
 export type ApiKey = AuthenticatedUser & ({ readonly key: string } | { readonly sha256: string });
@@ -19,9 +20,6 @@ export interface ApiKeyAuthOptions {
 }
 
 const optionNames: OptionNames<ApiKeyAuthOptions> = { keys: true, header: true };
-
-/** Shorter ones can be guessed. */
-const shortestKey = 16;
 
 /**
  * Knows callers by a secret of theirs. `sha256` is the hexadecimal hash of the key: `createHash('sha256').update(key).digest('hex')`.
