@@ -128,6 +128,8 @@ export class RedisMessageStore implements MessageStore {
     assertContextId(contextId);
     await this.#run({ script: 'delete', contextId });
     await this.#index.remove(contextId);
+    // Somebody may have made it anew between both.
+    if (await this.#run({ script: 'describe', contextId })) await this.#index.add(contextId);
   }
 
   /** Ends the connection that this store made, and refuses further calls. Again: does nothing. */

@@ -60,8 +60,7 @@ export class RedisPushStore implements PushStore {
   }
 
   async delete({ taskId, configId }: PushKey): Promise<void> {
-    await this.#send('hdel', this.#keyOf({ taskId }), `e:${configId}`, `o:${configId}`, `c:${configId}`);
-    await this.#send('zrem', this.#dueKey, `${taskId} ${configId}`);
+    await this.#run('delete', [this.#dueKey, this.#keyOf({ taskId })], [configId, taskId]);
   }
 
   async claim({ owner, leaseMs, limit, taskId = '' }: PushClaimOptions): Promise<readonly PushEntry[]> {
@@ -100,7 +99,7 @@ export class RedisPushStore implements PushStore {
     args: readonly (string | number)[],
   ): Promise<readonly unknown[]> {
     this.#connection.assertOpen();
-    const lua = luaScript({ prelude: 'push-prelude', file: scriptFiles[script], flags: '' });
+    const lua = luaScript({ prelude: 'push-prelude', ...scripts[script] });
     return evaluate(this.#connection.client, { script: lua, keys, args });
   }
 
@@ -110,9 +109,15 @@ export class RedisPushStore implements PushStore {
   }
 }
 
-const scriptFiles = { add: 'push-add-2', claim: 'push-claim-1', update: 'push-update-2' } as const;
+/** By name: the file in `lua/`, and the flags that Redis runs it with. */
+const scripts = {
+  add: { file: 'push-add-2', flags: '' },
+  claim: { file: 'push-claim-1', flags: '' },
+  update: { file: 'push-update-2', flags: '' },
+  delete: { file: 'push-delete-2', flags: ' flags=allow-oom' },
+} as const;
 
-type ScriptName = keyof typeof scriptFiles;
+type ScriptName = keyof typeof scripts;
 
 function entryOf(text: unknown, cursor: unknown): PushEntry | undefined {
   if (typeof text !== 'string') return undefined;

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
 import { RedisMessageStore, type RedisMessageStoreOptions } from '../../../src/stores/redis/redis-message-store.ts';
 import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
 import { describeRedis } from '../redis/describe-redis.ts';
@@ -60,6 +61,22 @@ describeRedis('RedisMessageStore on one server', () => {
     expect(contexts.map(({ contextId }) => contextId)).toEqual(['a', 'd']);
     expect(next).toBeUndefined();
     expect(redis.cli('ZCARD', 'gone:conversations')).toBe('2');
+  });
+
+  it('lists a context that somebody makes anew while it is deleted', async () => {
+    const other = open({ prefix: 'anew' });
+    await other.append('c', 'first', hello);
+    /** Takes the context out of the index only after somebody else wrote to it. */
+    class Late extends Redis {
+      override sendCommand(...[sent, stream]: Parameters<Redis['sendCommand']>): unknown {
+        const send = () => super.sendCommand(sent, stream);
+        return sent.name === 'zrem' ? other.append('c', 'second', hello).then(send) : send();
+      }
+    }
+    const client = new Late(redis.url);
+    await open({ prefix: 'anew', redis: client }).delete('c');
+    expect((await other.contexts()).contexts.map(({ contextId }) => contextId)).toEqual(['c']);
+    client.disconnect();
   });
 
   it('looks now and then for contexts whose time ran out, without a list', async () => {

@@ -153,4 +153,14 @@ describeRedis('RedisPushStore', () => {
     const [store, peer] = [new RedisPushStore(options), new RedisPushStore(options)];
     return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
   });
+
+  it('leaves nothing of a registration that is deleted', async () => {
+    const store = new RedisPushStore({ redis: redis?.url ?? '', prefix: 'bare' });
+    await store.add(entry('a'), 5);
+    await store.claim(claim);
+    await store.update(entry('a'), 'one', { type: 'held', leaseMs: 60_000, cursor: '1-0.1' });
+    await store.delete(entry('a'));
+    expect(redis?.cli('KEYS', 'bare:*')).toBe('');
+    await store.close();
+  });
 });

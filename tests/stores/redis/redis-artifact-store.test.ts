@@ -1,6 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Cluster } from 'ioredis';
+import { runArtifactScript } from '../../../src/stores/redis/artifact-scripts.ts';
 import { RedisArtifactStore, type RedisArtifactStoreOptions } from '../../../src/stores/redis/redis-artifact-store.ts';
+import { openClient } from '../../../src/stores/redis/redis-client.ts';
 import {
   type ArtifactStoreContractHarness,
   artifactStoreContract,
@@ -122,6 +124,21 @@ describeRedis('RedisArtifactStore on one server', () => {
     expect(await store.describe('a')).toMatchObject({ version: 2, name: 'second' });
     await store.close();
     await proxy.close();
+  });
+
+  it('knows it also where another version was made before the call arrived again', async () => {
+    const { client } = openClient(redis.url);
+    const store = open({ prefix: 'twice' });
+    const place = { key: 'twice:{a}:ah', artifactId: 'a' };
+    const { version: _, ...info } = await store.create({ artifactId: 'a', name: 'a', content: 'one' });
+    const [, stamp, , content] = await runArtifactScript(client, { script: 'look', ...place, args: [''] });
+    const args = [-1, String(stamp), 'call', 2, JSON.stringify({ ...info, version: 2, name: 'b' }), String(content), 1];
+    const [first] = await runArtifactScript(client, { script: 'publish', ...place, args });
+    expect(await store.update('a', { name: 'c' })).toMatchObject({ version: 3 });
+    const [again] = await runArtifactScript(client, { script: 'publish', ...place, args });
+    expect([first, again]).toEqual([0, 0]);
+    expect(await store.describe('a')).toMatchObject({ version: 3, name: 'c' });
+    client.disconnect();
   });
 
   it('runs again what Redis forgot the scripts of', async () => {

@@ -1,6 +1,7 @@
 -- Stands in front of every script of the artifact store. KEYS[1] is the head of an artifact, from which its other keys are derived:
 --   head      {prefix}:{<artifactId>}:ah            hash: layout, stamp of the last change, first and newest version; by version
---                                                   v<n>: what is known of it, as JSON; c<n>: the id of its content
+--                                                   v<n>: what is known of it, as JSON; c<n>: the id of its content; s<n>: the stamp
+--                                                   of the call that made it
 --   contents  {prefix}:{<artifactId>}:ac:<content>  hash by number from 0: the chunks; a draft until a version names it
 -- Codes of the answers, first in each:
 local OK, NOT_FOUND, SCHEMA, CHANGED, GONE = 0, -1, -6, -8, -9
