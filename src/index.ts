@@ -1,4 +1,4 @@
-export { Agent, type AgentResumeOptions, agent } from './agent/agent.ts';
+export { type Agent, type AgentResumeOptions, agent } from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -39,7 +39,7 @@ export {
   supervisor,
 } from './agent/routing.ts';
 export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
-export { Team, type TeamTurnOptions, team } from './agent/team.ts';
+export { type Team, type TeamTurnOptions, team } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
 export type { TeamOptions } from './agent/team-options.ts';
 export type { TurnInput } from './agent/turn-input.ts';
@@ -141,7 +141,7 @@ export {
   type TurnOutcome,
   toPersisted,
 } from './core/state.ts';
-export { Turn } from './core/turn.ts';
+export type { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
 export { type BranchOptions, branch } from './extensions/branch.ts';
 export {
@@ -197,7 +197,7 @@ export {
   typedInput,
 } from './extensions/structured-output/typed-input.ts';
 export { type ToolOutputCacheOptions, toolOutputCache } from './extensions/tool-output-cache.ts';
-export { Budget, type BudgetExtensionOptions, type BudgetOptions, budget } from './extensions/usage/budget.ts';
+export { type Budget, type BudgetExtensionOptions, type BudgetOptions, budget } from './extensions/usage/budget.ts';
 export {
   type RecordSessionOptions,
   recordSession,
@@ -243,7 +243,7 @@ export { type TimeoutOptions, timeout } from './providers/policies/timeout.ts';
 export type { Deviation } from './replay/deviation.ts';
 export {
   type Journal,
-  Replay,
+  type Replay,
   type ReplayConfig,
   type ReplayOptions,
   type ReplayResult,

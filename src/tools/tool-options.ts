@@ -5,7 +5,7 @@ import type { FromJsonSchema } from './from-json-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
 
 /** A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. */
-export type ToolParameters = StandardSchemaV1 | JSONSchema;
+export type ToolParameters = StandardSchemaV1<unknown, object> | JSONSchema;
 
 /**
  * What `execute` gets: the output type of a Standard Schema, or the type that a literal JSON Schema describes; a plain
@@ -23,7 +23,7 @@ export interface RawArguments {
 }
 
 export type ToolOptions<P extends ToolParameters, Raw extends boolean> = ToolDescription<P, Raw> &
-  (SingleExecution<P, Raw> | BatchExecution<P, Raw>);
+  (BatchExecution<P, Raw> | SingleExecution<P, Raw>);
 
 interface SingleExecution<P extends ToolParameters, Raw extends boolean> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */

@@ -206,6 +206,14 @@ describe('docs/command-line.md', () => {
     },
   );
 
+  it('lists every command, as --help says them', async () => {
+    const { stdout } = await runInProcess(['--help']);
+    const commands = [...stdout.matchAll(/^ {2}(\w+)(?: \[options\])?(?: [<[]| {2})/gm)].map((match) => match[1]);
+    const table = textOf('docs/command-line.md').split('\n## ')[0] ?? '';
+    const listed = [...table.matchAll(/^\| \[(`.*?`)\]/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []);
+    expect([...listed, 'help'].sort()).toEqual(commands.sort());
+  });
+
   it('lists the flags of millrace mcp that run does not have', async () => {
     const [own, run] = await Promise.all([runInProcess(['mcp', '--help']), runInProcess(['run', '--help'])]);
     const flagsOf = (help: string) => [...help.matchAll(/^ {2}(--[\w-]+(?: <\w+>)?)/gm)].map((match) => match[1]);

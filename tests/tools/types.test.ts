@@ -102,6 +102,16 @@ it('takes functions of the right arguments only', () => {
   expect(new LocalToolProvider([rightOne, ...list.slice(1)]).getTools()).toHaveLength(1);
 });
 
+it('takes schemas of objects only', () => {
+  // @ts-expect-error: arguments are an object.
+  expect(() => tool({ ...described, parameters: z.string(), execute: String })).toThrow('does not describe an object');
+  const either = z.union([z.object({ city: z.string() }), z.object({ town: z.string() })]);
+  const converted = z.object({ city: z.string() }).transform(({ city }) => ({ town: city }));
+  const of = tool({ ...described, jsonSchema: { type: 'object' }, parameters: converted, execute: ({ town }) => town });
+  expect(same<typeof of, Tool<{ town: string }>>(true)).toBe(true);
+  expect(same<ArgumentsOf<typeof either>, { city: string } | { town: string }>(true)).toBe(true);
+});
+
 it('ArgumentsOf reads any Standard Schema', () => {
   expect(same<ArgumentsOf<StandardSchemaV1<{ in: 1 }, { out: 2 }>>, { out: 2 }>(true)).toBe(true);
 });

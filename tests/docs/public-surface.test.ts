@@ -1,0 +1,66 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
+import { pages, root, textOf } from './markdown.ts';
+
+interface Exported {
+  readonly name: string;
+  /** The source file that declares it. */
+  readonly file: string;
+}
+
+function parse(file: string): ts.SourceFile {
+  return ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest);
+}
+
+/** What programs can import and use at run time; types left out. */
+function valuesOf(entry: string): readonly Exported[] {
+  return parse(entry).statements.flatMap((statement): readonly Exported[] => {
+    if (ts.isExportDeclaration(statement)) return namedIn(statement, entry);
+    if (!ts.canHaveModifiers(statement)) return [];
+    if (!ts.getModifiers(statement)?.some(({ kind }) => kind === ts.SyntaxKind.ExportKeyword)) return [];
+    const isValue = ts.isFunctionDeclaration(statement) || ts.isClassDeclaration(statement);
+    return isValue && statement.name ? [{ name: statement.name.text, file: entry }] : [];
+  });
+}
+
+function namedIn({ isTypeOnly, exportClause, moduleSpecifier }: ts.ExportDeclaration, entry: string): Exported[] {
+  if (isTypeOnly || !exportClause || !ts.isNamedExports(exportClause)) return [];
+  const from = moduleSpecifier && ts.isStringLiteral(moduleSpecifier) ? moduleSpecifier.text : undefined;
+  const file = from === undefined ? entry : join(dirname(entry), from);
+  return exportClause.elements.filter((each) => !each.isTypeOnly).map(({ name }) => ({ name: name.text, file }));
+}
+
+function hasHiddenConstructor({ name, file }: Exported): boolean {
+  if (!/^[A-Z]/.test(name)) return false;
+  const source = parse(file);
+  const declared = source.statements.find((each) => ts.isClassDeclaration(each) && each.name?.text === name);
+  if (!declared || !ts.isClassDeclaration(declared)) return false;
+  const made = declared.members.find(ts.isConstructorDeclaration);
+  return made !== undefined && source.text.slice(made.pos, made.getStart(source)).includes('@internal');
+}
+
+const { exports }: { readonly exports: Readonly<Record<string, string | { readonly default: string }>> } = JSON.parse(
+  textOf('package.json'),
+);
+const entries = Object.entries(exports).flatMap(([path, target]) =>
+  typeof target === 'string'
+    ? []
+    : [{ path, entry: join(root, target.default.replace(/^\.\/dist/, 'src').replace(/\.js$/, '.ts')) }],
+);
+
+describe('what is exported', () => {
+  const docs = pages.map(textOf).join('\n');
+
+  it.each(entries)('from $path stands in the docs', ({ entry }) => {
+    const values = valuesOf(entry);
+    expect(values).not.toEqual([]);
+    expect(values.map(({ name }) => name).filter((name) => !new RegExp(`\\b${name}\\b`).test(docs))).toEqual([]);
+  });
+
+  // Declarations without their constructor would let `new` pass the compiler with nothing given.
+  it.each(entries)('from $path are no classes that only the package makes', ({ entry }) => {
+    expect(valuesOf(entry).filter(hasHiddenConstructor)).toEqual([]);
+  });
+});
