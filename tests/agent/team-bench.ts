@@ -1,0 +1,30 @@
+import type { Agent } from '../../src/agent/agent.ts';
+import type { AgentSettings, GivenTools } from '../../src/agent/agent-options.ts';
+import { team } from '../../src/agent/team.ts';
+import type { TeamOptions } from '../../src/agent/team-options.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { agentBench } from './agent-bench.ts';
+
+export interface Player {
+  readonly agent: Agent;
+  readonly model: ScriptedLLM;
+}
+
+/** Agents of teams, with scripted models on a bench of agents. */
+export function teamBench() {
+  const on = agentBench();
+  return {
+    on,
+    player(id: string, steps: readonly ScriptedLLMStep[], options: Partial<AgentSettings> & GivenTools = {}): Player {
+      const model = on.bench.model(steps);
+      return { model, agent: on.agent([], { id, provider: model, contextId: `of ${id}`, ...options }) };
+    },
+    /** A team in the context `c`. */
+    made: (players: readonly Player[], options: Partial<TeamOptions> = {}) =>
+      team({ agents: players.map((each) => each.agent), contextId: 'c', ...options }),
+  };
+}
+
+export const answer = (text: string) => [{ text }];
+export const lastOf = ({ model }: Player) => model.calls.at(-1)?.messages;
