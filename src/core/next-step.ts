@@ -171,7 +171,7 @@ function atLimit(deps: TurnDeps, state: LoopState): NextStep {
       return end(deps, state, doneWith(state, { reason }));
     case 'fail': {
       const limit = `${maxIterations} iteration${maxIterations === 1 ? '' : 's'}`;
-      const message = `The model still asked for tools after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
+      const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
       return write(failed('MAX_ITERATIONS', message, reason));
     }
   }

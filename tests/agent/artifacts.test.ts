@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
+import { artifactTools } from '../../src/tools/artifact-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { writeArtifact } from '../../src/tools/write-artifact.ts';
 import { deadTurn, firstCall } from '../core/dead-turn.ts';
 import { type EventOf, textOfParts, watch } from '../core/watch-events.ts';
+import { toolCall, toolContext } from '../tools/tool-context.ts';
 import { agentBench } from './agent-bench.ts';
 
 const on = agentBench();
@@ -133,5 +135,17 @@ describe('the artifacts of an agent', () => {
     const context = { signal: cancel.signal, progress: () => {} };
     await expect(writeArtifact(artifactStore, 'story', chunks(), context)).rejects.toThrow('enough');
     expect(await textOf(artifactStore, 'story')).toBe('Old.');
+  });
+
+  it('are changed once by a call that runs again', async () => {
+    const store = new InMemoryArtifactStore();
+    await store.create({ artifactId: 'a', name: 'note', content: 'One', contextId: 'context' });
+    const tools = artifactTools(store);
+    const again = toolContext({ arguments: { artifactId: 'a', content: 'Two' } });
+    for (const attempt of [1, 2]) await tools.executeTool(toolCall('update_artifact'), { ...again, attempt });
+    expect(await store.describe('a')).toMatchObject({ version: 2 });
+    const next = toolContext({ arguments: { artifactId: 'a', content: 'Three' }, idempotencyKey: 'task:2:0' });
+    await tools.executeTool(toolCall('update_artifact'), next);
+    expect(await store.describe('a')).toMatchObject({ version: 3 });
   });
 });

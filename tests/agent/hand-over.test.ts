@@ -33,6 +33,14 @@ describe('a conversation that is handed over', () => {
     ]);
   });
 
+  it('stays with its agent where the other one fails', async () => {
+    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Your turn.' } }] };
+    const [a, b] = [player('a', [handing, ...answer('Then I do it.')]), player('b', [{ error: new Error('down') }])];
+    const two = made([a, b], { handOff: true });
+    await expect(two.ask('Help.')).resolves.toMatchObject({ text: 'Then I do it.', reason: 'stop' });
+    expect(two.getAgent().id).toBe('a');
+  });
+
   it('is handed over also where no tool may run that no rule names', async () => {
     const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Your turn.' } }] };
     const extensions = [toolPermissions({ rules: [], otherwise: 'deny' })];

@@ -88,9 +88,10 @@ describe('the routing of a team', () => {
     ['b, because it is a better fit', 'b'],
     ['sales-eu', 'sales-eu'],
     ['sales. Not sales-eu.', 'sales'],
+    ['law.tax it is', 'law.tax'],
     ['Cabbage', 'host'],
   ])('takes an id in the answer of the router, %j, as a word of its own, the first', async (routed, chosen) => {
-    const others = ['host', 'a', 'b', 'sales', 'sales-eu'].map((id) =>
+    const others = ['host', 'a', 'b', 'sales', 'sales-eu', 'law', 'law.tax'].map((id) =>
       player(id, id === chosen ? answer('Here.') : []),
     );
     const led = made([...others, player('router', answer(routed))], { routing: supervisor('router') });

@@ -124,6 +124,17 @@ describe('a team', () => {
     expect(messageStore.load('c').messages).toEqual([user('My pin is ****.'), says('The pin is ****.')]);
   });
 
+  it('changes no answer that is on its way to a tool', async () => {
+    const look = tool({ name: 'look', description: 'Looks.', parameters: { type: 'object' }, execute: () => 'a tree' });
+    const a = player('a', [{ text: 'I look.', toolCalls: [{ name: 'look' }] }, ...answer('A tree.')], {
+      tools: [look],
+    });
+    const shouting = made([a], {
+      interceptors: { incoming: (message) => ({ ...message, content: `${message.content}`.toUpperCase() }) },
+    });
+    await expect(shouting.ask('What is there?')).resolves.toMatchObject({ allText: 'I look.\nA TREE.' });
+  });
+
   it('changes the answers of agents that a plan asks before others have them', async () => {
     const [a, b] = [player('a', answer('The pin is 1234.')), player('b', answer('Noted.'))];
     const incoming: NonNullable<TeamOptions['interceptors']>['incoming'] = (message) => ({

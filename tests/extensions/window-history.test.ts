@@ -4,6 +4,7 @@ import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { foldRecords } from '../../src/core/apply-record.ts';
 import { estimateTokens } from '../../src/core/count-tokens.ts';
 import type { Message } from '../../src/core/messages.ts';
+import { summaryMessage } from '../../src/extensions/context/summary-message.ts';
 import { type WindowOptions, windowHistory } from '../../src/extensions/window-history.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
@@ -55,6 +56,14 @@ async function sentOf(messages: readonly Message[], { options, streaming = true 
 }
 
 describe('windowHistory', () => {
+  it('lets a summary go where there is room for one message only', async () => {
+    const summary = summaryMessage({ upTo: 4, summary: 'They talked.' });
+    const { sent } = await sentOf([summary, ...talk(4), user], { options: { maxMessages: 1 } });
+    expect(sent.slice(1)).toEqual([user]);
+    const two = await sentOf([summary, ...talk(4), user], { options: { maxMessages: 2 } });
+    expect(two.sent.slice(1)).toEqual([summary, user]);
+  });
+
   it('S0-13 sends the last 50 messages by default, beside the system message, and keeps the history whole', async () => {
     const messages = talk(81);
     const { sent, history } = await sentOf(messages);

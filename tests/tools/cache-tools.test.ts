@@ -2,10 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { InMemoryCacheStore } from '../../src/stores/cache/in-memory-cache-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { type CacheToolsOptions, cacheTools } from '../../src/tools/cache-tools.ts';
+import type { ToolProvider } from '../../src/tools/interfaces.ts';
 import { question } from '../core/dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';
+import { listContext, toolCall, toolContext } from './tool-context.ts';
 
 const bench = turnBench();
 
@@ -38,6 +40,22 @@ describe('cacheTools', () => {
     const result = await turn({ a: 1, b: 2 }, { b: 2, a: 1 }, { a: 2 })();
     expect(ran).toEqual([{ a: 1, b: 2 }, { a: 2 }]);
     expect(contents(result)).toEqual(['seen 1', 'seen 1', 'seen 2']);
+  });
+
+  it('keeps no result that a provider calls a failure', async () => {
+    let runs = 0;
+    const flaky: ToolProvider = {
+      name: 'flaky',
+      getTools: (context) => plainTools({ look: { readOnly: true, execute: () => 1 } }).getTools(context),
+      executeTool: ({ id }) => ({ toolCallId: id, content: `run ${++runs}`, success: runs > 1, error: 'not yet' }),
+    };
+    const cached = cacheTools({ store: new InMemoryCacheStore() })(flaky);
+    await cached.getTools(listContext);
+    const context = toolContext({ arguments: {} });
+    const run = () => cached.executeTool(toolCall('look'), context);
+    expect(await run()).toMatchObject({ content: 'run 1', success: false });
+    expect(await run()).toMatchObject({ content: 'run 2', success: true });
+    expect(await run()).toMatchObject({ content: 'run 2', success: true });
   });
 
   it('S1-97 keeps turns apart, unless the scope is wider', async () => {

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
+import type { ClientToolAnswer } from '../../src/tools/interfaces.ts';
 import { thrownBy } from './thrown.ts';
-import { listContext } from './tool-context.ts';
+import { listContext, toolCall, toolContext } from './tool-context.ts';
 
 const locate = { name: 'locate', description: 'Where the user is.', parameters: { type: 'object' } };
 
@@ -15,6 +16,13 @@ describe('ClientToolProvider', () => {
   it('lists its tools as reads, which run again where the process died within them', async () => {
     const [definition] = await provider([locate]).getTools(listContext);
     expect(definition).toMatchObject({ type: 'function', function: locate, readOnly: true, onInDoubt: 'retry' });
+  });
+
+  it('gives what the client answers as the result, and why it failed', async () => {
+    const answered = (answer: ClientToolAnswer) =>
+      provider([locate]).executeTool(toolCall('locate'), toolContext({ arguments: {}, ask: () => answer }));
+    expect(await answered({ result: { city: 'Oslo' } })).toMatchObject({ content: '{"city":"Oslo"}', success: true });
+    expect(await answered({ error: 'no signal' })).toMatchObject({ success: false, error: 'no signal' });
   });
 
   it.each([

@@ -35,4 +35,11 @@ describe('requireFinishedWork', () => {
     const config = bench.config(bench.model([{ text: 'Later still.' }, { text: 'No.' }]), { extensions });
     expect(await AgentLoop.resume('t', config).result()).toMatchObject({ status: 'completed', text: 'No.' });
   });
+
+  it('reminds three times where nobody says how often', async () => {
+    const model = bench.model(['No.', 'No!', 'Never.', 'Not today.'].map((text) => ({ text })));
+    const extensions = [requireFinishedWork({ prompt: () => 'Go on.' })];
+    const result = await new AgentLoop(bench.config(model, { extensions })).startTurn(question).result();
+    expect(result).toMatchObject({ status: 'completed', text: 'Not today.' });
+  });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { foldRecords } from '../../../src/core/apply-record.ts';
+import { estimatedUsage, estimatePromptTokens } from '../../../src/core/estimate-usage.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
 import type { LLMProvider } from '../../../src/providers/interfaces.ts';
@@ -192,6 +193,14 @@ describe('the limit on costs', () => {
 });
 
 describe('the limit on wall time', () => {
+  it('counts a model call that it leaves before the first word', async () => {
+    const turn = bench.loop([{ never: true }], { extensions: [limits({ maxWallTimeMs: 500 })] }).startTurn(question);
+    await watch(turn).until('internal:llm-call');
+    bench.clock.advance(500);
+    const usage = estimatedUsage(estimatePromptTokens({ messages: question }), 0);
+    await expect(turn.result()).rejects.toMatchObject({ reason: 'max_wall_time', result: { usage } });
+  });
+
   it('S0-30 leaves a running model call', async () => {
     const turn = limited([{ text: 'So far', never: true }], { maxWallTimeMs: 500 }).startTurn(question);
     const watcher = watch(turn);

@@ -132,6 +132,15 @@ describe('structuredOutput', () => {
     expect(ran).toEqual(['note']);
   });
 
+  it('asks again without force where that is off, also in the last iteration', async () => {
+    const { model, result } = turnOf([counting, plain, good], {
+      output: { schema, forceFinish: false },
+      maxIterations: 2,
+    });
+    expect((await result).value).toEqual(oslo);
+    expect(model.calls.map(({ toolChoice }) => toolChoice)).toEqual([undefined, undefined, undefined]);
+  });
+
   it('S3-10 needs no force where the model finishes in its last iteration', async () => {
     const { model, result } = turnOf([counting, counting, good], { maxIterations: 3 });
     expect((await result).value).toEqual(oslo);
