@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { anchorsOf, linksIn, pages, root } from './markdown.ts';
+import { anchorsOf, linksIn, pages, root, textOf } from './markdown.ts';
 
 describe('the pages', () => {
   it.each([
@@ -21,6 +21,14 @@ describe('the pages', () => {
       return anchor !== '' && !anchorsOf(path).has(anchor);
     });
     expect(broken).toEqual([]);
+  });
+
+  it('that are in the package lead to files that are there too', () => {
+    const { files }: { readonly files: readonly string[] } = JSON.parse(textOf('package.json'));
+    const shipped = ['README.md', 'LICENSE', 'package.json', ...files];
+    const isShipped = (path: string) => shipped.some((entry) => path === entry || path.startsWith(`${entry}/`));
+    const lost = pages.filter(isShipped).flatMap((page) => linksIn(page).filter(({ path }) => !isShipped(path)));
+    expect(lost).toEqual([]);
   });
 
   it('S1-110 are all reached from the README', () => {

@@ -9,7 +9,10 @@ export const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/[\
 export const pages: readonly string[] = [
   'README.md',
   'A2A_ALIGNMENT.md',
+  'CHANGELOG.md',
   'examples/README.md',
+  'examples/chat/README.md',
+  'bench/README.md',
   ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.md'))
     .map((file) => join('docs', file)),
