@@ -199,6 +199,7 @@ function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   const ended = { callId, call, attempts, intent, question: undefined, answers, result: record };
   const calls = replaced(draft, index, ended);
   draft.toolCalls++;
+  if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
   draft.resumes = 0;
   draft.pendingToolCalls = calls;
   draft.openCalls--;
@@ -219,6 +220,7 @@ function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   const index = openCall(draft, record, question.callId);
   const pending = draft.pendingToolCalls[index] as PendingToolCall;
   if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
+  if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question });
 }

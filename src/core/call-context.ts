@@ -1,11 +1,14 @@
 import type { Context } from '@opentelemetry/api';
+import type { Usage } from '../providers/interfaces.ts';
 import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { addUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
 import { AgentLoopError } from './errors.ts';
 import type { ToolCall } from './messages.ts';
 import type { Question, ToolIntent } from './records.ts';
-import { type GivenAnswer, nextQuestionId } from './state.ts';
+import { type GivenAnswer, nextQuestionId, noUsage } from './state.ts';
+import { isUsage } from './told-usage.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 export interface ToolContextOptions {
@@ -40,6 +43,7 @@ export class CallContext implements ToolContext {
   readonly #answers: readonly GivenAnswer[];
   #questions = 0;
   #asked: Question | undefined;
+  #usage: Usage | undefined;
 
   constructor({ turn, authContext }: TurnDeps, options: ToolContextOptions) {
     const { callId, call, intent, answers } = options.started;
@@ -63,6 +67,17 @@ export class CallContext implements ToolContext {
   /** Made when it is read, so that a call which asks nothing costs nothing. */
   get ask(): (question: AskOptions) => unknown {
     return (question) => this.#ask(question);
+  }
+
+  get noteUsage(): (usage: Usage) => void {
+    return (usage) => {
+      if (isUsage(usage)) this.#usage = addUsage(this.#usage ?? noUsage, usage);
+    };
+  }
+
+  /** What the tool told of its own model calls. */
+  get usage(): Usage | undefined {
+    return this.#usage;
   }
 
   /** What the tool asked and has no answer to. */

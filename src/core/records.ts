@@ -98,6 +98,8 @@ export interface ToolResultRecord {
   readonly arguments?: unknown;
   /** Milliseconds from start to result; 0 where it never ran. */
   readonly durationMs: number;
+  /** Of model calls of the tool's own. */
+  readonly usage?: Usage;
 }
 
 /**
@@ -128,6 +130,8 @@ export interface Approval {
 export interface TurnAsked {
   readonly type: 'turn.asked';
   readonly question: Question;
+  /** Of model calls that the tool made before it asked. */
+  readonly usage?: Usage;
 }
 
 /** A question has its answer. */

@@ -33,7 +33,8 @@ export class ToldUsage {
 const counts = ['promptTokens', 'completionTokens', 'totalTokens'] as const;
 const parts = ['cachedTokens', 'reasoningTokens', 'cost'] as const;
 
-function isUsage(usage: Usage | undefined | null): boolean {
+/** Whether a value that somebody outside gave can be counted. */
+export function isUsage(usage: Usage | undefined | null): boolean {
   if (typeof usage !== 'object' || usage === null) return false;
   return counts.every((name) => isCount(usage[name])) && parts.every((name) => isCount(usage[name] ?? 0));
 }

@@ -29,7 +29,12 @@ export function refusedCall(callId: string, refusal: Refusal): ToolResultRecord 
 /** The result of a call that an extension answered, or whose answer it changed. */
 export function answeredCall(
   { content, success = true, error }: ToolAnswer,
-  { callId, durationMs, arguments: args }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments'>,
+  {
+    callId,
+    durationMs,
+    arguments: args,
+    usage,
+  }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments' | 'usage'>,
 ): ToolResultRecord {
   const record = {
     type: 'tool.result' as const,
@@ -38,6 +43,7 @@ export function answeredCall(
     success,
     ...(args === undefined ? {} : { arguments: args }),
     durationMs,
+    ...(usage && { usage }),
   };
   if (success) return record;
   return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };

@@ -4,10 +4,14 @@ import type {
   SamplingMessage,
   SamplingMessageContentBlock,
 } from '@modelcontextprotocol/sdk/types.js';
-import { trace } from '@opentelemetry/api';
+import { type Context, trace } from '@opentelemetry/api';
+import { AgentLoopError } from '../core/errors.ts';
+import { usageOfAnswer, usageWithoutAnswer } from '../core/estimate-usage.ts';
 import { type ContentPart, type Message, textOf } from '../core/messages.ts';
-import { finishLlmSpan, startLlmSpan } from '../observability/spans/llm-span.ts';
-import { cancelSpan, failSpan, turnTracing } from '../observability/spans/tracing-options.ts';
+import { ToldUsage } from '../core/told-usage.ts';
+import { tracedCall } from '../extensions/context/traced-call.ts';
+import { leaveToAttempts } from '../observability/spans/attempt-span.ts';
+import { turnTracing } from '../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMResponse } from '../providers/interfaces.ts';
 import type { ToolContext } from '../tools/interfaces.ts';
 import { partOf } from './content-parts.ts';
@@ -27,8 +31,8 @@ export interface SamplingContext {
 }
 
 /**
- * Asks the model of the options what a server wants to know, below the span of the tool call, and within its budget of requests. Text only:
- * the model gets no tools. The server reads nothing of why a request failed.
+ * Asks the model of the options what a server wants to know, below the span of the tool call, and within its budget of requests. What that takes
+ * counts to the turn. Text only: the model gets no tools. The server reads nothing of why a request failed.
  */
 export async function answerSampling(
   params: CreateMessageRequest['params'],
@@ -40,46 +44,36 @@ export async function answerSampling(
   const { maxRequests = defaultMaxRequests, maxTokens = defaultMaxTokens, provider, model } = sampling;
   if (call.sampled >= maxRequests) throw refuse(`a tool call may ask the model ${maxRequests} times`);
   call.sampled++;
-  const request: LLMCallParams = {
+  const { context } = call;
+  const asked: LLMCallParams = {
     messages: messagesOf(params),
     maxTokens: Math.min(params.maxTokens, maxTokens),
     signal,
     ...(params.temperature !== undefined && { temperature: params.temperature }),
     ...(model !== undefined && { model }),
+    ...(context && { traceContext: tracedBelow(context) }),
   };
+  const told = new ToldUsage(asked, provider);
+  const request: LLMCallParams = { ...asked, noteUsage: (usage) => told.add(usage) };
   try {
-    const response = await call.outside(() => traced(request, provider, call.context));
-    call.context?.progress({ type: 'mcp-sampling', ...(response.usage && { usage: response.usage }) });
+    const response = await call.outside(() => tracedCall(provider, request));
+    const usage = usageOfAnswer(request, told.answered(response));
+    context?.noteUsage(usage);
+    context?.progress({ type: 'mcp-sampling', usage });
     return resultOf(response);
-  } catch {
+  } catch (error) {
+    const known = AgentLoopError.isInstance(error) ? error : undefined;
+    const usage = told.sum ?? usageWithoutAnswer(request, '', known);
+    if (usage) context?.noteUsage(usage);
     throw new McpError(ErrorCode.InternalError, 'the model did not answer');
   }
 }
 
-async function traced(
-  params: LLMCallParams,
-  provider: McpSamplingOptions['provider'],
-  context: ToolContext | undefined,
-): Promise<LLMResponse> {
-  if (!context || !trace.getSpan(context.traceContext)) return provider.call(params);
-  const { taskId, contextId, agentId, iteration } = context;
+/** In it each request that the provider makes has its span below that of the tool call, where that has one. */
+function tracedBelow({ traceContext, taskId, contextId, agentId, iteration }: ToolContext): Context {
+  if (!trace.getSpan(traceContext)) return traceContext;
   const tracing = turnTracing({}, { taskId, contextId, agentId });
-  const { span, traceContext } = startLlmSpan(
-    tracing,
-    { iteration, params, info: provider.info },
-    context.traceContext,
-  );
-  try {
-    const response = await provider.call({ ...params, traceContext });
-    finishLlmSpan(tracing, span, { response });
-    return response;
-  } catch (error) {
-    if (params.signal?.aborted) cancelSpan(span);
-    else failSpan(span, error);
-    throw error;
-  } finally {
-    span.end();
-  }
+  return leaveToAttempts({ tracing, iteration, now: () => Date.now() }, traceContext).traceContext;
 }
 
 function messagesOf({ systemPrompt, messages }: CreateMessageRequest['params']): readonly Message[] {

@@ -55,13 +55,15 @@ function answered(conductor: Conductor, context: ToolContext, calls: readonly Re
   return new Promise((resolve, reject) => {
     const settle = (result: ToolResultRecord | undefined) => {
       if (!result) return reject(nothingRecorded(context));
-      const { content, success, error } = result;
+      const { content, success, error, usage } = result;
+      if (usage) context.noteUsage(usage);
       if (error && error.code !== 'TOOL_FAILED') return reject(new AgentLoopError(error.code, error.message));
       resolve({ toolCallId: call.id, content, success, ...(error ? { error: error.message } : {}) });
     };
     conductor.await(callId, {
       give(record) {
         if (record.type !== 'turn.asked') return settle(record.type === 'tool.result' ? record : undefined);
+        if (record.usage) context.noteUsage(record.usage);
         try {
           askUpTo(context, record.seq, calls);
         } catch (error) {

@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { Content, ToolCall } from '../core/messages.ts';
+import type { Usage } from '../providers/interfaces.ts';
 
 /** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
 export type JSONSchema = { readonly [key: string]: unknown };
@@ -99,7 +100,7 @@ export interface ToolContext {
   readonly idempotencyKey: string;
   /** 1, or more where the call runs again after a crash. */
   readonly attempt: number;
-  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it and `ask`. */
+  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it, `ask` and `noteUsage`. */
   readonly signal: AbortSignal;
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
@@ -112,6 +113,11 @@ export interface ToolContext {
   readonly ask: (question: AskOptions) => unknown;
   /** Shows a sign of life as an `internal:tool-progress` event, an `ArtifactChunk` as an `artifact-update`. Never journaled. */
   readonly progress: (update: unknown) => void;
+  /**
+   * Adds what model calls of the tool's own took to the usage of the turn, and so to its limits. Journaled with the result of the attempt, or
+   * with its question; what is told later counts nowhere. What is no usage is passed over.
+   */
+  readonly noteUsage: (usage: Usage) => void;
 }
 
 export interface ToolResult {

@@ -188,8 +188,11 @@ describe('an MCP server that asks the model', () => {
       const updates: unknown[] = [];
       const traceContext = trace.setSpan(ROOT_CONTEXT, parent);
       const progress = (update: unknown) => updates.push(update);
-      expect((await odd.call('sample', {}, { traceContext, progress })).content).toBe('["Something."]');
+      const noted: unknown[] = [];
+      const noteUsage = (taken: unknown) => noted.push(taken);
+      expect((await odd.call('sample', {}, { traceContext, progress, noteUsage })).content).toBe('["Something."]');
       parent.end();
+      expect(noted).toEqual([usage]);
       expect(updates).toEqual([{ type: 'mcp-sampling', usage }]);
       expect(spans.tree()).toBe('tool[sample]\n  llm.call');
     } finally {
@@ -204,6 +207,20 @@ describe('an MCP server that asks the model', () => {
       ],
     });
     expect(asked[0]?.tools).toBeUndefined();
+  });
+
+  it('adds to the usage of the turn', async () => {
+    const provider = scriptedLLM([
+      { text: 'one', usage },
+      { text: 'two', usage },
+    ]);
+    const odd = server({ sampling: { provider } });
+    const llmProvider = scriptedLLM([
+      { toolCalls: [{ name: 'odd__sample', arguments: { times: 2 } }], usage },
+      { text: 'done', usage },
+    ]);
+    const ended = await new AgentLoop({ ...loopOf(odd), llmProvider }).startTurn(hello).result();
+    expect(ended.usage).toEqual({ promptTokens: 28, completionTokens: 12, totalTokens: 40 });
   });
 
   it('has a budget of requests for each tool call', async () => {
@@ -238,6 +255,9 @@ describe('an MCP server that asks the model', () => {
       call: () => Promise.reject(new Error('401: key sk-123 is not valid')),
     };
     const odd = server({ sampling: { provider } });
-    expect((await odd.call('sample')).content).toMatch(/the model did not answer/);
+    const noted: unknown[] = [];
+    const noteUsage = (taken: unknown) => noted.push(taken);
+    expect((await odd.call('sample', {}, { noteUsage })).content).toMatch(/the model did not answer/);
+    expect(noted).toMatchObject([{ estimated: true, promptTokens: expect.any(Number) }]);
   });
 });

@@ -26,6 +26,7 @@ export function toolContext(changes: Partial<ToolContext> = {}): ToolContext {
       throw new Error('nobody answers here');
     },
     progress: () => {},
+    noteUsage: () => {},
     ...changes,
   };
 }

@@ -128,10 +128,11 @@ class RunningTool {
       if (ended || settled) return;
       settled = true;
       this.#cancelTimeout?.();
-      const { asked } = context;
-      const waits = asked && !scope.aborted ? { type: 'turn.asked' as const, question: asked } : undefined;
+      const { asked, usage } = context;
+      const told = usage && { usage };
+      const waits = asked && !scope.aborted ? { type: 'turn.asked' as const, question: asked, ...told } : undefined;
       if (waits) scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
-      if (!waits) return this.#changed(record, traceContext, give);
+      if (!waits) return this.#changed(told ? { ...record, ...told } : record, traceContext, give);
       end(record);
       this.#out.next(waits);
       this.#out.complete();

@@ -4,7 +4,7 @@ import { stableJson } from '../../core/check-answers.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { Extension, HookContext } from '../../core/extension.ts';
 import type { ToolCall } from '../../core/messages.ts';
-import type { LLMCallParams } from '../../providers/interfaces.ts';
+import type { LLMCallParams, Usage } from '../../providers/interfaces.ts';
 import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../../tools/interfaces.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
 import { type StreamedCall, StreamedCalls } from './streamed-calls.ts';
@@ -78,6 +78,8 @@ interface EarlyRun {
   arguments: string | undefined;
   readonly controller: AbortController;
   readonly result: Promise<ToolResult | undefined>;
+  /** What its own model calls took. */
+  readonly usages: Usage[];
 }
 
 /** What was started before its time, by turn and call. */
@@ -105,13 +107,14 @@ class EarlyRuns {
       const check = (await definition.checkArguments?.(streamed.arguments)) ?? { ok: true, value: streamed.arguments };
       if (!check.ok || controller.signal.aborted) return undefined;
       run.arguments = stableJson(check.value);
-      const place = { callId, call: streamed.call, arguments: check.value, signal: controller.signal };
+      const noteUsage = (usage: Usage) => void run.usages.push(usage);
+      const place = { callId, call: streamed.call, arguments: check.value, signal: controller.signal, noteUsage };
       return this.#provider.executeTool(streamed.call, earlyContext(context, params, place));
     };
     const result = Promise.resolve()
       .then(execute)
       .catch(() => undefined);
-    const run: EarlyRun = { name: definition.function.name, arguments: undefined, controller, result };
+    const run: EarlyRun = { name: definition.function.name, arguments: undefined, controller, result, usages: [] };
     const runs = this.#runs.get(taskId) ?? new Map<string, EarlyRun>();
     this.#runs.set(taskId, runs.set(callId, run));
   }
@@ -129,6 +132,7 @@ class EarlyRuns {
     if (context.signal.aborted) abort();
     context.signal.addEventListener('abort', abort, { once: true });
     const result = await run.result;
+    run.usages.forEach(context.noteUsage);
     context.signal.removeEventListener('abort', abort);
     if (context.signal.aborted) throw context.signal.reason;
     const same = run.arguments === stableJson(context.arguments);
@@ -149,7 +153,7 @@ class EarlyRuns {
 function earlyContext(
   { taskId, agentId, contextId, metadata, authContext, iteration }: HookContext,
   { traceContext = ROOT_CONTEXT }: LLMCallParams,
-  place: Pick<ToolContext, 'callId' | 'call' | 'arguments' | 'signal'>,
+  place: Pick<ToolContext, 'callId' | 'call' | 'arguments' | 'signal' | 'noteUsage'>,
 ): ToolContext {
   return {
     ...{ taskId, agentId, contextId, metadata, authContext, iteration, traceContext },

@@ -67,8 +67,13 @@ export class Budget {
           return broken && { finish: { reason: broken.reason } };
         },
       }),
-      beforeLLMCall: (_, { provider }) => ({ provider: aroundCalls(provider, this.#around(provider)) }),
+      beforeLLMCall: (_, { provider }) => ({ provider: this.provider(provider) }),
     };
+  }
+
+  /** A provider whose calls draw on it as those of a turn do, for calls that a tool makes: the sampling of an MCP server, for one. */
+  provider(provider: LLMProvider): LLMProvider {
+    return aroundCalls(provider, this.#around(provider));
   }
 
   /** Sets aside what a call may take when it is made, and counts what it took when it ends. */

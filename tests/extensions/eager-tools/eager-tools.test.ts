@@ -57,6 +57,27 @@ function eagerly(model: LLMProvider, { tools }: ReturnType<typeof looking>) {
 }
 
 describe('eagerTools', () => {
+  it('counts what the model calls of a tool that was started early took', async () => {
+    const { provider, fragment, done } = byHand();
+    const look = looking();
+    const usage = { promptTokens: 2, completionTokens: 1, totalTokens: 3 };
+    const tools: ToolProvider = {
+      getTools: (context) => look.tools.getTools(context),
+      executeTool(call, context) {
+        context.noteUsage(usage);
+        return look.tools.executeTool(call, context);
+      },
+    };
+    const { turn, watcher } = eagerly(provider, { ...look, tools });
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":"home"}', 'look');
+    await look.running;
+    done('look');
+    await turn.result();
+    expect(look.runs).toHaveLength(1);
+    expect(bench.store.read('t').find(({ type }) => type === 'tool.result')).toMatchObject({ usage });
+  });
+
   it('S4-35 runs a read-only tool before the stream ends; its events wait for its durable intent', async () => {
     const { provider, fragment, done } = byHand();
     const look = looking();

@@ -35,6 +35,16 @@ describe('budget', () => {
     expect(shared.left.tokens).toBe(50);
   });
 
+  it('is drawn on by calls of a provider outside of any turn', async () => {
+    const shared = budget({ maxTokens: 250, answerTokens: 50 });
+    const provider = shared.provider(bench.model([answers, answers]));
+    const messages = question;
+    await provider.call({ messages });
+    await provider.call({ messages });
+    await expect(provider.call({ messages })).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(shared.used).toEqual({ promptTokens: 120, completionTokens: 80, totalTokens: 200 });
+  });
+
   it('completes with what there is where onLimit is "stop"', async () => {
     const result = await drawing(budget({ maxTokens: 150 }), [asks], { onLimit: 'stop' })
       .startTurn(question)
