@@ -1,7 +1,8 @@
 import { context, propagation } from '@opentelemetry/api';
 import OpenAI from 'openai';
-import { Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import { AgentLoopError } from '../core/errors.ts';
+import { eachOf } from './each-of.ts';
 import { fromAsyncIterable } from './from-async-iterable.ts';
 import type {
   LLMCallParams,
@@ -153,17 +154,4 @@ function openAIClient({ url, apiKey, headers, limits, fetch, clock }: LiteLLMSet
     fetch: watchedFetch({ server, clock, fetch }),
     ...(limits.timeoutMs === 0 ? {} : { timeout: limits.timeoutMs }),
   });
-}
-
-/** The members of each list, one after the other. Written by hand: it stands on the path of every token. */
-function eachOf<T>(lists: Observable<readonly T[]>): Observable<T> {
-  return new Observable((subscriber) =>
-    lists.subscribe({
-      next: (list) => {
-        for (const item of list) subscriber.next(item);
-      },
-      error: (error: unknown) => subscriber.error(error),
-      complete: () => subscriber.complete(),
-    }),
-  );
 }

@@ -1,7 +1,8 @@
-import type { LanguageModelV3, LanguageModelV3CallOptions } from '@ai-sdk/provider';
+import type { LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3StreamPart } from '@ai-sdk/provider';
 import { context, propagation } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import { AgentLoopError } from '../../core/errors.ts';
+import { eachOf } from '../each-of.ts';
 import { fromAsyncIterable } from '../from-async-iterable.ts';
 import type {
   LLMCallParams,
@@ -49,16 +50,22 @@ export class AISDKProvider implements LLMProvider {
   }
 
   async call(params: LLMCallParams): Promise<LLMResponse> {
-    for await (const chunk of this.#exchange(params, false)) if (chunk.type === 'done') return chunk.response;
+    for await (const chunks of this.#exchange(params, false)) {
+      for (const chunk of chunks) if (chunk.type === 'done') return chunk.response;
+    }
     throw new AgentLoopError('INTERNAL', 'An exchange with a model of the AI SDK ended without a response.');
   }
 
   stream(params: LLMCallParams): Observable<LLMChunk> {
-    return fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal));
+    return eachOf(fromAsyncIterable(({ signal }) => this.#exchange(params, true, signal)));
   }
 
-  /** One request and its answer: the chunks as they come, then `done`. */
-  async *#exchange(params: LLMCallParams, streaming: boolean, unsubscribed?: AbortSignal): AsyncGenerator<LLMChunk> {
+  /** One request and its answer: the chunks of each part of the stream that has any, then `done`. */
+  async *#exchange(
+    params: LLMCallParams,
+    streaming: boolean,
+    unsubscribed?: AbortSignal,
+  ): AsyncGenerator<readonly LLMChunk[]> {
     const { clock, limits, form } = this.#settings;
     const model = this.#modelOf(params.model);
     const server = this.#serverOf(model);
@@ -72,32 +79,38 @@ export class AISDKProvider implements LLMProvider {
       const request = { ...options, ...this.#headers(params), abortSignal: watch.signal };
       const exchange = { model, request, params, watch, answer, server };
       if (!streaming) await this.#generate(exchange);
-      else for await (const _ of this.#read(exchange)) yield* chunks.splice(0);
+      else {
+        for await (const part of await this.#open(exchange)) {
+          this.#take(part, exchange);
+          if (chunks.length > 0) yield chunks.splice(0);
+        }
+        if (watch.failure !== undefined) throw watch.failure;
+        watch.complete();
+      }
     } catch (thrown) {
       // The end of a connection no longer matters once the model has said that it is done.
       if (watch.canceled || !answer.finished) throw watch.failure ?? sdkError(server, thrown, clock.now());
     } finally {
       watch.close();
     }
-    yield { type: 'done', response: answer.response() };
+    yield [{ type: 'done', response: answer.response() }];
   }
 
-  /** Reads a streamed answer; yields after each part that was added. */
-  async *#read({ model, request, params, watch, answer, server }: Exchange): AsyncGenerator<void> {
+  /** The parts of a streamed answer. Raw chunks are asked for because they say that the vendor is not silent. */
+  async #open({ model, request, params, watch, server }: Exchange): Promise<AsyncIterable<LanguageModelV3StreamPart>> {
     const start = () => inContext(params, () => model.doStream({ ...request, includeRawChunks: true }));
     const { stream, response } = await unlessAborted(start(), watch.signal, ({ stream }) => stream.cancel());
     watch.opened();
     assertEventStream(server, response?.headers);
-    for await (const part of partsOf(stream, watch.signal)) {
-      watch.received(lengthOf(part));
-      if (part.type === 'error') throw part.error;
-      if (part.type === 'stream-start') this.#warn(part.warnings);
-      answer.add(part);
-      if (answer.finished) watch.settle(endGraceMs);
-      yield;
-    }
-    if (watch.failure !== undefined) throw watch.failure;
-    watch.complete();
+    return partsOf(stream, watch.signal);
+  }
+
+  #take(part: LanguageModelV3StreamPart, { watch, answer }: Exchange): void {
+    watch.received(lengthOf(part));
+    if (part.type === 'error') throw part.error;
+    if (part.type === 'stream-start') this.#warn(part.warnings);
+    answer.add(part);
+    if (answer.finished) watch.settle(endGraceMs);
   }
 
   async #generate({ model, request, params, watch, answer, server }: Exchange): Promise<void> {

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { EMPTY, of, throwError } from 'rxjs';
+import { EMPTY, firstValueFrom, NEVER, of, throwError } from 'rxjs';
 import { addUsage } from '../../../src/core/add-usage.ts';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
 import { fallback } from '../../../src/providers/policies/fallback.ts';
@@ -15,7 +15,7 @@ import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { startModelServer } from '../../../src/testing/model-server.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
-import { failure, hi } from './scripted-calls.ts';
+import { failure, hi, streamOf } from './scripted-calls.ts';
 
 let recorder: SpanRecorder;
 beforeEach(() => {
@@ -118,6 +118,20 @@ describe('usage of attempts', () => {
     expect(total).toEqual({ promptTokens: 15, completionTokens: 12, totalTokens: 27, estimated: true });
   });
 
+  it('tells the outermost policy what requests within the innermost took, once', async () => {
+    const broken = { text: 'x'.repeat(40), error: failure('PROVIDER_STREAM_CLOSED') };
+    const nested = composePolicies(
+      timeout({ totalMs: 60_000 }),
+      retry(at0),
+      timeout({ totalMs: 60_000 }),
+      timeout({ totalMs: 60_000 }),
+    );
+    expect((await nested(scriptedLLM([broken, { text: 'Hello', usage }])).call(hi)).usage).toEqual({
+      ...usage,
+      discarded: { promptTokens: 5, completionTokens: 10, totalTokens: 15, estimated: true },
+    });
+  });
+
   it('counts nothing for a request that was refused', async () => {
     expect((await turnOf(retry(at0)(scriptedLLM([down, down, { text: 'Hello', usage }]))).result()).usage).toEqual(
       usage,
@@ -179,6 +193,19 @@ describe('a provider behind a policy', () => {
       retry()(own(() => of<LLMChunk>({ type: 'done', response: { message: { role: 'assistant', content: 'x' } } }))),
     ).result();
     expect(llmSpans()).toEqual([]);
+  });
+
+  it('is told to stop by its signal where it does not stream and the call is left, and not behind its answer', async () => {
+    const signals: (AbortSignal | undefined)[] = [];
+    const answers = [NEVER, of<LLMResponse>({ message: { role: 'assistant', content: 'x' } })];
+    const provider = retry()({
+      call: ({ signal }) => firstValueFrom(answers[signals.push(signal) - 1] ?? NEVER),
+    });
+    const left = streamOf(provider).subscribe();
+    left.unsubscribe();
+    await provider.call(hi);
+    expect(signals.map((signal) => signal?.aborted)).toEqual([true, false]);
+    expect(signals[0]?.reason).toMatchObject({ code: 'CANCELED' });
   });
 
   it('fails with PROVIDER_PROTOCOL where the provider ends without an answer', async () => {

@@ -43,6 +43,24 @@ describe('hedge', () => {
     });
   });
 
+  it('makes no second request where the first has begun to answer, however long it goes on', () => {
+    marbles(({ cold, clock, expectObservable, expectSubscriptions }) => {
+      const second = cold('b(d|)', chunk);
+      const provider = hedge({ delayMs: 3, clock })(streaming(cold('-a------(d|)', chunk), second));
+      expectObservable(inShort$(provider)).toBe('-a------(d|)', short);
+      expectSubscriptions(second.subscriptions).toBe([]);
+    });
+  });
+
+  it('fails where the one that leads breaks off: the other is gone', () => {
+    marbles(({ cold, clock, expectObservable }) => {
+      const provider = hedge({ delayMs: 3, clock })(
+        streaming(cold('---------a(d|)', chunk), cold('-b-#', chunk, down)),
+      );
+      expectObservable(inShort$(provider)).toBe('----b-#', short, down);
+    });
+  });
+
   it('leaves the answer to the other where one fails, and fails where both do', () => {
     marbles(({ cold, clock, expectObservable }) => {
       const surviving = hedge({ delayMs: 2, clock })(streaming(cold('---#', chunk, down), cold('---b(d|)', chunk)));

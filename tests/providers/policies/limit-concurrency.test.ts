@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { Usage } from '../../../src/providers/interfaces.ts';
 import { limitConcurrency } from '../../../src/providers/policies/limit-concurrency.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
@@ -35,12 +36,14 @@ describe('limitConcurrency', () => {
     await expect(failed).rejects.toMatchObject({ code: 'PROVIDER_SERVER' });
     const left = streamOf(provider).subscribe();
     await asked.reached;
-    const waiting = streamOf(provider).subscribe();
+    const told: Usage[] = [];
+    const waiting = streamOf(provider, { ...hi, noteUsage: (usage) => told.push(usage) }).subscribe();
     const last = chunksOf(provider);
     waiting.unsubscribe();
     left.unsubscribe();
     expect(await last).toEqual(['third', 'done third']);
     expect(llm.calls).toHaveLength(3);
+    expect(told).toEqual([]);
   });
 
   it('keeps going where a provider throws instead of giving a stream', async () => {
