@@ -9,6 +9,7 @@ import { budget } from '../../src/extensions/usage/budget.ts';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { textsOf, watch } from '../core/watch-events.ts';
+import { eventually } from '../eventually.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
 const on = agentBench();
@@ -96,6 +97,8 @@ describe('an agent that is a tool of another', () => {
       return isSubAgentUpdate(update) && update.event.kind === 'internal:llm-call';
     });
     down.abort();
+    await eventually(() => on.bench.store.list().some(({ taskId, held }) => taskId === 't:1:0' && !held));
+    await new Promise(setImmediate);
     on.bench.clock.advance(5_000);
     await reader.ended;
     expect(reader.end).toMatchObject({ error: { code: 'SHUTDOWN' } });

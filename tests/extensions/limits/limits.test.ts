@@ -1,16 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
+import { merge, NEVER, of } from 'rxjs';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { foldRecords } from '../../../src/core/apply-record.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../../src/core/estimate-usage.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
-import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../../core/dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';
-import { ofKind, watch } from '../../core/watch-events.ts';
+import { ofKind, textOfParts, watch } from '../../core/watch-events.ts';
 
 const bench = turnBench();
 const usage = { promptTokens: 60, completionTokens: 40, totalTokens: 100 };
@@ -208,6 +209,26 @@ describe('the limit on wall time', () => {
     bench.clock.advance(500);
     await watcher.ended;
     await expect(turn.result()).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_wall_time' });
+  });
+
+  it('takes nothing of an attempt that is void', async () => {
+    const restarting: LLMProvider = {
+      call: () => Promise.reject(new Error('it streams')),
+      stream: () =>
+        merge(
+          NEVER,
+          of<LLMChunk[]>(
+            { type: 'text', text: 'Wrong' },
+            { type: 'attempt', state: 'void' },
+            { type: 'text', text: 'So far' },
+          ),
+        ),
+    };
+    const extensions = [limits({ maxWallTimeMs: 500, onLimit: 'stop' })];
+    const turn = new AgentLoop(bench.config(restarting, { extensions })).startTurn(question);
+    await watch(turn).until('artifact-update', (event) => textOfParts(event) === 'So far');
+    bench.clock.advance(500);
+    expect(await turn.result()).toMatchObject({ text: 'So far', reason: 'max_wall_time' });
   });
 
   it('takes what was said so far as the answer where onLimit is "stop"', async () => {
