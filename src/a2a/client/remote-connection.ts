@@ -17,9 +17,9 @@ import type { Context } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { failure, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
+import { failure, quoted, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
-import type { ResolvedRemote } from './remote-options.ts';
+import { knownTransports, type ResolvedRemote } from './remote-options.ts';
 
 /** Of one request. */
 export interface RequestScope {
@@ -184,6 +184,11 @@ export class RemoteConnection {
     const card = url.pathname.endsWith('.json')
       ? await resolver.resolve(url.href, '')
       : await resolver.resolve(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
+    const offered = resolver.normalizeAgentCard(card).supportedInterfaces.map(({ protocolBinding }) => protocolBinding);
+    if (!offered.some((each) => knownTransports.includes(each.toUpperCase()))) {
+      const what = `is offered over ${quoted(this.name, offered.join(', ') || 'nothing')}: remoteAgent needs ${knownTransports.join(' or ')}`;
+      throw failure(this.name, 'PROVIDER_PROTOCOL', what);
+    }
     const factory = new ClientFactory({
       transports: [
         new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),

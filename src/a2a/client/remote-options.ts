@@ -79,7 +79,7 @@ const localOptions: Readonly<Record<LocalOption, true>> = {
 };
 
 const remoteOptions = ['url', 'auth', 'origins', 'transports', 'requestTimeoutMs', 'silenceMs'];
-const knownTransports = ['JSONRPC', 'HTTP+JSON'];
+export const knownTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
 export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {

@@ -145,6 +145,17 @@ describe('a remote agent whose other side is at fault', () => {
     expect((await far.run('Hello?')).text).toBe('Fine.');
   });
 
+  it('says which transports it needs where a server is offered over others only', async () => {
+    const card = { name: 'far', description: 'Far.', supportedInterfaces: [{ protocolBinding: 'GRPC', url: 'h:1' }] };
+    const url = await plain((_request, response) => {
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
+    });
+    await expect(failing(url, named)).rejects.toMatchObject({
+      code: 'PROVIDER_PROTOCOL',
+      message: expect.stringMatching(/is offered over "?GRPC"?: remoteAgent needs JSONRPC or HTTP\+JSON/),
+    });
+  });
+
   it('does not follow a card to another origin, unless that is named', async () => {
     const server = await serving();
     const { origin } = new URL(server.url.replace('127.0.0.1', 'localhost'));
