@@ -80,7 +80,8 @@ export class ToolCalls {
       _meta: { 'millrace/idempotency-key': context.idempotencyKey, ...carrierFromContext(context.traceContext) },
     };
     for (let again = false; ; again = true) {
-      const connection = await this.#link.connected();
+      // The way to the server has limits of its own.
+      const connection = await call.outside(() => this.#link.connected());
       noteRequest(context.traceContext, { method: 'tools/call', link: this.#link, connection });
       try {
         return await connection.callTool(params, { call, signal, asTask });

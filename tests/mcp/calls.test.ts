@@ -8,7 +8,7 @@ import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { recordSpans } from '../../src/testing/span-recorder.ts';
 import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
-import { toolContext } from '../tools/tool-context.ts';
+import { toolCall, toolContext } from '../tools/tool-context.ts';
 import { type OddServer, oddServer } from './odd-server.ts';
 
 const open: OddServer[] = [];
@@ -103,6 +103,15 @@ describe('a call of an MCP tool', () => {
     expect(await thrownBy(() => odd.call('hang'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
     expect((await odd.call('echo', { text: 'another process' })).content).toBe('another process');
     expect(startsOf(odd)).toBe(2);
+  });
+
+  it('does not pay for the time in which a server that fell silent is looked after', async () => {
+    const odd = server({ timeoutMs: 300 });
+    await odd.call('echo', { text: 'before' });
+    expect(await thrownBy(() => odd.call('hang'))).toMatchObject({ code: 'TOOL_TIMEOUT' });
+    const args = { text: 'in the same turn' };
+    const result = await odd.tools.executeTool(toolCall('odd__echo', args), toolContext({ arguments: args }));
+    expect(result.content).toBe('in the same turn');
   });
 
   it('leaves a server alone for a while that dies each time before it has answered a call', async () => {

@@ -20,6 +20,7 @@ const filesystem = join(packages, 'server-filesystem/dist/index.js');
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'mcp-files-')));
 
 let remote: ChildProcess;
+let url: string;
 let tools: McpTools;
 
 beforeAll(async () => {
@@ -30,10 +31,11 @@ beforeAll(async () => {
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   await Promise.race([once(remote.stderr ?? remote, 'data'), once(remote, 'exit')]);
+  url = `http://127.0.0.1:${port}/mcp`;
   tools = mcpTools({
     servers: {
       near: { command: process.execPath, args: [everything, 'stdio'], resources: true, roots: [folder] },
-      far: { url: `http://127.0.0.1:${port}/mcp`, timeoutMs: 5_000 },
+      far: { url, timeoutMs: 5_000 },
       files: { command: process.execPath, args: [filesystem, folder], required: true },
     },
   });
@@ -149,6 +151,90 @@ describe('real MCP servers', () => {
     const results = messages.filter(({ role }) => role === 'tool').map(({ content }) => textOf(content));
     expect(results).toEqual([expect.stringContaining('- Name: First'), expect.stringContaining('User declined')]);
   });
+
+  it('ask the model, over both ways, and the turn counts what that took', async () => {
+    const usage = { promptTokens: 7, completionTokens: 3, totalTokens: 10 };
+    const sampling = {
+      provider: scriptedLLM([
+        { text: 'Otters.', usage },
+        { text: 'Otters.', usage },
+      ]),
+    };
+    const asking = mcpTools({
+      servers: {
+        near: { command: process.execPath, args: [everything, 'stdio'], sampling },
+        far: { url, sampling },
+      },
+    });
+    try {
+      const names = ['near__trigger-sampling-request', 'far__trigger-sampling-request'];
+      // The server registers them once it knows what its client can do, and says so.
+      let offered: readonly string[] = [];
+      while (!names.every((name) => offered.includes(name)))
+        offered = (await asking.getTools(toolContext())).map((each) => each.function.name);
+      const toolCalls = names.map((name) => ({ name, arguments: { prompt: 'Which animal?' } }));
+      const loop = new AgentLoop({
+        agentId: 'assistant',
+        llmProvider: scriptedLLM([
+          { toolCalls, usage },
+          { text: 'done', usage },
+        ]),
+        toolProviders: [asking],
+      });
+      const ended = await loop.startTurn([{ role: 'user', content: 'go' }]).result();
+      const results = ended.messages.filter(({ role }) => role === 'tool').map(({ content }) => textOf(content));
+      expect(results).toEqual([expect.stringContaining('Otters.'), expect.stringContaining('Otters.')]);
+      expect(ended.usage.totalTokens).toBe(40);
+    } finally {
+      await asking.close();
+    }
+  });
+
+  it('are told of a cancel, and go on', async () => {
+    const controller = new AbortController();
+    const running = tools.executeTool(
+      toolCall('far__trigger-long-running-operation'),
+      toolContext({
+        arguments: { duration: 60, steps: 600 },
+        signal: controller.signal,
+        progress: () => controller.abort(),
+      }),
+    );
+    await expect(running).rejects.toMatchObject({ code: 'CANCELED' });
+    expect((await call('far__echo', { message: 'still there' })).content).toBe('Echo: still there');
+  });
+
+  it('that are killed, or fall silent, cost one error each, and are started again', async () => {
+    const pidFile = join(folder, 'pid');
+    const start = `echo $$ > '${pidFile}'; exec '${process.execPath}' '${everything}' stdio`;
+    const mortal = mcpTools({
+      servers: { mortal: { command: 'sh', args: ['-c', start], timeoutMs: 3_000 } },
+      reconnect: { initialMs: 1, maxMs: 1 },
+    });
+    const pid = () => Number(readFileSync(pidFile, 'utf8'));
+    const run = (name: string, args: object, progress = () => {}) =>
+      mortal.executeTool(toolCall(`mortal__${name}`), toolContext({ arguments: args, progress }));
+    const long = { duration: 60, steps: 600 };
+    try {
+      await mortal.connect();
+      await run('echo', { message: 'first' });
+      const first = pid();
+      const killed = run('trigger-long-running-operation', long, () => process.kill(first, 'SIGKILL'));
+      await expect(killed).rejects.toMatchObject({
+        code: 'TOOL_FAILED',
+        message: expect.stringContaining('went away before it answered; the call may or may not have taken effect'),
+      });
+      expect((await run('echo', { message: 'second' })).content).toBe('Echo: second');
+      const second = pid();
+      const silent = run('trigger-long-running-operation', long, () => process.kill(second, 'SIGSTOP'));
+      await expect(silent).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
+      expect((await run('echo', { message: 'third' })).content).toBe('Echo: third');
+      expect(new Set([first, second, pid()]).size).toBe(3);
+      expect(() => process.kill(second, 0)).toThrow('ESRCH');
+    } finally {
+      await mortal.close();
+    }
+  }, 60_000);
 
   it('may want a task for a call', async () => {
     const { content } = await call('near__simulate-research-query', { topic: 'otters' });
