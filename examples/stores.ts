@@ -26,7 +26,8 @@ if (isFirst) {
   await turn.result();
   await turn.settled;
   process.send?.('answered');
-  await new Promise(() => setInterval(() => {}, 1_000));
+  // It would go on as long as its parent is there.
+  process.channel?.ref();
 } else {
   const first = fork(import.meta.filename, [folder, 'first']);
   await once(first, 'message');

@@ -42,9 +42,9 @@ export class ExchangeView {
     this.#showQuestions(exchange);
     const { state, failure } = exchange;
     this.#waiting.hidden = isOver(exchange) || exchange.questions.length > 0;
-    this.#end.hidden = failure === undefined && state !== 'canceled' && state !== 'rejected';
+    this.#end.hidden = failure === undefined && state !== 'canceled';
     this.#end.className = failure === undefined ? 'end' : 'end failure';
-    this.#end.textContent = failure ?? (state === 'rejected' ? 'The agent refused.' : 'Stopped.');
+    this.#end.textContent = failure ?? 'Stopped.';
   }
 
   #showPiece(piece: Piece): void {

@@ -99,16 +99,15 @@ function withStatus(exchange: Exchange, status: Status, metadata: Metadata | und
   if (state === 'completed') return stopped(next, 'done');
   if (state === 'canceled') return stopped(next, 'stopped');
   const code = metadata?.[turnExtension]?.code;
-  return failed(next, `${textOf(parts) || 'The agent failed.'}${code === undefined ? '' : ` (${code})`}`);
+  const otherwise = state === 'rejected' ? 'The agent refused.' : 'The agent failed.';
+  return failed(next, `${textOf(parts) || otherwise}${code === undefined ? '' : ` (${code})`}`);
 }
 
 /** Calls that ask go on with the answer. */
 function waiting(exchange: Exchange): Exchange {
   const asks = (callId: string) => exchange.questions.some((question) => question.callId === callId);
   const pieces = exchange.pieces.map((piece) =>
-    piece.type === 'tool' && piece.state === 'running' && asks(piece.callId)
-      ? { ...piece, state: 'waiting' as const }
-      : piece,
+    piece.type === 'tool' && asks(piece.callId) ? { ...piece, state: 'waiting' as const } : piece,
   );
   return { ...exchange, pieces };
 }
@@ -152,7 +151,6 @@ function withArtifact(exchange: Exchange, artifact: Artifact): Exchange {
 
 function appended(exchange: Exchange, artifact: Artifact): Exchange {
   const text = textOf(artifact.parts ?? []);
-  if (text === '') return exchange;
   if (!exchange.pieces.some(isOf(artifact))) return withArtifact(exchange, artifact);
   const pieces = exchange.pieces.map((piece) =>
     isOf(artifact)(piece) && piece.type !== 'tool' ? { ...piece, text: piece.text + text } : piece,
