@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { RedisMessageStore, type RedisMessageStoreOptions } from '../../../src/stores/redis/redis-message-store.ts';
 import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
 import { describeRedis } from '../redis/describe-redis.ts';
+import { meddledClient } from '../redis/meddled-client.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 import { redisHarness } from './redis-contract.ts';
 
@@ -75,6 +76,14 @@ describeRedis('RedisMessageStore on one server', () => {
     }
     const client = new Late(redis.url);
     await open({ prefix: 'anew', redis: client }).delete('c');
+    expect((await other.contexts()).contexts.map(({ contextId }) => contextId)).toEqual(['c']);
+    client.disconnect();
+  });
+
+  it('lists a context that a list met before it was there', async () => {
+    const other = open({ prefix: 'early' });
+    const client = meddledClient(redis.url, () => other.contexts());
+    await open({ prefix: 'early', redis: client }).append('c', 't', hello);
     expect((await other.contexts()).contexts.map(({ contextId }) => contextId)).toEqual(['c']);
     client.disconnect();
   });

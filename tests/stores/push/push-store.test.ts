@@ -132,6 +132,19 @@ describe('InMemoryPushStore', () => {
     const store = new InMemoryPushStore();
     return { store, peer: store, close: async () => {} };
   });
+
+  it('forgets what was over first beyond 1,000, but nothing that is registered anew', () => {
+    const store = new InMemoryPushStore();
+    const keys = Array.from({ length: 1_002 }, (_, index) => entry('a', { taskId: `task-${index}` }));
+    for (const key of keys) store.add(key, 1);
+    store.claim({ ...claim, limit: 2_000 });
+    const [first, second, third] = keys;
+    for (const key of keys.slice(0, 1_000)) store.update(key, 'one', { type: 'over' });
+    expect(first && store.get(first)).toBeDefined();
+    if (first) store.add(first, 1);
+    for (const key of keys.slice(1_000)) store.update(key, 'one', { type: 'over' });
+    expect([first, second, third].map((key) => key && store.list(key.taskId).length)).toEqual([1, 0, 1]);
+  });
 });
 
 describe('LmdbPushStore', () => {
@@ -152,6 +165,26 @@ describeRedis('RedisPushStore', () => {
     const options = { redis: redis?.url ?? '', prefix: `push-${made++}` };
     const [store, peer] = [new RedisPushStore(options), new RedisPushStore(options)];
     return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
+  });
+
+  it('keeps registrations for their time to live from each sign of life on, or for good', async () => {
+    const store = new RedisPushStore({ redis: redis?.url ?? '', prefix: 'alive', ttl: 100 });
+    const ttl = () => Number(redis?.cli('TTL', 'alive:{push}:task:task-1'));
+    const signs = [
+      () => store.add(entry('a'), 5),
+      () => store.claim(claim),
+      () => store.update(entry('a'), 'one', { type: 'held', leaseMs: 60_000 }),
+    ];
+    for (const sign of signs) {
+      redis?.cli('EXPIRE', 'alive:{push}:task:task-1', '10');
+      await sign();
+      expect(ttl()).toBeGreaterThan(10);
+      expect(ttl()).toBeLessThanOrEqual(100);
+    }
+    const forGood = new RedisPushStore({ redis: redis?.url ?? '', prefix: 'alive', ttl: null });
+    await forGood.update(entry('a'), 'one', { type: 'over' });
+    expect(ttl()).toBe(-1);
+    await Promise.all([store.close(), forGood.close()]);
   });
 
   it('leaves nothing of a registration that is deleted', async () => {

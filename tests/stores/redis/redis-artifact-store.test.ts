@@ -8,6 +8,7 @@ import {
   artifactStoreContract,
 } from '../../../src/testing/artifact-store-contract.ts';
 import { describeRedis } from './describe-redis.ts';
+import { meddledClient } from './meddled-client.ts';
 import { type RedisCluster, startCluster } from './redis-cluster.ts';
 import { type RedisProcess, startRedis } from './redis-process.ts';
 import { TcpProxy } from './tcp-proxy.ts';
@@ -138,6 +139,14 @@ describeRedis('RedisArtifactStore on one server', () => {
     const [again] = await runArtifactScript(client, { script: 'publish', ...place, args });
     expect([first, again]).toEqual([0, 0]);
     expect(await store.describe('a')).toMatchObject({ version: 3, name: 'c' });
+    client.disconnect();
+  });
+
+  it('lists an artifact that a list met before it was there', async () => {
+    const other = open({ prefix: 'early' });
+    const client = meddledClient(redis.url, () => other.list());
+    await open({ prefix: 'early', redis: client }).create({ artifactId: 'a', name: 'a', content: 'x' });
+    expect((await other.list()).artifacts.map(({ artifactId }) => artifactId)).toEqual(['a']);
     client.disconnect();
   });
 
