@@ -213,6 +213,19 @@ describe('a turn whose process shuts down', () => {
     await expect(turn.settled).rejects.toMatchObject(lost);
   });
 
+  it('does not wait for a call that somebody still decides about', async () => {
+    const decided = gate();
+    const guarded = { needsApproval: () => decided.pass().then(() => false), execute: () => 'never' };
+    const options = { toolProviders: [plainTools({ guarded })], shutdown: process.signal };
+    const turn = bench.loop([{ toolCalls: [{ name: 'guarded' }] }], options).startTurn(question, { taskId: 't' });
+    watch(turn);
+    await decided.reached;
+    process.abort();
+    await expect(turn.settled).rejects.toMatchObject(lost);
+    expect(typesOf()).toEqual(['turn.started', 'llm.start', 'llm.done']);
+    decided.open();
+  });
+
   it('is left while it is being opened, or only watched', async () => {
     const never = () => new Promise<never>(() => {});
     const opening = { ...asyncStore(bench.store), create: never };

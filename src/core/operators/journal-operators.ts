@@ -171,6 +171,7 @@ class JournalLine {
   }
 
   #drain(): void {
+    if (this.#held[0]?.state !== 'durable') return;
     this.#retryMs = firstRetryMs;
     this.#cancelDeadline?.();
     while (this.#held[0]?.state === 'durable') {

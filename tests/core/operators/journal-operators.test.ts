@@ -72,6 +72,11 @@ function draw(diagram: Diagram) {
   return { appends, fired, sent: appends.map(({ at, seqs }) => `${seqs.join()}@${at}`) };
 }
 
+function silent(ms: number): AgentLoopError {
+  const message = `The store did not answer an append within ${ms} ms (storeDeadlineMs); the task can be resumed once it is back.`;
+  return new AgentLoopError('UNAVAILABLE', message);
+}
+
 describe('journal', () => {
   it('without a store lets every signal through at once, and calls durable behind its commit', () => {
     const seen: string[] = [];
@@ -252,10 +257,7 @@ describe('journal', () => {
       source: '    -at 3s |',
       answers: ({ cold }) => [cold('4s a')],
       out: '       - 1s #',
-      error: new AgentLoopError(
-        'UNAVAILABLE',
-        'The store did not answer an append within 1000 ms (storeDeadlineMs); the task can be resumed once it is back.',
-      ),
+      error: silent(1_000),
       subscribed: '^ 1s !',
       storeDeadlineMs: 1_000,
     });
@@ -281,6 +283,28 @@ describe('journal', () => {
       answers: ({ cold }) => [cold('90ms a'), cold('95ms a')],
       out: '       - 90ms a 85ms b 105ms |',
       subscribed: '^ 81ms - 200ms !',
+      storeDeadlineMs: 100,
+    });
+  });
+
+  it('gives up a commit that is the oldest since another was acknowledged', () => {
+    draw({
+      source: '    -ab 3s |',
+      answers: ({ cold }) => [cold('50ms a'), cold('4s a')],
+      out: '       - 50ms a 99ms #',
+      error: silent(100),
+      subscribed: '^ 150ms !',
+      storeDeadlineMs: 100,
+    });
+  });
+
+  it('gives the oldest commit no more time because a later one was acknowledged before it', () => {
+    draw({
+      source: '    -ab 3s |',
+      answers: ({ cold }) => [cold('4s a'), cold('50ms a')],
+      out: '       - 100ms #',
+      error: silent(100),
+      subscribed: '^ 100ms !',
       storeDeadlineMs: 100,
     });
   });
