@@ -1,4 +1,4 @@
-import type { SendMessageRequest, Message as WireMessage } from '@a2a-js/sdk';
+import type { SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { firstValueFrom } from 'rxjs';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
@@ -36,12 +36,25 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
   const push = config && (await receipt.push());
   if (config) await push?.check(config);
   const sent = message.taskId === '' ? await start(receipt, message) : await tell(receipt, message);
-  if (config) {
-    const { state } = await tasks.find(sent.taskId);
-    const task = { taskId: sent.taskId, contextId: state.turn.contextId };
-    await push?.create(task, config, receipt.call.requestedVersion);
-  }
+  if (config && push) await register(receipt, push, { config, message, taskId: sent.taskId });
   return sent;
+}
+
+interface Registered {
+  readonly config: TaskPushNotificationConfig;
+  readonly message: WireMessage;
+  readonly taskId: string;
+}
+
+/** A configuration that comes again with its message is there already. */
+async function register({ tasks, call }: Receipt, push: PushConfigs, given: Registered): Promise<void> {
+  const { config, message, taskId } = given;
+  const { state } = await tasks.find(taskId);
+  const task = { taskId, contextId: state.turn.contextId };
+  const id = config.id || tasks.scope.configOf(message.messageId);
+  const known = await push.get(task, id);
+  if (known?.url === config.url) return;
+  await push.create(task, { ...config, id }, call.requestedVersion);
 }
 
 async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {

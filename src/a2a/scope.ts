@@ -53,6 +53,11 @@ export class Scope {
     return uuidOf(digest(['task', this.group, messageId]));
   }
 
+  /** The id of the push configuration that comes with a message and names none. */
+  configOf(messageId: string): string {
+    return uuidOf(digest(['push', this.group, messageId]));
+  }
+
   /** The context of a message that names none. */
   contextOf(messageId: string): string {
     return uuidOf(digest(['context', this.group, messageId]));

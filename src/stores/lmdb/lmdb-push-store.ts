@@ -1,5 +1,7 @@
 import type { Key } from 'lmdb';
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { invalidConfig } from '../../core/invalid-config.ts';
+import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { isClaimable, type PushRecord, progressed } from '../push/push-record.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
@@ -9,26 +11,35 @@ import { assertStorePath } from './store-path.ts';
 export interface LmdbPushStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
+  /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
+  readonly ttl?: number | null;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock;
 }
 
-const optionNames: OptionNames<LmdbPushStoreOptions> = { path: true, clock: true };
+const optionNames: OptionNames<LmdbPushStoreOptions> = { path: true, ttl: true, clock: true };
 
 /**
- * Keeps registrations in an LMDB file, shared by any number of processes of one machine and still there after a restart. They stay until
- * they are deleted, as journals do. Errors as those of `LmdbMessageStore`.
+ * Keeps registrations in an LMDB file, shared by any number of processes of one machine and still there after a restart. Those that are
+ * over for longer than `ttl` go when another is over. Errors as those of `LmdbMessageStore`.
  *
- * Keys: `['push', task, id]`, and `['push-due', time, task, id]` of those that are not over.
+ * Keys: `['push', task, id]`, `['push-due', time, task, id]` of those that are not over, and `['push-over', time, task, id]` of the others.
  */
 export class LmdbPushStore implements PushStore {
   readonly #clock: Clock;
   readonly #database: LmdbDatabase;
+  readonly #ttlMs: number;
 
   constructor(options: LmdbPushStoreOptions) {
     assertKnownOptions('LmdbPushStore', options, optionNames);
-    const { path, clock = systemClock } = options;
+    const { path, ttl = 604_800, clock = systemClock } = options;
     assertStorePath(path);
+    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1))
+      throw invalidConfig(
+        `ttl of LmdbPushStore is ${shownValue(ttl)}`,
+        'give a whole number of seconds from 1, or null',
+      );
+    this.#ttlMs = ttl === null ? Number.POSITIVE_INFINITY : ttl * 1_000;
     this.#clock = clock;
     this.#database = new LmdbDatabase(path);
   }
@@ -53,9 +64,7 @@ export class LmdbPushStore implements PushStore {
   async delete(key: PushKey): Promise<void> {
     await this.#database.write(() => {
       const record = this.#find(key);
-      if (record === undefined) return;
-      this.#removeDue(record);
-      this.#database.remove(recordKey(key));
+      if (record) this.#remove(record);
     });
   }
 
@@ -76,6 +85,7 @@ export class LmdbPushStore implements PushStore {
       const record = this.#find(key);
       if (record === undefined || record.owner !== owner) return false;
       this.#put(progressed(record, progress, this.#clock.now()));
+      if (progress.type === 'over') this.#forget();
       return true;
     });
   }
@@ -91,12 +101,21 @@ export class LmdbPushStore implements PushStore {
       return this.#ofTask(taskId)
         .filter((record) => isClaimable(record, options, now))
         .slice(0, limit);
-    const due = this.#database.range({ start: ['push-due'], end: ['push-due', now + 1], limit });
-    return due.flatMap(({ key }) => {
+    return this.#listed('push-due', now + 1, limit);
+  }
+
+  /** Those of an index before a time, the first first. */
+  #listed(index: Index, end: number, limit: number): readonly PushRecord[] {
+    return this.#database.range({ start: [index], end: [index, end], limit }).flatMap(({ key }) => {
       const [, , task, configId] = Array.isArray(key) ? key : [];
-      const record = this.#find({ taskId: String(task), configId: String(configId) });
-      return record === undefined ? [] : [record];
+      return this.#find({ taskId: String(task), configId: String(configId) }) ?? [];
     });
+  }
+
+  /** More of them than become over at a time, so that they grow fewer. */
+  #forget(): void {
+    if (this.#ttlMs === Number.POSITIVE_INFINITY) return;
+    for (const record of this.#listed('push-over', this.#clock.now() - this.#ttlMs, 10)) this.#remove(record);
   }
 
   #ofTask(taskId: string): readonly PushRecord[] {
@@ -111,13 +130,14 @@ export class LmdbPushStore implements PushStore {
 
   #put(record: PushRecord): void {
     const before = this.#find(record.entry);
-    if (before) this.#removeDue(before);
+    if (before) this.#remove(before);
     this.#database.put(recordKey(record.entry), JSON.stringify(record));
-    if (record.dueAt !== undefined) this.#database.put(dueKey(record.entry, record.dueAt), '');
+    for (const key of indexKeys(record)) this.#database.put(key, '');
   }
 
-  #removeDue({ entry, dueAt }: PushRecord): void {
-    if (dueAt !== undefined) this.#database.remove(dueKey(entry, dueAt));
+  #remove(record: PushRecord): void {
+    this.#database.remove(recordKey(record.entry));
+    for (const key of indexKeys(record)) this.#database.remove(key);
   }
 }
 
@@ -125,6 +145,9 @@ function recordKey({ taskId, configId }: PushKey): Key {
   return ['push', taskId, configId];
 }
 
-function dueKey({ taskId, configId }: PushKey, dueAt: number): Key {
-  return ['push-due', dueAt, taskId, configId];
+type Index = 'push-due' | 'push-over';
+
+function indexKeys({ entry: { taskId, configId }, dueAt, overAt }: PushRecord): readonly Key[] {
+  const at = (index: Index, time: number | undefined) => (time === undefined ? [] : [[index, time, taskId, configId]]);
+  return [...at('push-due', dueAt), ...at('push-over', overAt)];
 }

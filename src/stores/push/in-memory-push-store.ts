@@ -2,6 +2,8 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { isClaimable, type PushRecord, progressed } from './push-record.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from './push-store.ts';
 
+const noRecords: ReadonlyMap<string, PushRecord> = new Map();
+
 /** Keeps registrations in the memory of this process: a restart loses them. Memory: what is registered, and 1,000 that are over. */
 export class InMemoryPushStore implements PushStore {
   readonly #clock: Clock;
@@ -40,7 +42,8 @@ export class InMemoryPushStore implements PushStore {
   claim(options: PushClaimOptions): readonly PushEntry[] {
     const { owner, leaseMs, limit } = options;
     const now = this.#clock.now();
-    const all = [...this.#tasks.values()].flatMap((records) => [...records.values()]);
+    const tasks = options.taskId === undefined ? this.#tasks.values() : [this.#tasks.get(options.taskId) ?? noRecords];
+    const all = [...tasks].flatMap((records) => [...records.values()]);
     const due = all.filter((record) => isClaimable(record, options, now));
     const taken = due.sort((a, b) => (a.dueAt ?? 0) - (b.dueAt ?? 0)).slice(0, limit);
     for (const { entry } of taken) this.#put({ entry, owner, dueAt: now + leaseMs });

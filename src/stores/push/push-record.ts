@@ -7,6 +7,8 @@ export interface PushRecord {
   readonly owner?: string;
   /** When it may be claimed, milliseconds since 1970; absent: it is over. */
   readonly dueAt?: number;
+  /** Since when it is over. */
+  readonly overAt?: number;
 }
 
 /** Whether a claim takes it. */
@@ -25,6 +27,6 @@ export function progressed({ entry: before, owner }: PushRecord, progress: PushP
     case 'parked':
       return { entry, dueAt: now + progress.afterMs };
     case 'over':
-      return { entry };
+      return { entry, overAt: now };
   }
 }

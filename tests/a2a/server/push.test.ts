@@ -55,6 +55,20 @@ describe('push notifications', () => {
     expect(new Set(hook.received.map(({ headers }) => headers['x-millrace-delivery'])).size).toBe(hook.received.length);
   });
 
+  it('are registered once by a message that comes twice, and not sent again from the start', async () => {
+    const hook = await webhook();
+    const store = new InMemoryPushStore();
+    const { url } = await on.serve({ agent: on.echo([{ text: 'Hello.' }]), push: push({ store, mostPerTask: 1 }) });
+    const sent = withHook(hook.url);
+    const { result } = await answerOf(rpc(url, 'SendMessage', sent));
+    await hook.until(isDone);
+    const { length } = hook.received;
+    expect((await answerOf(rpc(url, 'SendMessage', sent))).result.task.id).toBe(result.task.id);
+    expect(store.list(result.task.id)).toHaveLength(1);
+    expect(await store.claim({ owner: 'x', leaseMs: 1, limit: 9 })).toEqual([]);
+    expect(hook.received).toHaveLength(length);
+  });
+
   it('are the whole task for who registered in 0.3', async () => {
     const hook = await webhook();
     const { url } = await on.serve({ agent: on.echo([{ text: 'Hello.' }]), push: push() });

@@ -6,6 +6,7 @@ import { LmdbPushStore } from '../../../src/stores/lmdb/lmdb-push-store.ts';
 import { InMemoryPushStore } from '../../../src/stores/push/in-memory-push-store.ts';
 import type { PushEntry, PushStore } from '../../../src/stores/push/push-store.ts';
 import { RedisPushStore } from '../../../src/stores/redis/redis-push-store.ts';
+import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 
@@ -17,6 +18,8 @@ interface Opened {
   readonly store: PushStore;
   /** Another process on the same data. */
   readonly peer: PushStore;
+  /** Resolves once so much time has passed, by the clock of the stores. */
+  readonly pass: (ms: number) => Promise<void>;
   readonly close: () => Promise<unknown>;
 }
 
@@ -30,10 +33,6 @@ const entry = (configId: string, more: Partial<PushEntry> = {}): PushEntry => ({
 
 const claim = { owner: 'one', leaseMs: 60_000, limit: 10 };
 const short = { ...claim, leaseMs: 30 };
-
-async function pass(ms: number): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, ms));
-}
 
 function contract(open: () => Opened): void {
   let opened: Opened | undefined;
@@ -82,11 +81,11 @@ function contract(open: () => Opened): void {
   });
 
   it('lets another owner go on behind the cursor, and tells the first', async () => {
-    const { store, peer } = stores();
+    const { store, peer, pass } = stores();
     await store.add(entry('a'), 5);
     await store.claim(short);
     expect(await store.update(entry('a'), 'one', { type: 'held', leaseMs: 30, cursor: '3-1.1' })).toBe(true);
-    await pass(50);
+    await pass(31);
     expect(await peer.claim({ ...claim, owner: 'two' })).toEqual([entry('a', { cursor: '3-1.1' })]);
     expect(await store.update(entry('a'), 'one', { type: 'held', leaseMs: 30, cursor: '4-1.1' })).toBe(false);
     expect(await store.get(entry('a'))).toEqual(entry('a', { cursor: '3-1.1' }));
@@ -105,14 +104,14 @@ function contract(open: () => Opened): void {
   });
 
   it('delivers nothing that is over, or deleted, and shows what is over', async () => {
-    const { store, peer } = stores();
+    const { store, peer, pass } = stores();
     await store.add(entry('a'), 5);
     await store.add(entry('b'), 5);
     await store.claim(short);
     expect(await store.update(entry('a'), 'one', { type: 'over', cursor: '9-1.1' })).toBe(true);
     await peer.delete(entry('b'));
     expect(await store.update(entry('b'), 'one', { type: 'held', leaseMs: 30 })).toBe(false);
-    await pass(50);
+    await pass(31);
     expect(await peer.claim({ ...claim, owner: 'two' })).toEqual([]);
     expect(await peer.claim({ ...claim, owner: 'two', taskId: 'task-1' })).toEqual([]);
     expect(await peer.list('task-1')).toEqual([entry('a', { cursor: '9-1.1' })]);
@@ -127,10 +126,24 @@ function contract(open: () => Opened): void {
   });
 }
 
+const passOf = (clock: FakeClock) => async (ms: number) => clock.advance(ms);
+
 describe('InMemoryPushStore', () => {
   contract(() => {
+    const clock = fakeClock();
+    const store = new InMemoryPushStore({ clock });
+    return { store, peer: store, pass: passOf(clock), close: async () => {} };
+  });
+
+  it('forgets of those that are over all but the last 1,000', () => {
     const store = new InMemoryPushStore();
-    return { store, peer: store, close: async () => {} };
+    for (let index = 0; index <= 1_000; index++) {
+      const each = entry('a', { taskId: `t${index}` });
+      store.add(each, 1);
+      store.claim({ ...claim, taskId: each.taskId });
+      store.update(each, 'one', { type: 'over' });
+    }
+    expect([store.list('t0'), store.list('t1'), store.list('t1000')].map(({ length }) => length)).toEqual([0, 1, 1]);
   });
 
   it('forgets what was over first beyond 1,000, but nothing that is registered anew', () => {
@@ -148,10 +161,39 @@ describe('InMemoryPushStore', () => {
 });
 
 describe('LmdbPushStore', () => {
-  contract(() => {
-    const path = join(folder, String(made++));
-    const [store, peer] = [new LmdbPushStore({ path }), new LmdbPushStore({ path })];
-    return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
+  const openAt = (path: string, clock: FakeClock) => {
+    const [store, peer] = [new LmdbPushStore({ path, clock }), new LmdbPushStore({ path, clock })];
+    return { store, peer, pass: passOf(clock), close: () => Promise.all([store.close(), peer.close()]) };
+  };
+  contract(() => openAt(join(folder, String(made++)), fakeClock()));
+
+  it('forgets what has been over for a week, and nothing else', async () => {
+    const { store, pass, close } = openAt(join(folder, String(made++)), fakeClock());
+    const end = async (each: PushEntry) => {
+      await store.claim({ ...claim, taskId: each.taskId });
+      await store.update(each, 'one', { type: 'over' });
+    };
+    const [old, again, waits, last] = ['t1', 't2', 't3', 't4'].map((taskId) => entry('a', { taskId })) as [
+      PushEntry,
+      PushEntry,
+      PushEntry,
+      PushEntry,
+    ];
+    for (const each of [old, again, waits]) await store.add(each, 5);
+    await end(old);
+    await end(again);
+    await store.add(again, 5);
+    await pass(604_800_001);
+    expect(store.get(old)).toEqual(old);
+    await store.add(last, 5);
+    await end(last);
+    expect([old, again, waits, last].map((each) => store.get(each)?.taskId)).toEqual([undefined, 't2', 't3', 't4']);
+    expect((await store.claim(claim)).map(({ taskId }) => taskId).sort()).toEqual(['t2', 't3']);
+    await close();
+  });
+
+  it.each([0, 1.5, -1])('refuses a ttl of %p', (ttl) => {
+    expect(() => new LmdbPushStore({ path: join(folder, 'none'), ttl })).toThrow(/ttl of LmdbPushStore is .*, or null/);
   });
 });
 
@@ -164,7 +206,14 @@ describeRedis('RedisPushStore', () => {
   contract(() => {
     const options = { redis: redis?.url ?? '', prefix: `push-${made++}` };
     const [store, peer] = [new RedisPushStore(options), new RedisPushStore(options)];
-    return { store, peer, close: () => Promise.all([store.close(), peer.close()]) };
+    // Its clock is that of Redis: what passes is the lease of a witness.
+    const witness = new RedisPushStore({ ...options, prefix: `witness-${made++}` });
+    const pass = async (ms: number) => {
+      await witness.add(entry('a'), 1);
+      await witness.claim({ ...claim, leaseMs: ms });
+      while ((await witness.claim(claim)).length === 0);
+    };
+    return { store, peer, pass, close: () => Promise.all([store.close(), peer.close(), witness.close()]) };
   });
 
   it('keeps registrations for their time to live from each sign of life on, or for good', async () => {
