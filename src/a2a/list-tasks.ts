@@ -1,8 +1,11 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
+import { isSuspended } from '../core/state.ts';
+import { byStatus } from '../stores/context-group.ts';
 import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { shownContext } from './scope.ts';
+import { shownState } from './task-snapshot.ts';
 import { stateOf, wireState } from './wire-state.ts';
 
 const maxPageSize = 100;
@@ -14,25 +17,42 @@ const maxTotal = 1_000;
 type Place = NonNullable<TaskQuery['behind']>;
 
 /**
- * A page of the caller's tasks, the one whose status changed last first. Journals are read only where history or artifacts are asked for:
- * without, a task has its status without a message. Errors: RequestMalformed, naming the parameter.
+ * A page of the caller's tasks, the one whose status changed last first. Journals are read of tasks that run, which may wait for somebody
+ * all the same, and where history or artifacts are asked for: without, a task has its status without a message. Errors: RequestMalformed,
+ * naming the parameter.
  */
 export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): Promise<ListTasksResponse> {
-  const { store } = tasks.options;
+  const { historyLength = 0 } = params;
+  if (!(Number.isSafeInteger(historyLength) && historyLength >= 0))
+    throw malformed('historyLength must be a whole number of at least 0.');
   const pageSize = checkedPageSize(params.pageSize);
   const behind = params.pageToken === '' ? undefined : placeOf(params.pageToken);
   const query = queryOf(tasks, params);
-  const page = { ...query, limit: pageSize + 1, ...(behind && { behind }) };
-  const found = await tasks.ready(() => store.list(page));
+  const found = await candidates(tasks, { ...query, limit: pageSize + 1, ...(behind && { behind }) });
   const shown = found.slice(0, pageSize);
   const last = found.length > pageSize ? shown.at(-1) : undefined;
   const wire = await Promise.all(shown.map((summary) => shownTask(tasks, summary, params)));
+  const isAsked = ({ status }: Task) => params.status === 0 || status?.state === params.status;
+  const page = wire.filter((task) => task !== undefined).filter(isAsked);
   return {
-    tasks: wire.filter((task) => task !== undefined),
+    tasks: page,
     nextPageToken: last ? tokenOf(last) : '',
     pageSize,
-    totalSize: behind || last ? await totalOf(tasks, query) : shown.length,
+    totalSize: behind || last ? (await candidates(tasks, { ...query, limit: maxTotal })).length : page.length,
   };
+}
+
+/** What may be in the state that is asked for: a task that waits for somebody while its other calls run counts as one that runs in the store. */
+async function candidates(tasks: CallerTasks, query: TaskQuery & { readonly limit: number }): Promise<TaskSummary[]> {
+  const { store } = tasks.options;
+  const list = (query: TaskQuery) => tasks.ready(() => store.list(query));
+  if (query.state === undefined || !isSuspended(query.state)) return [...(await list(query))];
+  const both = await Promise.all([list(query), list({ ...query, state: 'working' })]);
+  const place = ({ statusAt, taskId }: TaskSummary) => ({ statusAt: Date.parse(statusAt), taskId });
+  return both
+    .flat()
+    .sort((a, b) => byStatus(place(a), place(b)))
+    .slice(0, query.limit);
 }
 
 function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAfter }: ListTasksRequest): TaskQuery {
@@ -60,26 +80,18 @@ async function shownTask(
   params: ListTasksRequest,
 ): Promise<Task | undefined> {
   const { historyLength = 0, includeArtifacts = false } = params;
-  if (!(Number.isSafeInteger(historyLength) && historyLength >= 0))
-    throw malformed('historyLength must be a whole number of at least 0.');
-  if (historyLength > 0 || includeArtifacts) {
-    const view = await tasks.read(summary.taskId);
-    return view && tasks.shown(view, { historyLength, artifacts: includeArtifacts });
-  }
+  const isWhole = historyLength > 0 || includeArtifacts;
   const { taskId, contextId, state, statusAt } = summary;
+  const view = isWhole || state === 'working' ? await tasks.read(taskId) : undefined;
+  if (isWhole) return view && tasks.shown(view, { historyLength, artifacts: includeArtifacts });
   return {
     id: taskId,
     contextId: shownContext(contextId),
-    status: { state: wireState(state), message: undefined, timestamp: statusAt },
+    status: { state: wireState(view ? shownState(view.state) : state), message: undefined, timestamp: statusAt },
     artifacts: [],
     history: [],
     metadata: undefined,
   };
-}
-
-async function totalOf(tasks: CallerTasks, query: TaskQuery): Promise<number> {
-  const all = await tasks.ready(() => tasks.options.store.list({ ...query, limit: maxTotal }));
-  return all.length;
 }
 
 function tokenOf({ statusAt, taskId }: Place): string {

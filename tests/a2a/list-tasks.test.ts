@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { ListTasksRequest, Task } from '@a2a-js/sdk';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
+import { gate } from '../../src/testing/gate.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
 import { data, message } from './messages.ts';
@@ -72,6 +73,34 @@ describe('a list of tasks', () => {
     expect(await idsOf({ statusTimestampAfter: '2099-01-01T00:00:00Z' })).toEqual([]);
   });
 
+  it('shows a task that waits for an answer while its other calls run as the task itself does, under every filter', async () => {
+    const slow = gate();
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'refund' }, { name: 'slow' }] }, { toolCalls: [{ name: 'slow' }] }, says, says],
+      store,
+      agent: {
+        toolProviders: [plainTools({ refund: { needsApproval: true, execute: () => '' }, slow: () => slow.pass() })],
+      },
+    });
+    const asks = await send(handler, 'Both');
+    await slow.reached;
+    const runs = await send(handler, 'Slow', { returnImmediately: true });
+    const stateOf = async ({ id }: Task) => (await handler.getTask({ tenant: '', id }, call())).status?.state;
+    while ((await stateOf(runs)) !== 2) await new Promise((resolve) => setImmediate(resolve));
+    expect(await stateOf(asks)).toBe(6);
+    const idsOf = async (status: number) => {
+      const { tasks, totalSize } = await handler.listTasks({ ...all, status }, call());
+      return [tasks.map(({ id, status }) => [id, status?.state]), totalSize];
+    };
+    expect(await idsOf(6)).toEqual([[[asks.id, 6]], 1]);
+    expect(await idsOf(2)).toEqual([[[runs.id, 2]], 1]);
+    expect((await idsOf(0))[0]).toContainEqual([asks.id, 6]);
+    expect((await handler.listTasks({ ...all, status: 6, pageSize: 1 }, call())).nextPageToken).not.toBe('');
+    slow.open();
+    await handler.cancelTask({ tenant: '', id: asks.id, metadata: undefined }, call());
+    while ((await stateOf(runs)) !== 3) await new Promise((resolve) => setImmediate(resolve));
+  });
+
   it('has neither history nor artifacts unless they are asked for', async () => {
     const { list } = await made(1);
     expect((await list()).tasks[0]).toMatchObject({
@@ -108,8 +137,8 @@ describe('a list of tasks', () => {
     ['status', { status: -1 }],
     ['statusTimestampAfter', { statusTimestampAfter: 'yesterday' }],
     ['historyLength', { historyLength: -1 }],
-  ])('refuses a wrong %s', async (name, params) => {
-    const { list } = await made(1);
+  ])('refuses a wrong %s, also where there is no task', async (name, params) => {
+    const { list } = await made(0);
     expect(await refusal(list(params))).toMatch(new RegExp(`^RequestMalformedError: ${name} must be`));
   });
 });
