@@ -5,7 +5,7 @@ import type { AgentEvent } from '../core/events.ts';
 import { isBehind } from '../core/operators/event-operators.ts';
 import type { Commit, Signal } from '../core/signals.ts';
 import { taskState } from '../core/state.ts';
-import { taskOf } from './task-snapshot.ts';
+import { cursorAfter, taskOf } from './task-snapshot.ts';
 import { responsesOf } from './to-wire.ts';
 import { isTerminalState } from './wire-state.ts';
 
@@ -69,8 +69,7 @@ function unseen(
   { after }: Commit,
   { from, since = after.seq }: StreamOptions,
 ): readonly AgentEvent[] {
-  // The first record says that the task was submitted, and then that it is worked on.
-  return events.filter(isBehind(from ?? `${since === 1 ? 1 : since + 1}-0.0`));
+  return events.filter(isBehind(from ?? cursorAfter(since)));
 }
 
 function wired(events: readonly AgentEvent[], commit: Commit | undefined, { toolEvents }: StreamOptions) {

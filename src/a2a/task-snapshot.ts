@@ -71,10 +71,17 @@ function reasonsOf({ outcome }: LoopState): { readonly reason?: string; readonly
   return { reason: outcome.reason, ...(outcome.error && { code: outcome.error.code }) };
 }
 
-/** The cursor behind all events of these records: in front of those of the next one. */
+/**
+ * The cursor behind all events of these records: in front of those of the next one. The first record says that the task was submitted, and
+ * then that it is worked on, so a task of that alone is in front of it.
+ */
 function cursorBehind(records: readonly JournalRecord[]): string {
   const { seq, epoch } = records.at(-1) ?? { seq: 0, epoch: 0 };
-  return `${seq + 1}-${epoch}.0`;
+  return cursorAfter(seq, epoch);
+}
+
+export function cursorAfter(seq: number, epoch = 0): string {
+  return `${seq === 1 ? 1 : seq + 1}-${epoch}.0`;
 }
 
 function artifactsOf(records: readonly JournalRecord[]): Artifact[] {

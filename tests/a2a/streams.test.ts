@@ -26,8 +26,7 @@ function counted() {
 const idIn = ({ payload }: StreamResponse): string => (payload?.$case === 'task' ? payload.value.id : '');
 
 function cursorIn({ payload }: StreamResponse): string | undefined {
-  const metadata =
-    payload?.$case === 'statusUpdate' || payload?.$case === 'artifactUpdate' ? payload.value.metadata : {};
+  const metadata = payload?.$case === 'message' ? {} : payload?.value.metadata;
   const told: unknown = metadata?.[turnExtension];
   return typeof told === 'object' && told !== null && 'cursor' in told ? String(told.cursor) : undefined;
 }
@@ -187,6 +186,18 @@ describe('a subscription', () => {
       'answer-2+.:',
       'status:3',
     ]);
+  });
+
+  it('tells cursors in the order of what it sends, that of the task first', async () => {
+    const { handler } = a2aBench({ steps: [{ text: 'Done.' }] });
+    const seen = await collect(handler.sendMessageStream(request(message('Go')), call()));
+    const places = seen.flatMap((response) => {
+      const [seq, n] = (cursorIn(response) ?? '').split(/-\d+\./).map(Number);
+      return seq === undefined || n === undefined ? [] : [seq * 1_000 + n];
+    });
+    expect(cursorIn(seen[0] ?? {})).toMatch(/^1-\d+\.0$/);
+    expect(places.length).toBeGreaterThan(3);
+    expect(places).toEqual([...places].sort((a, b) => a - b));
   });
 
   it('refuses what is no cursor', async () => {
