@@ -136,7 +136,7 @@ function newTurn(config: ResolvedConfig, options: StartOptions & Pick<ResumeOpti
   const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
   const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {} } = options;
   const request = { config, scope, inbox, parentContext, authContext, answers };
-  return new Turn({
+  return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,
     execution$: defer(() => {

@@ -45,8 +45,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
   #whenOver: (() => void)[] = [];
   #started = false;
 
-  /** @internal */
-  constructor(options: TurnOptions) {
+  private constructor(options: TurnOptions) {
     super((subscriber) => {
       this.#started = true;
       return this.#shared.events$.subscribe(subscriber);
@@ -63,6 +62,11 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
       onEnd: (error) => this.#settle(error),
     });
     if (options.detached) this.#start();
+  }
+
+  /** @internal */
+  static of(options: TurnOptions): Turn {
+    return new Turn(options);
   }
 
   /** The conversation that the turn belongs to; of a resumed turn known once its journal was read. */

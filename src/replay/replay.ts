@@ -47,7 +47,7 @@ export interface ReplayResult extends TurnResult {
  */
 export function replay(journal: Journal, config: ReplayConfig = {}, options: ReplayOptions = {}): Replay {
   checkOptions(options);
-  return new Replay(recordingOf('records' in journal ? journal.records : journal), config, options);
+  return Replay.of(recordingOf('records' in journal ? journal.records : journal), config, options);
 }
 
 /**
@@ -58,8 +58,7 @@ export class Replay extends Observable<AgentEvent> implements AsyncIterable<Agen
   readonly taskId: string;
   readonly #play: (subscriber?: Subscriber<AgentEvent>) => Promise<ReplayResult>;
 
-  /** @internal */
-  constructor(recording: Recording, config: ReplayConfig, options: ReplayOptions) {
+  private constructor(recording: Recording, config: ReplayConfig, options: ReplayOptions) {
     super((subscriber) => {
       this.#play(subscriber).then(
         () => subscriber.complete(),
@@ -68,6 +67,11 @@ export class Replay extends Observable<AgentEvent> implements AsyncIterable<Agen
     });
     this.taskId = recording.started.taskId;
     this.#play = (subscriber) => play(recording, { config, options, subscriber });
+  }
+
+  /** @internal */
+  static of(recording: Recording, config: ReplayConfig, options: ReplayOptions): Replay {
+    return new Replay(recording, config, options);
   }
 
   /** Replays the turn. Resolves with how it ended, also where that was a failure or a cancel; rejects with `DEVIATION`. */

@@ -2,9 +2,10 @@ import { expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { Agent, agent } from '../../src/agent/agent.ts';
 import { Team } from '../../src/agent/team.ts';
-import type { Turn } from '../../src/core/turn.ts';
+import { Turn } from '../../src/core/turn.ts';
 import type { TurnResult } from '../../src/core/turn-result.ts';
 import { StructuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
+import { Replay } from '../../src/replay/replay.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import type { JSONSchema } from '../../src/tools/interfaces.ts';
 import { same } from '../same-type.ts';
@@ -62,7 +63,7 @@ it('an agent with a type of its values is an agent, and its turn a turn', () => 
   expect([agents.length, turn.state]).toEqual([1, undefined]);
 });
 
-it('agents and teams are made by their functions, and show nothing of how they work together', () => {
+it('agents, teams, turns and replays are made by their functions, and show nothing of how they work together', () => {
   const ada = forecaster();
   expect(same<Parameters<typeof ada.with>['length'], 1>(true)).toBe(true);
   // @ts-expect-error: its constructor is private.
@@ -71,4 +72,8 @@ it('agents and teams are made by their functions, and show nothing of how they w
   expect(() => new Team()).toThrow();
   // @ts-expect-error: its constructor is private.
   expect(() => new StructuredOutput()).toThrow();
+  // @ts-expect-error: its constructor is private.
+  expect(() => new Turn()).toThrow();
+  // @ts-expect-error: its constructor is private.
+  expect(() => new Replay()).toThrow();
 });
