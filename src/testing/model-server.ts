@@ -99,13 +99,18 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
 
 function listen(server: Server, port: number, host: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once('error', (cause) => {
+    const fail = (cause: unknown): void => {
       const message = `Cannot listen on port ${port} of ${host} (${messageOf(cause)}); choose another port or host.`;
       reject(new AgentLoopError('INVALID_CONFIG', message, { cause }));
-    });
-    server.listen(port, host, () => {
-      const address = server.address();
-      resolve(typeof address === 'object' && address !== null ? address.port : port);
-    });
+    };
+    server.once('error', fail);
+    try {
+      server.listen(port, host, () => {
+        const address = server.address();
+        resolve(typeof address === 'object' && address !== null ? address.port : port);
+      });
+    } catch (error) {
+      fail(error);
+    }
   });
 }

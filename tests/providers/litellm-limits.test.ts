@@ -81,6 +81,17 @@ describe('silence', () => {
     await exchange.gone;
   });
 
+  it('after the finish reason is not waited for longer than chunkTimeoutMs, where that is less', async () => {
+    const pending = lastValueFrom(bench.provider({ chunkTimeoutMs: 300 }).stream(params).pipe(toArray()));
+    const exchange = await bench.server.next();
+    beginStream(exchange);
+    await bench.clock.whenPending(2);
+    await bench.send(exchange, delta({ content: 'all' }, 'stop'));
+    bench.clock.advance(300);
+    expect(await pending).toMatchObject([{ type: 'text' }, { type: 'done' }]);
+    await exchange.gone;
+  });
+
   it('after [DONE] is not waited for longer than 500 ms', async () => {
     const pending = lastValueFrom(bench.provider().stream(params).pipe(toArray()));
     const exchange = await bench.server.next();

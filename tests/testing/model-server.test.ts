@@ -255,6 +255,10 @@ describe('startModelServer', () => {
       code: 'INVALID_CONFIG',
       message: expect.stringMatching(new RegExp(`^Cannot listen on port ${port} of 127.0.0.1 .*EADDRINUSE`)),
     });
+    await expect(startModelServer({ port: 70_000 })).rejects.toMatchObject({
+      code: 'INVALID_CONFIG',
+      message: expect.stringMatching(/^Cannot listen on port 70000 of 127.0.0.1 .*; choose another port or host\.$/),
+    });
   });
 
   it('writes an IPv6 host into its address as it must be', async () => {
