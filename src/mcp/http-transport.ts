@@ -33,7 +33,11 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
       options.onHeaders(own);
       for (const [name, value] of Object.entries(own)) headers.set(name, value);
     }
-    const response = await fetch(url, { ...init, headers });
+    const response = await fetch(url, { ...init, headers }).catch((error: unknown) => {
+      // By any other failure the SDK would take up the stream again and again, also behind its own end.
+      if (init?.method === 'GET' && init.signal?.aborted) return new Response(null, { status: 405 });
+      throw error;
+    });
     return isToolCall(init?.body) ? watched(response, options.onStreamEnd) : response;
   };
   return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });

@@ -14,6 +14,8 @@ interface Asking {
   readonly answerOf: (result: ElicitResult) => unknown;
 }
 
+const maxShown = 2_000;
+
 /**
  * Asks the user of a client what a turn asks, one question after the other. Undefined where the client cannot ask, or the user does not
  * answer what has to be answered.
@@ -54,11 +56,17 @@ function isQuestion(value: unknown): value is Question {
 }
 
 function wordsOf({ kind, toolName, prompt, data }: Question): string {
-  const shown =
-    data === undefined || kind === 'input' || kind === 'auth' ? '' : ` ${JSON.stringify(data).slice(0, 2_000)}`;
+  const shown = data === undefined || kind === 'input' || kind === 'auth' ? '' : ` ${shownData(data)}`;
   if (kind === 'approval') return `${prompt ?? `May the agent call ${toolName}?`}${shown}`;
   if (kind === 'client-tool') return `${prompt ?? `The agent wants you to do this: ${toolName}`}${shown}`;
   return `${prompt ?? `${toolName} asks.`}${kind === 'in-doubt' ? shown : ''}`;
+}
+
+/** Who decides has to know that there is more. */
+function shownData(data: unknown): string {
+  const json = JSON.stringify(data);
+  const more = json.length - maxShown;
+  return more <= 0 ? json : `${json.slice(0, maxShown)}… (${more} more characters are not shown)`;
 }
 
 function askingOf(question: Question, { capabilities }: CallingClient): Asking | undefined {

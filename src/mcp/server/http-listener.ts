@@ -92,6 +92,8 @@ export async function listen(options: ListenerOptions): Promise<Listening> {
 class Sessions {
   readonly #options: ListenerOptions;
   readonly #open = new Map<string, OpenSession>();
+  /** Their ids, and those of handshakes that are under way. */
+  readonly #places = new Set<string>();
   readonly #sweep: NodeJS.Timeout;
 
   constructor(options: ListenerOptions) {
@@ -117,8 +119,9 @@ class Sessions {
   /** Another request than a handshake is refused by the transport, which is dropped then. */
   async #begin(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { sdk, served, maxSessions = 100 } = this.#options;
-    if (this.#open.size >= maxSessions) return refuse(response, 503, 'there are too many clients; try again later');
+    if (this.#places.size >= maxSessions) return refuse(response, 503, 'there are too many clients; try again later');
     const id = crypto.randomUUID();
+    this.#places.add(id);
     const transport = new sdk.StreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       onsessioninitialized: () => void this.#open.set(id, opened),
@@ -128,9 +131,12 @@ class Sessions {
     const session = clientSession({ sdk, served, scope: id });
     const opened: OpenSession = { id, transport, session, usedAt: Date.now() };
     session.server.onclose = () => void this.#forget(opened);
-    await session.server.connect(transport);
-    await transport.handleRequest(request, response);
-    if (!this.#open.has(id)) await transport.close();
+    try {
+      await session.server.connect(transport);
+      await transport.handleRequest(request, response);
+    } finally {
+      if (!this.#open.has(id)) await this.#end(opened);
+    }
   }
 
   #forgetIdle(idleMs: number): void {
@@ -145,6 +151,7 @@ class Sessions {
 
   async #forget(each: OpenSession): Promise<void> {
     this.#open.delete(each.id);
+    this.#places.delete(each.id);
     await each.session.close();
   }
 }

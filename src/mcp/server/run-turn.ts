@@ -78,11 +78,12 @@ function answerOf({ text, value, taskId }: TurnResult, hasOutput: boolean): Call
   return hasOutput && isRecord(structured) ? { content, structuredContent: structured, _meta } : { content, _meta };
 }
 
-/** A turn that nobody else can go on with is ended. */
-async function unanswered({ taskId, questions }: TurnResult, { served }: TurnOfCall): Promise<CallToolResult> {
+/** A turn that nobody else can go on with is ended, and so is one whose client has cancelled, or left. */
+async function unanswered({ taskId, questions }: TurnResult, { served, client }: TurnOfCall): Promise<CallToolResult> {
   const what = [...new Set(questions.map(({ kind, toolName }) => `${kind} of ${toolName}`))].join(', ') || 'somebody';
-  if (!served.keepUnanswered) {
-    await served.agent.cancel(taskId, 'nobody answered').catch(() => {});
+  const { aborted } = client.signal;
+  if (aborted || !served.keepUnanswered) {
+    await served.agent.cancel(taskId, aborted ? 'the client left' : 'nobody answered').catch(() => {});
     return failedCall(`The agent needs an answer that it did not get (${what}).`, taskId);
   }
   return failedCall(

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -7,6 +9,7 @@ import {
   type ElicitRequest,
   ElicitRequestSchema,
   type ElicitResult,
+  LATEST_PROTOCOL_VERSION,
 } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { type Agent, agent } from '../../../src/agent/agent.ts';
@@ -80,6 +83,33 @@ async function call(client: Client, args: Record<string, unknown>): Promise<Call
 
 function said({ content }: CallToolResult): string {
   return content.map((part) => (part.type === 'text' ? part.text : part.type)).join('\n');
+}
+
+/** A client whose handshake has arrived but for its end. */
+async function slowHandshake(url: string): Promise<{ finish: () => Promise<number | undefined> }> {
+  const params = {
+    protocolVersion: LATEST_PROTOCOL_VERSION,
+    capabilities: {},
+    clientInfo: { name: 'slow', version: '1' },
+  };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params });
+  const headers = {
+    accept: 'application/json, text/event-stream',
+    'content-type': 'application/json',
+    'content-length': body.length,
+    expect: '100-continue',
+  };
+  const sent = httpRequest(url, { method: 'POST', headers });
+  sent.flushHeaders();
+  await once(sent, 'continue');
+  return {
+    async finish() {
+      sent.end(body);
+      const [response]: IncomingMessage[] = await once(sent, 'response');
+      response?.resume();
+      return response?.statusCode;
+    },
+  };
 }
 
 const refund = tool({
@@ -184,6 +214,54 @@ describe('mcpServer', () => {
     expect([...store.list({ state: 'input-required' })].map((task) => task.taskId)).toEqual([taskId]);
   });
 
+  it('cancels a turn that asks, durable or not, with the call, and with its client', async () => {
+    const steps = [{ toolCalls: [{ name: 'refund', arguments: { cents: 1 } }] }];
+    const store = new InMemoryStateStore();
+    const ada = clerk([...steps, ...steps], { tools: [refund], taskStateStore: store });
+    const url = await served(ada);
+    const client = await clientOf(url, { answer: () => ({ action: 'cancel' }) });
+    const canceled = () => [...store.list({ state: 'canceled' })].length;
+    const controller = new AbortController();
+    client.setRequestHandler(ElicitRequestSchema, () => {
+      controller.abort();
+      return new Promise(() => {});
+    });
+    const request = { method: 'tools/call' as const, params: { name: 'the_clerk', arguments: { message: 'Go.' } } };
+    await expect(client.request(request, CallToolResultSchema, { signal: controller.signal })).rejects.toThrow();
+    await eventually(() => canceled() === 1);
+
+    const asked = new Promise<void>((resolve) => {
+      client.setRequestHandler(ElicitRequestSchema, () => {
+        resolve();
+        return new Promise(() => {});
+      });
+    });
+    const left = call(client, { message: 'Go.' }).catch(() => {});
+    await asked;
+    const { transport } = client;
+    const session = transport instanceof StreamableHTTPClientTransport ? transport.sessionId : undefined;
+    await client.close();
+    await fetch(url, { method: 'DELETE', headers: { 'mcp-session-id': String(session) } });
+    await eventually(() => canceled() === 2);
+    await left;
+  });
+
+  it('says how much of a long call stands behind what its user is shown', async () => {
+    const name = 'n'.repeat(3_000);
+    const steps: ScriptedLLMStep[] = [
+      { toolCalls: [{ name: 'refund', arguments: { cents: 1, name } }] },
+      { text: 'No.' },
+    ];
+    const asked: string[] = [];
+    const answer: Answer = ({ message }) => {
+      asked.push(message);
+      return { action: 'decline' };
+    };
+    const client = await clientOf(await served(clerk(steps, { tools: [refund] })), { answer });
+    await call(client, { message: 'Go.' });
+    expect(asked[0]).toMatch(/\{"cents":1,"name":"n{1981}… \(1021 more characters are not shown\)$/);
+  });
+
   it('gives a value as structured content', async () => {
     const outputSchema = z.object({ city: z.string(), celsius: z.number() });
     const ada = clerk([{ toolCalls: [{ name: '__finish__', arguments: { city: 'Oslo', celsius: 4 } }] }], {
@@ -286,6 +364,21 @@ describe('an MCP server over HTTP', () => {
     let client: Client | undefined;
     while (client === undefined) client = await clientOf(url).catch(() => undefined);
     expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+  });
+
+  it('takes no more clients than it may, also where they come at the same time', async () => {
+    const url = await served(clerk([]), { listen: { maxSessions: 2 } });
+    const first = await slowHandshake(url);
+    const second = await slowHandshake(url);
+    await expect(clientOf(url)).rejects.toThrow(/too many clients/);
+    expect([await first.finish(), await second.finish()]).toEqual([200, 200]);
+    await expect(clientOf(url)).rejects.toThrow(/too many clients/);
+  });
+
+  it('gives the place back of a request that is no handshake', async () => {
+    const url = await served(clerk([{ text: 'Hello.' }]), { listen: { maxSessions: 1 } });
+    for (const body of ['{}', 'no JSON']) expect((await fetch(url, { method: 'POST', body })).ok).toBe(false);
+    expect(said(await call(await clientOf(url), { message: 'Hi.' }))).toBe('Hello.');
   });
 
   it('listens to nobody once it was closed, also while it begins to', async () => {
