@@ -13,6 +13,8 @@ export class Webhook {
   readonly received: Received[] = [];
   /** What it answers; the next of them each time, then 200. */
   readonly answers: { status: number; headers?: Record<string, string> }[] = [];
+  /** What it waits for before it answers. */
+  before: (() => Promise<void>) | undefined;
   readonly #server: Server;
   #changed: (() => void) | undefined;
 
@@ -25,6 +27,7 @@ export class Webhook {
     const hook = new Webhook(server);
     server.on('request', async (request, response) => {
       const body = await text(request);
+      await hook.before?.();
       const { status, headers } = hook.answers.shift() ?? { status: 200 };
       response.writeHead(status, headers).end();
       hook.received.push({ headers: request.headers, body });

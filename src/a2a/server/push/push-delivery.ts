@@ -4,8 +4,9 @@ import { StreamResponse } from '@a2a-js/sdk';
 import { V03PushNotificationSerializer } from '@a2a-js/sdk/compat/v0_3/server';
 import type { Logger } from '../../../core/config.ts';
 import { AgentLoopError, nameOf } from '../../../core/errors.ts';
-import type { PushEntry, PushProgress } from '../../../stores/push/push-store.ts';
+import type { PushEntry, PushKey, PushProgress } from '../../../stores/push/push-store.ts';
 import { isLegacy } from '../http/protocol-version.ts';
+import { FailureCounter } from './failure-counter.ts';
 import type { PushOptions } from './push-options.ts';
 import { type Notification, type PushOutcome, sendNotification } from './push-sender.ts';
 import { cursorOf, type TaskSource, taskUpdates, wholeTask } from './task-updates.ts';
@@ -18,7 +19,7 @@ export interface DeliveryOptions extends TaskSource {
 /** How long a delivery stays with a process that gives no sign of life. */
 const leaseMs = 30_000;
 const renewEveryMs = 10_000;
-/** How often deliveries of processes that died are looked for. */
+/** How often deliveries of processes that died, and those that gave their place up, are looked for. */
 const lookEveryMs = 10_000;
 const firstPauseMs = 500;
 const longestPauseMs = 60_000;
@@ -26,12 +27,15 @@ const longestPauseMs = 60_000;
 /**
  * Delivers notifications: those of registrations made here, and those that another process has left. At least once: what was posted
  * and not recorded yet when a process dies is posted again, with the same id. In order, one at a time for each registration; a
- * receiver that is down holds up its own only.
+ * receiver that is down holds up its own only. Where there are more registrations than places, those whose tasks have been silent for
+ * longest, or whose receivers have been down for longest, give theirs up for a while.
  */
 export class PushDelivery {
   readonly #options: DeliveryOptions;
-  readonly #owner = randomUUID();
   readonly #stop = new AbortController();
+  readonly #failures = new FailureCounter();
+  /** Those that have a place. */
+  readonly #placed = new Set<Delivery>();
   readonly #running = new Set<Promise<void>>();
   #cancelLook: (() => void) | undefined;
 
@@ -42,6 +46,7 @@ export class PushDelivery {
 
   /** Looks for deliveries now, and then again and again, until `close`. */
   start(): void {
+    if (this.#stop.signal.aborted) return;
     void this.take();
     this.#cancelLook = this.#options.clock.schedule(lookEveryMs, () => this.start());
   }
@@ -49,13 +54,23 @@ export class PushDelivery {
   /** Begins what may be delivered now, of one task or of all. Never rejects. */
   async take(taskId?: string): Promise<void> {
     const { push, logger } = this.#options;
-    const limit = (push.concurrency ?? 500) - this.#running.size;
+    const limit = this.#free + this.#silent().length;
     if (this.#stop.signal.aborted || limit < 1) return;
     try {
-      const claim = { owner: this.#owner, leaseMs, limit, ...(taskId !== undefined && { taskId }) };
-      for (const entry of await push.store.claim(claim)) this.#run(entry);
+      // Another one for each claim: who held a registration before it was replaced holds it no more.
+      const owner = randomUUID();
+      const claim = { owner, leaseMs, limit, ...(taskId !== undefined && { taskId }) };
+      for (const entry of await push.store.claim(claim)) this.#run(new Delivery(entry, this.#runOptions(owner)));
     } catch (thrown) {
       logger.warn('push deliveries cannot be looked for', { code: codeOf(thrown) });
+    }
+  }
+
+  /** Posts nothing more here of a registration that was replaced or taken away. */
+  drop({ taskId, configId }: PushKey): void {
+    for (const delivery of this.#placed) {
+      const { key } = delivery;
+      if (key.taskId === taskId && key.configId === configId) delivery.park();
     }
   }
 
@@ -66,21 +81,48 @@ export class PushDelivery {
     await Promise.all(this.#running);
   }
 
-  #run(entry: PushEntry): void {
+  get #free(): number {
+    return (this.#options.push.concurrency ?? 500) - this.#placed.size;
+  }
+
+  /** Those that wait for their tasks, or to try again, the one that has waited longest first. */
+  #silent(): readonly Delivery[] {
+    const since = ({ silentSince = 0 }: Delivery) => silentSince;
+    return [...this.#placed].filter(({ silentSince }) => silentSince !== undefined).sort((a, b) => since(a) - since(b));
+  }
+
+  #makeRoom(): void {
+    const [longest] = this.#silent();
+    longest?.park();
+    if (longest) this.#placed.delete(longest);
+  }
+
+  #runOptions(owner: string): RunOptions {
+    return { ...this.#options, owner, stop: this.#stop.signal, failures: this.#failures };
+  }
+
+  #run(delivery: Delivery): void {
     const { logger } = this.#options;
-    const { taskId, configId } = entry;
-    const delivery = new Delivery(entry, { ...this.#options, owner: this.#owner, stop: this.#stop.signal });
-    const running = delivery.run().catch((thrown: unknown) => {
-      logger.warn('push delivery failed', { taskId, configId, code: codeOf(thrown) });
+    this.drop(delivery.key);
+    if (this.#free < 1) this.#makeRoom();
+    const hasPlace = this.#free > 0;
+    if (hasPlace) this.#placed.add(delivery);
+    // What was silent when the claim was made may not be any more.
+    const running = (hasPlace ? delivery.run() : delivery.release()).catch((thrown: unknown) => {
+      logger.warn('push delivery failed', { ...delivery.key, code: codeOf(thrown) });
     });
     this.#running.add(running);
-    void running.finally(() => this.#running.delete(running));
+    void running.finally(() => {
+      this.#placed.delete(delivery);
+      this.#running.delete(running);
+    });
   }
 }
 
 interface RunOptions extends DeliveryOptions {
   readonly owner: string;
   readonly stop: AbortSignal;
+  readonly failures: FailureCounter;
 }
 
 /** The notifications of one registration, for as long as this process holds it. */
@@ -93,6 +135,10 @@ class Delivery {
   #cursor: string | undefined;
   /** Pieces of text that it has had since. */
   #pieces = 0;
+  #isParked = false;
+  #silentSince: number | undefined;
+  /** Not before then the receiver is asked again. */
+  #nextTryAt = 0;
 
   constructor(entry: PushEntry, options: RunOptions) {
     this.#entry = entry;
@@ -100,13 +146,28 @@ class Delivery {
     this.#cursor = entry.cursor;
   }
 
+  get key(): PushKey {
+    const { taskId, configId } = this.#entry;
+    return { taskId, configId };
+  }
+
+  /** Since when there has been nothing to post; `undefined` while there is. */
+  get silentSince(): number | undefined {
+    return this.#silentSince;
+  }
+
+  /** Ends, and leaves the registration to whoever looks next. */
+  park(): void {
+    this.#isParked = true;
+    this.#over.abort();
+  }
+
   async run(): Promise<void> {
     const { stop, clock } = this.#options;
     const updates = taskUpdates(this.#entry.taskId, this.#entry.cursor, this.#options);
-    const end = () => {
-      this.#over.abort();
-      void updates.return(undefined);
-    };
+    const end = () => this.#over.abort();
+    const leave = () => void updates.return(undefined);
+    this.#over.signal.addEventListener('abort', leave);
     stop.addEventListener('abort', end);
     const renew = () => {
       cancel = clock.schedule(renewEveryMs, renew);
@@ -124,44 +185,62 @@ class Delivery {
     } finally {
       cancel();
       stop.removeEventListener('abort', end);
-      void updates.return(undefined);
-      if (stop.aborted) await this.#report({ type: 'parked', afterMs: 0 }).catch(() => {});
+      leave();
+      if (stop.aborted || this.#isParked) await this.release().catch(() => {});
     }
   }
 
+  /** Leaves the registration to whoever looks for it next. */
+  async release(): Promise<void> {
+    const { stop, clock } = this.#options;
+    const afterMs = stop.aborted ? 0 : Math.max(lookEveryMs, this.#nextTryAt - clock.now());
+    await this.#report({ type: 'parked', afterMs });
+  }
+
   async #deliverAll(updates: AsyncGenerator<StreamResponse>): Promise<void> {
-    for await (const update of updates) {
+    // The first says how the task stands, so it is no silence to wait for it.
+    let next = await updates.next();
+    while (!next.done && !this.#over.signal.aborted) {
       // The receiver has had the task, and what changed of it comes behind.
-      if (update.payload?.$case === 'task' && this.#entry.cursor !== undefined) continue;
-      const isTaken = await this.#deliver(update);
-      if (!isTaken) return;
-      await this.#pause(this.#options.push.intervalMs ?? 250);
+      if (next.value.payload?.$case !== 'task' || this.#entry.cursor === undefined) {
+        const isTaken = await this.#deliver(next.value);
+        if (!isTaken) return;
+        await this.#pause(this.#options.push.intervalMs ?? 250);
+      }
+      this.#silentSince = this.#options.clock.now();
+      next = await updates.next();
+      this.#silentSince = undefined;
     }
     if (!this.#over.signal.aborted) await this.#report({ type: 'over' });
   }
 
   /** False where the delivery is over. */
   async #deliver(update: StreamResponse): Promise<boolean> {
-    const { push, logger } = this.#options;
-    const { taskId, configId } = this.#entry;
+    const { push, logger, clock, failures } = this.#options;
     const notification = await this.#notificationOf(update);
-    const attempts = push.attempts ?? 10;
-    for (let attempt = 1; !this.#over.signal.aborted; attempt++) {
+    while (!this.#over.signal.aborted) {
       const outcome = await this.#post(notification);
       if (outcome.type === 'taken') return this.#taken(update);
       if (this.#over.signal.aborted) return false;
       const { status } = outcome.type === 'failed' ? outcome : {};
-      if (outcome.type === 'gone' || attempt >= attempts) {
-        logger.warn('push registration given up', { taskId, configId, attempts: attempt, ...(status && { status }) });
+      const attempts = failures.add(this.key);
+      if (outcome.type === 'gone' || attempts >= (push.attempts ?? 10)) {
+        failures.forget(this.key);
+        logger.warn('push registration given up', { ...this.key, attempts, ...(status && { status }) });
         await this.#report({ type: 'over' });
         return false;
       }
-      await this.#pause(pauseOf(outcome, attempt));
+      const pauseMs = pauseOf(outcome, attempts);
+      this.#nextTryAt = clock.now() + pauseMs;
+      this.#silentSince = clock.now();
+      await this.#pause(pauseMs);
+      this.#silentSince = undefined;
     }
     return false;
   }
 
   #taken(update: StreamResponse): Promise<boolean> {
+    this.#options.failures.forget(this.key);
     const cursor = cursorOf(update);
     this.#pieces = cursor === undefined ? this.#pieces + 1 : 0;
     this.#cursor = cursor ?? this.#cursor;

@@ -23,7 +23,7 @@ export interface PushOptions {
   readonly allowHttp?: boolean;
   /** Registrations a task may have. Default 5. */
   readonly mostPerTask?: number;
-  /** Deliveries that this process makes at the same time. Default 500. */
+  /** Registrations that this process follows at the same time; of more, those that are silent take turns. Default 500. */
   readonly concurrency?: number;
   /** How often a notification is tried before its registration is given up. Default 10: for about five minutes. */
   readonly attempts?: number;

@@ -32,7 +32,10 @@ export function pushRegistrations(push: PushOptions, delivery: PushDelivery): Pu
       return entry && configOf(entry);
     },
     list: async ({ taskId }) => (await store.list(taskId)).map(configOf),
-    delete: async ({ taskId }, configId) => store.delete({ taskId, configId }),
+    async delete({ taskId }, configId) {
+      await store.delete({ taskId, configId });
+      delivery.drop({ taskId, configId });
+    },
   };
 }
 
