@@ -41,7 +41,10 @@ export interface A2AAddress {
 export interface A2AServer {
   /** The server as an application of Express, to be mounted or served by yours; `start` and `close` belong to it. */
   readonly app: Express;
-  /** Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; `UNAVAILABLE` where the port cannot be had. */
+  /**
+   * Serves on a port of its own, and starts. Errors: `INVALID_CONFIG`; `UNAVAILABLE` where the port cannot be had; what the agent's tools
+   * fail with when they are listed for the card. No port is held then, and it may be called again.
+   */
   listen(options?: ListenOptions): Promise<A2AAddress>;
   /** Goes on with turns that nobody runs, now and regularly, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
   start(): Promise<void>;
@@ -80,6 +83,7 @@ class RunningServer implements A2AServer {
   readonly #stop = new AbortController();
   #http: Server | undefined;
   #grpc: GrpcListener | undefined;
+  #hasStarted = false;
   #recovering: Promise<unknown> = Promise.resolve();
   #cancelRecovery: (() => void) | undefined;
   #closing: Promise<void> | undefined;
@@ -117,7 +121,11 @@ class RunningServer implements A2AServer {
     const { publicUrl } = this.#options;
     if (publicUrl === undefined)
       throw invalidConfig('start needs publicUrl', 'say where app is reached, or use listen');
-    await this.#begin({ url: publicUrl });
+    this.#claimStart();
+    await this.#begin({ url: publicUrl }).catch((thrown: unknown) => {
+      this.#hasStarted = false;
+      throw thrown;
+    });
   }
 
   async listen({ port = 4_100, host = '127.0.0.1' }: ListenOptions = {}): Promise<A2AAddress> {
@@ -127,21 +135,25 @@ class RunningServer implements A2AServer {
         'give auth, or say open: true where something in front of it asks callers who they are',
       );
     }
-    if (this.#http || this.#closing) throw invalidConfig('the server has been started before', 'make another');
+    this.#claimStart();
     const server = createHttpServer(this.app);
     this.#http = server;
     server.on('request', (_request, response) => {
       // A connection that is kept for the next request would hold the end up.
       response.once('close', () => this.#closing && setImmediate(() => server.closeIdleConnections()));
     });
-    const bound = await bind(server, port, host);
-    const { publicUrl = `http://${shownHost(host)}:${bound.port}` } = this.#options;
-    const url = publicUrl.replace(/\/+$/, '');
-    const grpcAddress = await this.#listenGrpc(host);
-    await this.#begin({ url, ...(grpcAddress !== undefined && { grpcAddress }) });
-    this.#logger.info('listening', { url, port: bound.port });
-    const address = { url, cardUrl: `${url}/.well-known/agent-card.json`, port: bound.port };
-    return { ...address, ...(grpcAddress !== undefined && { grpcAddress }) };
+    try {
+      return await this.#listenOn(server, { port, host });
+    } catch (thrown) {
+      this.#grpc?.breakOff();
+      const closed = unbind(server);
+      server.closeAllConnections();
+      await closed;
+      this.#http = undefined;
+      this.#grpc = undefined;
+      this.#hasStarted = false;
+      throw thrown;
+    }
   }
 
   recover(): Promise<number> {
@@ -172,8 +184,27 @@ class RunningServer implements A2AServer {
     this.#logger.info('closed');
   }
 
+  #claimStart(): void {
+    if (this.#hasStarted || this.#closing) throw startedBefore();
+    this.#hasStarted = true;
+  }
+
+  async #listenOn(server: Server, { port, host }: Required<ListenOptions>): Promise<A2AAddress> {
+    const bound = await bind(server, port, host);
+    const { publicUrl = `http://${shownHost(host)}:${bound.port}` } = this.#options;
+    const url = publicUrl.replace(/\/+$/, '');
+    const grpcAddress = await this.#listenGrpc(host);
+    await this.#begin({ url, ...(grpcAddress !== undefined && { grpcAddress }) });
+    this.#logger.info('listening', { url, port: bound.port });
+    const address = { url, cardUrl: `${url}/.well-known/agent-card.json`, port: bound.port };
+    return { ...address, ...(grpcAddress !== undefined && { grpcAddress }) };
+  }
+
+  /** Until then requests are answered with 503. Errors: those of tools that cannot be listed, and of a key that cannot sign the card. */
   async #begin(at: { readonly url: string; readonly grpcAddress?: string }): Promise<void> {
     await this.#cards.open(at);
+    // A close that came meanwhile has stopped what would begin here.
+    if (this.#closing) throw startedBefore();
     this.#recoverAgain();
     this.#delivery?.start();
   }
@@ -207,7 +238,7 @@ class RunningServer implements A2AServer {
       publicHost: publicUrl === undefined ? undefined : new URL(publicUrl).hostname,
       limiter: rateLimit === null ? undefined : new RateLimiter(rateLimit, () => this.#clock.now()),
       streams: this.#streams,
-      isClosing: () => this.#drain.signal.aborted,
+      phase: () => (this.#drain.signal.aborted ? 'closing' : this.#cards.isOpen ? 'open' : 'starting'),
       logger: this.#logger,
     };
   }
@@ -225,6 +256,10 @@ class RunningServer implements A2AServer {
       clock: this.#clock,
     });
   }
+}
+
+function startedBefore(): Error {
+  return invalidConfig('the server has been started or closed before', 'make another');
 }
 
 function handlerOptions(options: A2AServerOptions) {

@@ -1,9 +1,12 @@
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import express from 'express';
-import { type A2AServerOptions, a2aServer, apiKeyAuth } from '../../../src/a2a/index.ts';
+import { type A2AServerOptions, a2aServer, apiKeyAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
 import type { Logger } from '../../../src/core/config.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { fakeClock } from '../../../src/testing/fake-clock.ts';
+import { gate } from '../../../src/testing/gate.ts';
 import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage, wires } from './test-server.ts';
 
 const on = serverBench();
@@ -83,11 +86,74 @@ describe('listening', () => {
     const address = http.address();
     const url = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/agents`;
     expect((await fetch(`${url}/.well-known/agent-card.json`)).status).toBe(503);
+    expect(await answerOf(fetch(`${url}/readyz`))).toEqual({ status: 'unavailable', reason: 'starting' });
+    for (const path of ['/a2a/jsonrpc', '/a2a/rest/message:send', '/a2a/rest/v1/message:send']) {
+      const early = await post(url, path, JSON.stringify(wireMessage('Hi')));
+      expect([early.status, early.headers.get('retry-after')]).toEqual([503, '1']);
+      expect(JSON.stringify(await early.json())).toContain('The server starts; try again.');
+    }
     await mounted.start();
+    await expect(mounted.start()).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
     const card = await answerOf(fetch(`${url}/.well-known/agent-card.json`, { headers: { 'a2a-version': '1.0' } }));
     expect(card.supportedInterfaces[0].url).toBe('http://localhost/agents/a2a/jsonrpc');
     const { result } = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi')));
     expect(result.task.status.state).toBe('TASK_STATE_COMPLETED');
+  });
+});
+
+describe('a server that cannot start', () => {
+  const unlisted = (thrown: () => void) => ({
+    getTools: async () => {
+      thrown();
+      return [];
+    },
+    executeTool: () => Promise.reject(new Error('not called')),
+  });
+
+  it('gives its port back, and can be started again', async () => {
+    let fails = true;
+    const tools = unlisted(() => {
+      if (fails) throw new Error('The tools are away.');
+    });
+    const agent = on.echo([], { toolProviders: [tools] });
+    const server = await a2aServer({ agent, store: new InMemoryStateStore() });
+    on.after(() => server.close());
+    const { port } = await on.serve({ agent: on.echo([]) });
+    await expect(server.listen({ port })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    const free = createServer().listen(0, '127.0.0.1');
+    await once(free, 'listening');
+    const address = free.address();
+    const mine = typeof address === 'object' ? (address?.port ?? 0) : 0;
+    free.close();
+    await expect(server.listen({ port: mine })).rejects.toThrow('The tools are away.');
+    fails = false;
+    expect(await server.listen({ port: mine })).toMatchObject({ port: mine });
+  });
+
+  it('does not start once it is closed, also while it is starting', async () => {
+    const listed = gate();
+    const tools = { ...unlisted(() => {}), getTools: () => listed.pass().then(() => []) };
+    const clock = fakeClock();
+    const server = await a2aServer({
+      agent: on.echo([], { toolProviders: [tools] }),
+      store: new InMemoryStateStore(),
+      push: { store: new InMemoryPushStore() },
+      clock,
+      closeMs: 0,
+    });
+    const listening = server.listen({ port: 0 });
+    await listed.reached;
+    const closed = server.close();
+    clock.advance(0);
+    listed.open();
+    await expect(listening).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    while (clock.pending > 0) {
+      clock.advance(0);
+      await new Promise(setImmediate);
+    }
+    await closed;
+    await expect(server.listen({ port: 0 })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    expect(clock.pending).toBe(0);
   });
 });
 

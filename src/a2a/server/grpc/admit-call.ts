@@ -19,8 +19,12 @@ type Call = ServerUnaryCall<unknown, unknown> | ServerWritableStream<unknown, un
 
 /** The caller of a call, or why it is not let in. */
 export async function admitCall(call: Call, isStream: boolean, admission: Admission): Promise<Caller | Refused> {
-  const { auth, limiter, streams, isClosing, localOnly, logger } = admission;
-  if (isClosing()) return { code: status.unavailable, details: 'The server shuts down; try again.' };
+  const { auth, limiter, streams, localOnly, logger } = admission;
+  const phase = admission.phase();
+  if (phase !== 'open') {
+    const what = phase === 'closing' ? 'shuts down' : 'starts';
+    return { code: status.unavailable, details: `The server ${what}; try again.` };
+  }
   const address = addressOf(call.getPeer());
   if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
   // Made before anything is waited for: who leaves meanwhile has left.

@@ -10,6 +10,9 @@ import type { RateLimiter } from '../rate-limiter.ts';
 import type { StreamCounter } from '../stream-counter.ts';
 import { type Binding, type Refusal, refuse, serverError } from './refusal.ts';
 
+/** Whether the server is not ready yet, lets callers in, or does not any more. */
+export type ServerPhase = 'starting' | 'open' | 'closing';
+
 /** Who may come in, and how often. */
 export interface Admission {
   readonly auth: readonly Authentication[];
@@ -20,16 +23,17 @@ export interface Admission {
   /** Absent where there is no limit. */
   readonly limiter: RateLimiter | undefined;
   readonly streams: StreamCounter;
-  readonly isClosing: () => boolean;
+  readonly phase: () => ServerPhase;
   readonly logger: Logger;
 }
 
 /** Lets in whom the server knows, at the rate that is allowed, before anything of the body is read. */
 export function admit(binding: Binding, admission: Admission): RequestHandler {
-  const { auth, limiter, isClosing, logger } = admission;
+  const { auth, limiter, logger } = admission;
   return async (request, response, next) => {
     const turnAway = (refusal: Refusal) => refuse(request, response, binding, refusal);
-    if (isClosing()) return turnAway(closing(response));
+    const phase = admission.phase();
+    if (phase !== 'open') return turnAway(phase === 'closing' ? closing(response) : starting);
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
     // Made before anything is waited for: who leaves meanwhile has left.
     const connection = httpConnection(response);
@@ -119,6 +123,15 @@ const tooManyStreams: Refusal = {
   statusName: 'RESOURCE_EXHAUSTED',
   reason: 'STREAM_LIMIT',
   message: 'Too many streams are open; close one first.',
+};
+
+const starting: Refusal = {
+  status: 503,
+  code: serverError,
+  statusName: 'UNAVAILABLE',
+  reason: 'STARTING',
+  message: 'The server starts; try again.',
+  headers: { 'Retry-After': '1' },
 };
 
 /** The connection is not kept, so that the next request finds another process. */

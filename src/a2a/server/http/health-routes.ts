@@ -1,10 +1,11 @@
 import { Router } from 'express';
 import { type Clock, systemClock } from '../../../core/clock.ts';
 import type { TaskStateStore } from '../../../stores/interfaces.ts';
+import type { ServerPhase } from './admission.ts';
 
 export interface HealthOptions {
   readonly store: TaskStateStore;
-  readonly isClosing: () => boolean;
+  readonly phase: () => ServerPhase;
   readonly clock?: Clock;
 }
 
@@ -14,15 +15,16 @@ const freshMs = 1_000;
 const deadlineMs = 5_000;
 
 /**
- * `/healthz`: 200 while the process answers. `/readyz`: 200 while it can serve, 503 once it closes or while the store does not answer.
+ * `/healthz`: 200 while the process answers. `/readyz`: 200 while it can serve, 503 before it has started, once it closes and while the store does not answer.
  * Neither asks who is asking; the store is asked once a second at most. What it says is for logs, not for strangers.
  */
-export function healthRoutes({ store, isClosing, clock = systemClock }: HealthOptions): Router {
+export function healthRoutes({ store, phase, clock = systemClock }: HealthOptions): Router {
   const isReachable = reachable(store, clock);
   const router = Router();
   router.get('/healthz', (_request, response) => void response.json({ status: 'ok' }));
   router.get('/readyz', async (_request, response) => {
-    const reason = isClosing() ? 'closing' : (await isReachable()) ? undefined : 'store';
+    const now = phase();
+    const reason = now !== 'open' ? now : (await isReachable()) ? undefined : 'store';
     response.set('Cache-Control', 'no-store');
     if (reason === undefined) response.json({ status: 'ok' });
     else response.status(503).json({ status: 'unavailable', reason });

@@ -31,11 +31,11 @@ export interface HttpAppOptions {
 /** The server as an application of Express: both bindings in both versions, the card, and health. */
 export function httpApp(options: HttpAppOptions): Express {
   const { handler, cards, admission, store, maxBodyBytes, clock } = options;
-  const { isClosing, logger } = admission;
+  const { phase, logger } = admission;
   const app = express();
   app.disable('x-powered-by');
   app.set('trust proxy', options.trustedProxies);
-  app.use(healthRoutes({ store, isClosing, clock }));
+  app.use(healthRoutes({ store, phase, clock }));
   app.use(requestLog(logger, clock), protocolVersion);
   app.use([...cardPaths], cardRoute(cards));
   if (options.publicKeys)
