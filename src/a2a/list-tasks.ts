@@ -4,12 +4,16 @@ import { byStatus } from '../stores/context-group.ts';
 import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
+import { sizeOfTask } from './received-message.ts';
 import { shownContext } from './scope.ts';
 import { shownState } from './task-snapshot.ts';
 import { stateOf, wireState } from './wire-state.ts';
 
 const maxPageSize = 100;
 const defaultPageSize = 50;
+
+/** A page with history or artifacts is cut in front of the task with which it would be larger, so that it fits into what clients of gRPC take. */
+const maxPageBytes = 3 * 1024 * 1024;
 
 /** So far the tasks of a query are counted. */
 const maxTotal = 1_000;
@@ -29,17 +33,43 @@ export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): P
   const behind = params.pageToken === '' ? undefined : placeOf(params.pageToken);
   const query = queryOf(tasks, params);
   const found = await candidates(tasks, { ...query, limit: pageSize + 1, ...(behind && { behind }) });
-  const shown = found.slice(0, pageSize);
-  const last = found.length > pageSize ? shown.at(-1) : undefined;
-  const wire = await Promise.all(shown.map((summary) => shownTask(tasks, summary, params)));
-  const isAsked = ({ status }: Task) => params.status === 0 || status?.state === params.status;
-  const page = wire.filter((task) => task !== undefined).filter(isAsked);
+  const { page, count } = await pageOf(tasks, found.slice(0, pageSize), params);
+  const last = found.length > count ? found[count - 1] : undefined;
   return {
     tasks: page,
     nextPageToken: last ? tokenOf(last) : '',
     pageSize,
     totalSize: behind || last ? (await candidates(tasks, { ...query, limit: maxTotal })).length : page.length,
   };
+}
+
+interface Page {
+  readonly page: Task[];
+  /** How many of the tasks that were found it is made of. */
+  readonly count: number;
+}
+
+/** Whole tasks are read one by one, so that no more than one that does not fit is in memory. */
+async function pageOf(tasks: CallerTasks, found: readonly TaskSummary[], params: ListTasksRequest): Promise<Page> {
+  const isAsked = ({ status }: Task) => params.status === 0 || status?.state === params.status;
+  if (!asksForWhole(params)) {
+    const shown = await Promise.all(found.map((summary) => shownTask(tasks, summary, params)));
+    return { page: shown.filter((task) => task !== undefined).filter(isAsked), count: found.length };
+  }
+  const page: Task[] = [];
+  let bytes = 0;
+  for (const [count, summary] of found.entries()) {
+    const task = await shownTask(tasks, summary, params);
+    if (!task || !isAsked(task)) continue;
+    bytes += sizeOfTask(task);
+    if (bytes > maxPageBytes && page.length > 0) return { page, count };
+    page.push(task);
+  }
+  return { page, count: found.length };
+}
+
+function asksForWhole({ historyLength = 0, includeArtifacts = false }: ListTasksRequest): boolean {
+  return historyLength > 0 || includeArtifacts;
 }
 
 /** What may be in the state that is asked for: a task that waits for somebody while its other calls run counts as one that runs in the store. */
@@ -80,7 +110,7 @@ async function shownTask(
   params: ListTasksRequest,
 ): Promise<Task | undefined> {
   const { historyLength = 0, includeArtifacts = false } = params;
-  const isWhole = historyLength > 0 || includeArtifacts;
+  const isWhole = asksForWhole(params);
   const { taskId, contextId, state, statusAt } = summary;
   const view = isWhole || state === 'working' ? await tasks.read(taskId) : undefined;
   if (isWhole) return view && tasks.shown(view, { historyLength, artifacts: includeArtifacts });

@@ -53,6 +53,26 @@ function assertMode(mediaType: string, inputModes: readonly string[]): void {
   throw contentNotSupported(`Media type "${mediaType}" is not supported; the agent takes: ${inputModes.join(', ')}.`);
 }
 
+/**
+ * Rejects a client that can read nothing of what the agent gives. Text is text to it in whichever form it names (`text/markdown`, or
+ * `text` for short). Errors: ContentTypeNotSupported; never where either side names nothing.
+ */
+export function assertReadable(accepted: readonly string[], outputModes: readonly string[]): void {
+  if (accepted.length === 0 || outputModes.length === 0) return;
+  const taken = accepted.map(mediaRange);
+  const given = outputModes.map(mediaRange);
+  if (taken.some((mode) => given.some((other) => overlap(mode, other) || overlap(other, mode)))) return;
+  throw contentNotSupported(
+    `None of the output modes that you accept is the agent's; accept one of: ${outputModes.join(', ')}.`,
+  );
+}
+
+/** Without parameters; of texts, any. */
+function mediaRange(mode: string): string {
+  const type = (mode.split(';', 1)[0] ?? '').trim().toLowerCase();
+  return type === 'text' || type.startsWith('text/') ? 'text/*' : type;
+}
+
 /** Whether a media type is the pattern, or falls under it: `image/*`. */
 function overlap(pattern: string, mediaType: string): boolean {
   if (pattern === mediaType || pattern === '*/*') return true;

@@ -12,6 +12,7 @@ import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import { commandOf, messageOfCommand } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { metadataForTools } from './client-tools.ts';
+import { assertReadable } from './parts.ts';
 import { malformed, unsupported } from './protocol-errors.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { type Received, receivedAnswers } from './received-answers.ts';
@@ -24,6 +25,7 @@ export interface Receipt {
   readonly tasks: CallerTasks;
   readonly call: ServerCallContext;
   readonly inputModes: readonly string[];
+  readonly outputModes: readonly string[];
   /** Errors: PushNotificationNotSupported. */
   readonly push: () => Promise<PushConfigs>;
 }
@@ -32,6 +34,7 @@ export interface Receipt {
 export async function receiveMessage(receipt: Receipt, params: SendMessageRequest): Promise<Sent> {
   const { tasks } = receipt;
   const message = checkedMessage(params.message, tasks.options.limits);
+  assertReadable(params.configuration?.acceptedOutputModes ?? [], receipt.outputModes);
   const config = params.configuration?.taskPushNotificationConfig;
   const push = config && (await receipt.push());
   if (config) await push?.check(config);

@@ -1,4 +1,4 @@
-import type { Message as WireMessage } from '@a2a-js/sdk';
+import type { Task, Message as WireMessage } from '@a2a-js/sdk';
 import type { UserMessage } from '../core/messages.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
 import { malformed } from './protocol-errors.ts';
@@ -47,9 +47,15 @@ function isContent(value: unknown): boolean {
 }
 
 /** Of the parts that count: bytes of files, characters of everything else. */
-function sizeOf({ parts, metadata }: WireMessage): number {
+function sizeOf({ parts, metadata }: Pick<WireMessage, 'parts' | 'metadata'>): number {
   const ofParts = parts.reduce((sum, { content, metadata }) => sum + sizeOfContent(content) + sizeOfJson(metadata), 0);
   return ofParts + sizeOfJson(metadata);
+}
+
+/** The same of all that a task holds. */
+export function sizeOfTask({ history, artifacts, status }: Task): number {
+  const messages = [...history, ...(status?.message ? [status.message] : [])];
+  return [...messages, ...artifacts].reduce((sum, each) => sum + sizeOf(each), 0);
 }
 
 function sizeOfContent(content: WireMessage['parts'][number]['content']): number {

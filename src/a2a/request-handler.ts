@@ -215,8 +215,9 @@ class RequestHandler implements A2AHandler {
   async #receive(tasks: CallerTasks, params: SendMessageRequest, call: ServerCallContext) {
     await this.#checkExtensions(call);
     activated(call, clientToolsExtension);
-    const { defaultInputModes: inputModes } = await this.getAgentCard();
-    return receiveMessage({ tasks, call, inputModes, push: () => this.#push() }, params);
+    const { defaultInputModes: inputModes, defaultOutputModes, skills } = await this.getAgentCard();
+    const outputModes = [...defaultOutputModes, ...skills.flatMap((skill) => skill.outputModes)];
+    return receiveMessage({ tasks, call, inputModes, outputModes, push: () => this.#push() }, params);
   }
 
   /** Called with the method, not with the first pull: transports send the headers in between. */

@@ -34,6 +34,20 @@ it('shows what tools keep: as it is made, with the task later, and large content
   expect((await handler.listTasks(list, call())).tasks[0]?.artifacts).toEqual(artifacts);
 });
 
+it('lists the tasks whose artifacts fit into 3 MiB, and the others on the pages behind', async () => {
+  const artifactStore = new InMemoryArtifactStore();
+  const { handler } = a2aBench({ steps: [{ text: 'One.' }, { text: 'Two.' }], agent: { artifactStore } });
+  const ids = [(await send(handler, 'Hi')).id, (await send(handler, 'Hi')).id];
+  for (const taskId of ids)
+    for (let index = 0; index < 7; index++)
+      await artifactStore.create({ artifactId: `${taskId}:${index}`, name: 'a', taskId, content: 'x'.repeat(262_144) });
+  const first = await handler.listTasks(list, call());
+  expect([first.tasks.map(({ id }) => id), first.totalSize]).toEqual([[ids[1]], 2]);
+  const second = await handler.listTasks({ ...list, pageToken: first.nextPageToken }, call());
+  expect(second).toMatchObject({ tasks: [{ id: ids[0] }], nextPageToken: '' });
+  expect(second.tasks[0]?.artifacts).toHaveLength(8);
+});
+
 it('says what there is of a large content that cannot be fetched, and sends others as bytes', async () => {
   const artifactStore = new InMemoryArtifactStore();
   const { handler } = a2aBench({

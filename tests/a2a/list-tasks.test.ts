@@ -115,6 +115,25 @@ describe('a list of tasks', () => {
     });
   });
 
+  it('is cut where it would be larger than 3 MiB, and goes on behind the cut', async () => {
+    const { handler } = a2aBench({ steps: Array.from({ length: 6 }, () => says), store });
+    const mebibyte = 1024 * 1024;
+    const ids: string[] = [];
+    for (const size of [1, 1, 1, 4, 1, 0])
+      ids.unshift((await send(handler, size === 0 ? 'Hi' : 'x'.repeat(size * mebibyte))).id);
+    const pages: string[][] = [];
+    let pageToken = '';
+    do {
+      const page = await handler.listTasks({ ...all, historyLength: 9, pageToken }, call());
+      expect(page).toMatchObject({ pageSize: 50, totalSize: 6 });
+      for (const { history } of page.tasks) expect(history).toHaveLength(2);
+      pages.push(page.tasks.map(({ id }) => id));
+      pageToken = page.nextPageToken;
+    } while (pageToken !== '');
+    expect(pages).toEqual([ids.slice(0, 2), ids.slice(2, 3), ids.slice(3, 5), ids.slice(5)]);
+    expect((await handler.listTasks(all, call())).tasks).toHaveLength(6);
+  });
+
   it('reads no journal for a page without history, and no task of others', async () => {
     const { handler } = bench(30);
     for (let index = 0; index < 30; index++) await send(handler, 'Hi', { user: index === 7 ? 'ann' : 'bob' });

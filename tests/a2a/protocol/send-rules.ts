@@ -160,6 +160,31 @@ export const sendRules: readonly Rule[] = [
       assert.match(await refusal(send(handler, message([video]))), /^ContentTypeNotSupportedError: .*image\/\*/);
     },
   },
+  ...(
+    [
+      [[], true],
+      [['text/plain'], true],
+      [['text/markdown', 'image/png'], true],
+      [['Text/Plain; charset=utf-8'], true],
+      [['text'], true],
+      [['application/*'], true],
+      [['*/*'], true],
+      [['image/png'], false],
+      [['image/*', 'video/mp4'], false],
+    ] as const
+  ).map(
+    ([modes, isTaken]): Rule => ({
+      where: '1.0 §3.2.2',
+      must: `acceptedOutputModes SHOULD be respected: ${isTaken ? 'a turn for' : 'ContentTypeNotSupported for'} ${JSON.stringify(modes)}`,
+      async check() {
+        const { handler, model } = a2aBench({ steps: isTaken ? [says] : [] });
+        const sent = send(handler, 'Hi', { acceptedOutputModes: [...modes] });
+        if (isTaken) assert.equal((await sent).status?.state, 3);
+        else assert.match(await refusal(sent), /^ContentTypeNotSupportedError: .*text\/plain, application\/json/);
+        assert.equal(model.calls.length, isTaken ? 1 : 0);
+      },
+    }),
+  ),
   {
     where: '1.0 §3.3.4',
     must: 'a client MUST declare the extensions that the card requires',
