@@ -4,8 +4,11 @@ import type { BatchedCall, BatchResults } from './batched-calls.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
 
-/** A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. */
-export type ToolParameters = StandardSchemaV1<unknown, object> | JSONSchema;
+/**
+ * A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. A Standard Schema may make something else of the object, or an
+ * object of something that has no type yet.
+ */
+export type ToolParameters = StandardSchemaV1<object, unknown> | StandardSchemaV1<unknown, object> | JSONSchema;
 
 /**
  * What `execute` gets: the output type of a Standard Schema, or the type that a literal JSON Schema describes; a plain

@@ -109,6 +109,12 @@ it('takes schemas of objects only', () => {
   const converted = z.object({ city: z.string() }).transform(({ city }) => ({ town: city }));
   const of = tool({ ...described, jsonSchema: { type: 'object' }, parameters: converted, execute: ({ town }) => town });
   expect(same<typeof of, Tool<{ town: string }>>(true)).toBe(true);
+  const named = z.object({ city: z.string() }).transform(({ city }) => city);
+  const cityOf = tool({ ...described, parameters: named, execute: (city) => city.length });
+  expect(same<typeof cityOf, Tool<string>>(true)).toBe(true);
+  const tidied = z.preprocess((given) => given, z.object({ city: z.string() }));
+  const tidy = tool({ ...described, parameters: tidied, execute: ({ city }) => city });
+  expect(same<typeof tidy, Tool<{ city: string }>>(true)).toBe(true);
   expect(same<ArgumentsOf<typeof either>, { city: string } | { town: string }>(true)).toBe(true);
 });
 

@@ -3,12 +3,16 @@ import { AgentLoopError } from '../../core/errors.ts';
 import type { UserMessage } from '../../core/messages.ts';
 import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
 import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
+import type { JSONSchema } from '../../tools/interfaces.ts';
 import { jsonSchemaChecker } from '../../tools/json-schema.ts';
-import { isStandardSchema, type ToolParameters } from '../../tools/tool-options.ts';
+import { isStandardSchema } from '../../tools/tool-options.ts';
 import { standardChecker } from '../../tools/tool-parameters.ts';
 import { toXml } from './xml/to-xml.ts';
 
-export interface TypedInputOptions<S extends ToolParameters> {
+/** What an input may be described by, also one that is no object. */
+type InputSchema = StandardSchemaV1 | JSONSchema;
+
+export interface TypedInputOptions<S extends InputSchema> {
   /** A Standard Schema or a JSON Schema. */
   readonly schema: S;
   /** Of the XML element around the input. Default `input`. */
@@ -30,8 +34,8 @@ export interface TypedInput<T> {
  * Checks the input of turns by a schema and writes it as XML for the model to read; the system prompt is the configuration's. Errors:
  * `INVALID_CONFIG`, naming the option.
  */
-export function typedInput<const S extends ToolParameters>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;
-export function typedInput(options: TypedInputOptions<ToolParameters>): TypedInput<unknown> {
+export function typedInput<const S extends InputSchema>(options: TypedInputOptions<S>): TypedInput<InputOf<S>>;
+export function typedInput(options: TypedInputOptions<InputSchema>): TypedInput<unknown> {
   assertOptions('typedInput', options, { schema: aSchema, name: aText });
   const { schema, name = 'input' } = options;
   assertGiven('typedInput', 'schema', schema, 'give a Standard Schema or a JSON Schema');

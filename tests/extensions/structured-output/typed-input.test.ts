@@ -44,6 +44,14 @@ describe('typedInput', () => {
     ]);
   });
 
+  it('takes input that is no object, too', async () => {
+    const words = typedInput({ schema: z.array(z.string()) });
+    const word = typedInput({ schema: z.string() });
+    expect((await word.messages('a < b'))[0].content).toBe('<input>a &lt; b</input>');
+    expect((await words.messages(['one']))[0].content).toContain('<item>one</item>');
+    await expect(Reflect.apply(word.messages, undefined, [7])).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+  });
+
   it.each([
     [{}, /schema is missing/],
     [{ schema: 7 }, /schema is 7; it must be a Standard Schema or a JSON Schema/],
