@@ -57,8 +57,10 @@ function turnedOff({ trace = false, otlp }: TraceFlags, tracing: Tracing): strin
 }
 
 /** Tracing of a command that serves: spans only leave the process. Undefined where nobody asks for that. Errors: `INVALID_CONFIG`. */
-export async function exportTrace(flags: TraceFlags, env: Environment): Promise<Tracing | undefined> {
-  return wantsExport(flags, env) ? startTrace(flags, {}) : undefined;
+export async function exportTrace(flags: TraceFlags, env: Environment): Promise<Pick<TraceView, 'close'> | undefined> {
+  if (!wantsExport(flags, env)) return undefined;
+  const tracing = await startTrace(flags, {});
+  return { close: () => closed(tracing) };
 }
 
 /** Tracing of a command that shows turns. Errors: `INVALID_CONFIG`. */
@@ -78,11 +80,13 @@ export async function openTrace(flags: TraceFlags, env: Environment): Promise<Tr
       const { ended, exported } = await tracing.flush();
       return exported === ended;
     },
-    async close() {
-      const report = await tracing.shutdown();
-      return tracing.endpoint === undefined ? undefined : exportSentence(tracing.endpoint, report);
-    },
+    close: () => closed(tracing),
   };
+}
+
+async function closed(tracing: Tracing): Promise<string | undefined> {
+  const report = await tracing.shutdown();
+  return tracing.endpoint === undefined ? undefined : exportSentence(tracing.endpoint, report);
 }
 
 interface ExportReport {

@@ -81,7 +81,8 @@ async function serve(flags: McpFlags, host: CommandHost): Promise<void> {
     }
   } finally {
     await stores.close();
-    await tracing?.shutdown();
+    const sentence = await tracing?.close();
+    if (sentence !== undefined) note(terminal, sentence);
     interruption.close();
   }
 }

@@ -75,7 +75,8 @@ async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
     }
   } finally {
     await stores.close();
-    await tracing?.shutdown();
+    const sentence = await tracing?.close();
+    if (sentence !== undefined) note(terminal, sentence);
     interruption.close();
   }
 }

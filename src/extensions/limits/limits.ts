@@ -93,7 +93,7 @@ function reaction({ onLimit = 'fail' }: LimitsOptions, { reason, message }: Brok
   return onLimit === 'stop' ? { finish: { reason } } : { fail: { code: 'LIMIT', reason, message } };
 }
 
-/** What the last call of each turn was made with. */
+/** What the last call of each turn was made with, in the process that prices its answer. */
 type AskedModels = WeakMap<TurnIdentity, string | undefined>;
 
 function limitedCall(options: LimitsOptions, { provider, clock, state }: HookContext, asked: AskedModels): CallChange {
@@ -151,9 +151,9 @@ function countedCost(
   response: LLMResponse,
   { context, asked }: { readonly context: HookContext; readonly asked: AskedModels },
 ): ResponseChange {
-  const { data, state } = context;
+  const { data, state, provider } = context;
   const { model: answered, usage } = response;
-  const model = pricedModel({ answered, asked: asked.get(state.turn) }, prices);
+  const model = pricedModel({ answered, asked: asked.get(state.turn) ?? provider.info?.model }, prices);
   const cost = usage && callCost(usage, { model, prices });
   if (cost !== undefined) return { data: { cost: dollars(costIn(data) + cost) } };
   const [what, cure] = usage

@@ -8,8 +8,8 @@ export interface PriceList {
 }
 
 /**
- * What a model call took, its discarded requests included, in US dollars: what the vendor said, else by the list. Undefined where
- * neither is known.
+ * What a model call took, its discarded requests included, in US dollars: what the vendor said, else by the list; what took nothing costs
+ * nothing. Undefined where none of it is known.
  */
 export function callCost(
   usage: Usage,
@@ -18,7 +18,7 @@ export function callCost(
   const { discarded, ...answered } = usage;
   const known = model === undefined ? undefined : prices?.find(model)?.prices;
   const costs = [answered, ...(discarded ? [discarded] : [])].map(
-    (part) => part.cost ?? (known && costOf(part, known)),
+    (part) => part.cost ?? (part.totalTokens === 0 ? 0 : known && costOf(part, known)),
   );
   return costs.reduce((sum, cost) => (sum === undefined || cost === undefined ? undefined : dollars(sum + cost)), 0);
 }

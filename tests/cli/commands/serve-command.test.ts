@@ -4,6 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
 import { runInProcess } from '../run-in-process.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-serve-'));
@@ -30,6 +31,17 @@ describe('Ctrl-C while a server starts', () => {
     signals.emit(signal, signal);
     expect(await ended).toEqual({ exitCode, stdout: '', stderr: '' });
     expect(signals.eventNames()).toEqual([]);
+  });
+
+  it.each(['serve', 'mcp'])('ends millrace %s with a word on where its spans went', async (command) => {
+    const receiver = await startOtlpReceiver();
+    const { file, loading } = endlessAgent();
+    const signals = new EventEmitter();
+    const ended = runInProcess([command, '--port', '0', '--agent', file, '--otlp', receiver.url], { signals });
+    await loading;
+    signals.emit('SIGINT', 'SIGINT');
+    expect((await ended).stderr).toBe(`millrace: 0 spans sent to ${receiver.url}/v1/traces\n`);
+    await receiver.close();
   });
 
   it.each(['serve', 'mcp'])('ends millrace %s while the store does not answer', async (command) => {

@@ -3,9 +3,10 @@ import { merge, NEVER, of } from 'rxjs';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { foldRecords } from '../../../src/core/apply-record.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../../src/core/estimate-usage.ts';
+import type { Extension } from '../../../src/core/extension.ts';
 import type { Message } from '../../../src/core/messages.ts';
 import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk, LLMProvider, Usage } from '../../../src/providers/interfaces.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../../core/dead-turn.ts';
@@ -162,6 +163,22 @@ describe('the limit on costs', () => {
     });
     await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
     expect(bench.store.read('t').find(({ type }) => type === 'x.limits')).toMatchObject({ data: { cost: 0.0026 } });
+  });
+
+  it('takes an answer in place of the model’s for what it says it took: nothing, or what the model of the provider costs', async () => {
+    const nothing = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
+    const costOf = async (given: Usage, model: string) => {
+      const response = { message: { role: 'assistant' as const, content: 'Known.' }, usage: given };
+      const known: Extension = { name: 'known', beforeLLMCall: () => ({ response }) };
+      const config = bench.config(bench.model([], { info: { model } }), {
+        extensions: [known, limits({ maxCost: 1, prices })],
+      });
+      const taskId = crypto.randomUUID();
+      await new AgentLoop(config).startTurn(question, { taskId }).result();
+      return bench.store.read(taskId).find(({ type }) => type === 'x.limits');
+    };
+    expect(await costOf(nothing, 'of unknown price')).toMatchObject({ data: { cost: 0 } });
+    expect(await costOf(usage, 'm')).toMatchObject({ data: { cost: 0.0026 } });
   });
 
   it('counts in a resumed turn what was spent before', async () => {
