@@ -114,7 +114,7 @@ export interface ToolContext {
   /** Shows a sign of life as an `internal:tool-progress` event, an `ArtifactChunk` as an `artifact-update`. Never journaled. */
   readonly progress: (update: unknown) => void;
   /**
-   * Adds what model calls of the tool's own took to the usage of the turn, and so to its limits. Journaled with the result of the attempt, or
+   * Adds what model calls of the tool's own took to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
    * with its question; what is told later counts nowhere. What is no usage is passed over.
    */
   readonly noteUsage: (usage: Usage) => void;

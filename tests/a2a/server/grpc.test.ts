@@ -4,8 +4,10 @@ import type { AgentCard, Message, Task, TaskPushNotificationConfig } from '@a2a-
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { LegacyA2AService } from '@a2a-js/sdk/compat/v0_3/server/grpc';
 import { describe, expect, it } from '@jest/globals';
-import { type A2AServerOptions, apiKeyAuth, customAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
+import { type A2AServerOptions, a2aServer, apiKeyAuth, customAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
+import { openResources } from '../../../src/testing/ledger.ts';
 import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { collect, data, isTask, shortOf, textOfPart } from '../messages.ts';
 import { answerOf, clientOf, key, message, serverBench } from './test-server.ts';
@@ -183,6 +185,27 @@ describe('gRPC', () => {
     const { id } = taskIn(await transport.sendMessage(message('Hi'), options));
     const http = await clientOf(reached.url, { headers: { 'x-api-key': key } });
     expect(await http.getTask({ tenant: '', id })).toMatchObject({ id, status: { state: 3 } });
+  });
+});
+
+describe('listening over HTTP and gRPC', () => {
+  it('begins no more where the server is closed meanwhile, and leaves nothing open', async () => {
+    const resources = openResources();
+    const server = await a2aServer({ agent: on.echo([]), store: new InMemoryStateStore(), grpc: { port: 0 } });
+    const beginning = server.listen({ port: 0 });
+    const refused = expect(beginning).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    await server.close();
+    await refused;
+    await resources.assertNone();
+  });
+
+  it('leaves nothing open where the port of gRPC cannot be had', async () => {
+    const { grpcAddress } = await on.serve({ agent: on.echo([]), grpc: { port: 0 }, recoverEveryMs: 0 });
+    const resources = openResources();
+    const port = Number(grpcAddress?.split(':').at(-1));
+    const server = await a2aServer({ agent: on.echo([]), store: new InMemoryStateStore(), grpc: { port } });
+    await expect(server.listen({ port: 0 })).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await resources.assertNone();
   });
 });
 
