@@ -3,8 +3,9 @@ import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
 import { type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
 import { type ErrorCode, messageOf } from './errors.ts';
 import type { ToolAnswer } from './extension.ts';
-import { extensionFailure } from './hooks.ts';
+import { failTurn } from './hooks.ts';
 import type { ToolCall } from './messages.ts';
+import type { ToolResultRecord } from './records.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from './state.ts';
 import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
 import type { OfferedTool, ToolSet } from './tool-set.ts';
@@ -32,6 +33,8 @@ export type CheckedCall =
       readonly code: ErrorCode;
       readonly message: string;
       readonly arguments: unknown;
+      /** How the turn fails, where an extension says so. */
+      readonly fails?: ToolResultRecord['fails'];
     };
 
 /** Where a call stands that is checked. */
@@ -61,13 +64,8 @@ function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): 
 function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
   if (checked.verdict !== 'run') return checked;
   const refuse = (error: unknown): CheckedCall => {
-    deps.hooks.failure ??= extensionFailure(error);
-    return {
-      verdict: 'refused',
-      code: deps.hooks.failure.code,
-      message: deps.hooks.failure.message,
-      arguments: checked.arguments,
-    };
+    const fails = failTurn(deps.hooks, error);
+    return { verdict: 'refused', code: fails.code, message: fails.message, arguments: checked.arguments, fails };
   };
   const recheck = ({ answer, deadline }: ChangedToolCall) =>
     then('changed' in answer ? checkedValue(checked.tool, answer.changed) : answer, (each) =>

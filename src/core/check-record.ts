@@ -10,6 +10,8 @@ type Shape = Readonly<Record<string, Kind | `${Kind}?`>>;
 
 const stamp: Shape = { seq: 'number', epoch: 'number', at: 'number' };
 
+const ofFailure: Shape = { code: 'text', message: 'text', reason: 'text' };
+
 const shapes: ReadonlyMap<string, Shape> = new Map(
   Object.entries<Shape>({
     'turn.started': {
@@ -43,12 +45,13 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       arguments: 'any?',
       durationMs: 'number',
       usage: 'object?',
+      fails: 'object?',
     },
     'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
     'turn.asked': { question: 'object', usage: 'object?' },
     'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
     'turn.done': { text: 'text', value: 'any?', reason: 'text', usage: 'object?' },
-    'turn.failed': { code: 'text', message: 'text', reason: 'text', usage: 'object?' },
+    'turn.failed': { ...ofFailure, usage: 'object?' },
     'turn.canceled': { reason: 'text', usage: 'object?' },
   }),
 );
@@ -122,6 +125,8 @@ function checkInner(value: object, type: string): void {
   }
   const question = record.get('question');
   if (type === 'turn.asked' && isObject(question)) checkMembers(question, ofQuestion, type);
+  const fails = record.get('fails');
+  if (type === 'tool.result' && isObject(fails)) checkMembers(fails, ofFailure, `${type}: fails`);
   const effects = record.get('effects');
   if (!shapes.has(type) && isObject(effects)) checkEffects(effects, type);
 }

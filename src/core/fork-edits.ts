@@ -95,9 +95,11 @@ function editIntent(record: Edited<ToolIntent>, { arguments: given = {} }: ForkE
 function editResult(record: Edited<ToolResultRecord>, edits: ForkEdits): JournalRecord {
   const given = edits.arguments?.[record.callId];
   const edit = edits.results?.[record.callId];
-  const { error: _, arguments: refused, ...rest } = record;
+  // A fork goes on behind the iteration that it is cut at, also where the turn failed with one of its calls.
+  const { fails: _, ...kept } = record;
+  const { error: __, arguments: refused, ...rest } = kept;
   const args = refused === undefined ? {} : { arguments: given ?? refused };
-  if (!edit) return given === undefined ? record : { ...record, ...args };
+  if (!edit) return given === undefined ? kept : { ...kept, ...args };
   const { content, success = true } = edit;
   const failure = success ? {} : { error: { code: 'TOOL_FAILED' as const, message: textOf(content) } };
   return { ...rest, ...args, content, success, ...failure };

@@ -7,6 +7,7 @@ import { checkMembers } from './hook-answers.ts';
 import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
 import type { ToolCall } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
+import type { ToolResultRecord } from './records.ts';
 import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
 
@@ -161,8 +162,14 @@ function checked<A>(hook: HookName, answer: A): A {
   return answer;
 }
 
-/** The error by which a turn fails that a hook around a tool call failed. */
-export function extensionFailure(error: unknown): AgentLoopError {
+/** Keeps by what a hook around a tool call fails the turn, the first one counts; gives it as the result of the call says it. */
+export function failTurn(hooks: Hooks, error: unknown): NonNullable<ToolResultRecord['fails']> {
+  hooks.failure ??= extensionFailure(error);
+  const { code, message, reason } = hooks.failure;
+  return { code, message, reason };
+}
+
+function extensionFailure(error: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(error)) return error;
   return new AgentLoopError('EXTENSION_FAILED', `An extension failed: ${messageOf(error)}`, { cause: error });
 }

@@ -9,6 +9,7 @@ import { takeReply } from './replies.ts';
 import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
 import { suspension } from './suspension.ts';
+import { failureBy } from './tool-results.ts';
 import type { Offer } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -29,11 +30,11 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
   if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
-  const mayTell = state.phase !== 'tools' || deps.inbox.pause !== undefined || leaving;
-  const told = mayTell && !state.summary && !(endsAtLimit(deps, state) && deps.inbox.pause === undefined && !leaving);
-  if (deps.inbox.hasSteering && told) return { do: 'write', records: steeringRecords(deps) };
+  const stops = deps.inbox.pause !== undefined || leaving;
+  const isHeard = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
+  if (deps.inbox.hasSteering && (stops || isHeard)) return { do: 'write', records: steeringRecords(deps) };
   if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
-  if (waitsForAnswers(state)) return write(suspension(state, waiting));
+  if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
   if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
   if (state.phase === 'answered' && state.lastResponse)
@@ -143,6 +144,11 @@ function answered(deps: TurnDeps, state: LoopState): NextStep {
 function leave({ openCall }: TurnDeps): NextStep {
   const usage = openCall.take();
   return usage ? write(leftCall(usage)) : { do: 'end' };
+}
+
+/** Whether the open batch has a result by which the turn fails; the process that recorded it died before it could say so. */
+function fails({ config }: TurnDeps, { pendingToolCalls }: LoopState): boolean {
+  return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
 }
 
 const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };

@@ -100,6 +100,8 @@ export interface ToolResultRecord {
   readonly durationMs: number;
   /** Of model calls of the tool's own. */
   readonly usage?: Usage;
+  /** How the turn fails once its other calls have stopped, where an extension said so of this one: whoever goes on with it fails it too. */
+  readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason'>;
 }
 
 /**

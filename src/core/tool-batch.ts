@@ -4,7 +4,7 @@ import type { AbortScope } from './abort-scope.ts';
 import { CallChecks } from './call-checks.ts';
 import { CallContext } from './call-context.ts';
 import { AgentLoopError } from './errors.ts';
-import { doubtfulCalls, type Settled, settleDoubt } from './in-doubt.ts';
+import { doubtfulCalls, type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ExtensionRecord, Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
@@ -12,7 +12,7 @@ import { failed } from './response.ts';
 import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
 import { planStarts, type StartedCall } from './tool-plan.ts';
-import { hasFailed, refusedCall } from './tool-results.ts';
+import { failureBy, refusedCall } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -102,9 +102,11 @@ export class ToolBatch {
 
   start(): void {
     this.#pumping = true;
+    const results = this.#state.pendingToolCalls.flatMap(({ result }) => result ?? []);
+    // In the order in which they were recorded: with several, the first one fails the turn.
+    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#noteFailure(result);
     for (const { callId, call, intent, answers, result } of this.#state.pendingToolCalls) {
-      if (result) this.#noteFailure(result);
-      else if (intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent, answers });
+      if (!result && intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent, answers });
     }
     this.#takeReplies();
     const doubtful = doubtfulCalls(this.#deps.epoch, this.#state).filter(({ callId }) => !this.#busy.has(callId));
@@ -235,15 +237,12 @@ export class ToolBatch {
     this.#pump();
   }
 
-  /** What an extension wants fails the turn whatever the mode. */
   #noteFailure(result: ToolResultRecord): void {
-    if (this.#deps.hooks.failure && !this.#failure && !this.#scope.aborted) {
-      this.#failure = this.#deps.hooks.failure;
-      this.#scope.abort(this.#failure);
-    }
-    if (this.#deps.config.toolFailureMode !== 'fail' || !hasFailed(result) || this.#stopping) return;
-    const { code, message } = result.error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
-    this.#failure = new AgentLoopError(code, message, { taskId: this.#deps.turn.taskId });
+    const failure = failureBy(result, this.#deps.config.toolFailureMode);
+    if (!failure || this.#stopping) return;
+    const { code, message, reason } = failure;
+    const said = result.fails && this.#deps.hooks.failure;
+    this.#failure = said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId });
     this.#scope.abort(this.#failure);
   }
 
@@ -323,7 +322,11 @@ export class ToolBatch {
       traceContext,
       progress: (update) => out.next({ type: 'tool-progress', callId: pending.callId, toolName, update }),
     });
-    const act = (settled: Settled) => (settled === 'run' ? this.#free(pending) : this.#settle(settled));
+    const act = (settled: Settled) => {
+      if (settled === 'run') return this.#free(pending);
+      const mayAsk = settled.type === 'tool.result' || !this.#failure;
+      this.#settle(mayAsk ? settled : unknownOutcome(pending));
+    };
     const settled = settleDoubt(this.#deps, { pending, context, scope });
     if (!isObservable(settled)) return act(settled);
     const run = settled.subscribe(act);

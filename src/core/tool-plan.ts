@@ -64,9 +64,14 @@ export function planStarts(
   const checks: RunningCheck[] = [];
   const { toolConcurrency } = deps.config;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
-  if (state.changes.finish)
+  const { finish } = state.changes;
+  const asksNobody = held || finish !== undefined;
+  const planned = { busy: places.busy, records, checks };
+  const asked = asksNobody ? noneAsked : planQuestions(deps, { state, traceContext }, planned);
+  const fatal = deps.hooks.failure && !deps.scope.aborted ? failing(deps, state, places.busy) : [];
+  if (fatal.length > 0) return { ...nothing, records: fatal, next: places.from };
+  if (finish)
     return { ...nothing, records: held ? [] : skipped(state, places.busy), next: state.pendingToolCalls.length };
-  const asked = held ? noneAsked : planQuestions(deps, { state, traceContext }, { busy: places.busy, records, checks });
   let free = held || places.alone ? 0 : toolConcurrency - places.busy.size - checks.length;
   let alone = false;
   let next = places.from;
@@ -127,12 +132,33 @@ function resultInPlace(pending: PendingToolCall, checked: CheckedCall): ToolResu
     case 'answered':
       return answeredCall(checked.answer, { callId, durationMs: 0, arguments: checked.arguments });
     case 'refused':
-      return refusedCall(callId, { code: checked.code, message: checked.message, arguments: checked.arguments });
+      return refusedResult(callId, checked);
     case 'run': {
       const { reason } = approvalOf(pending, checked.arguments) ?? {};
       return refusedCall(callId, { code: 'TOOL_REJECTED', message: rejected(reason) });
     }
   }
+}
+
+function refusedResult(
+  callId: string,
+  { code, message, arguments: args, fails }: Extract<CheckedCall, { verdict: 'refused' }>,
+): ToolResultRecord {
+  const refused = refusedCall(callId, { code, message, arguments: args });
+  return fails ? { ...refused, fails } : refused;
+}
+
+/** Calls for which an extension fails the turn. They wait for no place. */
+function failing(
+  deps: TurnDeps,
+  { pendingToolCalls }: LoopState,
+  busy: ReadonlySet<string>,
+): readonly ToolResultRecord[] {
+  return pendingToolCalls.flatMap(({ callId, call, result }) => {
+    const checked = result || busy.has(callId) ? undefined : deps.checks.get(call);
+    if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
+    return [refusedResult(callId, checked)];
+  });
 }
 
 const nothing: Plan = { records: [], starts: [], alone: false, checks: [], next: 0 };

@@ -51,6 +51,17 @@ export function answeredCall(
 
 const unharmful: ReadonlySet<ErrorCode> = new Set(['TOOL_REJECTED', 'TOOL_SKIPPED']);
 
+/** How the turn fails with a result, where it does: as an extension said, whatever the mode, else with the call. */
+export function failureBy(
+  result: ToolResultRecord,
+  toolFailureMode: 'continue' | 'fail',
+): NonNullable<ToolResultRecord['fails']> | undefined {
+  if (result.fails) return result.fails;
+  if (toolFailureMode !== 'fail' || !hasFailed(result)) return undefined;
+  const { code, message } = result.error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
+  return { code, message, reason: code.toLowerCase() };
+}
+
 /** Whether a call has failed; one that was not approved, or that was not needed any more, has not. */
 export function hasFailed({ success, error }: ToolResultRecord): boolean {
   return !success && !(error && unharmful.has(error.code));

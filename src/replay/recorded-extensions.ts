@@ -10,14 +10,7 @@ import type {
   ToolCallChange,
   ToolCallRequest,
 } from '../core/extension.ts';
-import type {
-  ExtensionRecord,
-  JournalRecord,
-  LlmStart,
-  RecordedHook,
-  Stamped,
-  ToolResultRecord,
-} from '../core/records.ts';
+import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/records.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';
@@ -62,7 +55,7 @@ function freeName(taken: readonly string[]): string {
 /** Whether a turn went as it goes only with extensions. */
 function showsExtensions(records: readonly JournalRecord[], calls: readonly RecordedCallRun[]): boolean {
   const last = records.at(-1);
-  if (records.some(isOfExtension) || calls.some(isDecided)) return true;
+  if (records.some(isOfExtension) || calls.some((run) => isDecided(run) || failureIn(run))) return true;
   return last?.type === 'turn.failed' && extensionCodes.has(last.code);
 }
 
@@ -161,15 +154,14 @@ function isResultOf(record: JournalRecord, callId: string | undefined): boolean 
 }
 
 /** What left no record of its own. */
-function unnamedHooks({ score, records, calls }: RecordedExtensionsOptions) {
+function unnamedHooks({ score, calls }: RecordedExtensionsOptions) {
   const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
-  const end = failureOf(records.at(-1));
   const failing = () => (score.isFree ? undefined : failureOf(score.due));
   return {
     beforeTurn: () => failing(),
     prepareIteration: (_view: IterationView, context: HookContext) => failing() ?? viewNext(score, context),
-    beforeToolCall: (request: ToolCallRequest) => decisionOf(request, byId.get(request.callId), end),
-    afterToolCall: ({ callId }) => (failsBehind(score, callId) ? end : undefined),
+    beforeToolCall: (request: ToolCallRequest) => decisionOf(request, byId.get(request.callId)),
+    afterToolCall: ({ callId }) => (score.isFree ? undefined : failureIn(byId.get(callId))),
     beforeFinish: () => failing(),
     afterIteration: () => failing(),
     afterTurn: () => failing(),
@@ -180,6 +172,12 @@ function failureOf(record: JournalRecord | undefined): { readonly fail: Failure 
   if (record?.type !== 'turn.failed') return undefined;
   const { code, message, reason } = record;
   return { fail: { code, message, reason } };
+}
+
+/** How the turn fails by what an extension said of a call. */
+function failureIn(run: RecordedCallRun | undefined): { readonly fail: Failure } | undefined {
+  const { fails } = run?.result ?? {};
+  return fails && { fail: fails };
 }
 
 /** What the next call was offered, as far as there are such tools. A journal that was written by hand may not say it. */
@@ -196,37 +194,15 @@ function viewNext(score: Score, { state, tools }: HookContext): IterationChange 
 function decisionOf(
   { arguments: given }: ToolCallRequest,
   run: RecordedCallRun | undefined,
-  end: { readonly fail: Failure } | undefined,
 ): ToolCallChange | undefined {
   const { intents = [], result } = run ?? {};
   const [intent] = intents;
   if (intent) return difference(intent.arguments, given) ? { arguments: intent.arguments } : undefined;
   if (!run || !result) return undefined;
   const { content, success, error } = result;
-  if (error && extensionCodes.has(error.code)) return isSaid(end, error) ? end : { fail: error };
+  if (result.fails) return failureIn(run);
   if (!isDecided(run)) return undefined;
   const shown = difference(result.arguments, given) ? { arguments: result.arguments } : {};
   if (error && isDenied(error)) return { ...shown, deny: error.message };
   return { ...shown, answer: { content, success, ...(error ? { error: error.message } : {}) } };
-}
-
-/** Whether the turn ended with an error; else the process that had it died before it could say so, and nobody knows its reason. */
-function isSaid(end: { readonly fail: Failure } | undefined, error: NonNullable<ToolResultRecord['error']>): boolean {
-  return end?.fail.code === error.code && end.fail.message === error.message;
-}
-
-/** Whether the turn fails by what an extension says of that call: behind its result there are only those of calls that were stopped. */
-function failsBehind(score: Score, callId: string): boolean {
-  if (score.isFree) return false;
-  let isBehind = false;
-  for (const record of score.rest()) {
-    if (record.type === 'turn.failed') return isBehind && extensionCodes.has(record.code);
-    if (isBehind && !(record.type === 'tool.result' && wasStopped(record.error?.code))) return false;
-    isBehind ||= isResultOf(record, callId);
-  }
-  return false;
-}
-
-function wasStopped(code: ErrorCode | undefined): boolean {
-  return code === 'CANCELED' || code === 'TOOL_ABANDONED';
 }

@@ -98,7 +98,7 @@ function failsWithItsTool(records: readonly JournalRecord[]): boolean {
 }
 
 function isFailure(record: JournalRecord): record is Stamped<ToolResultRecord> {
-  return isResult(record) && hasFailed(record);
+  return isResult(record) && hasFailed(record) && !record.fails;
 }
 
 function isResult(record: JournalRecord): record is Stamped<ToolResultRecord> {

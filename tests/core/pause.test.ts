@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { foldRecords } from '../../src/core/apply-record.ts';
+import type { TurnRecord } from '../../src/core/records.ts';
 import { gate } from '../../src/testing/gate.ts';
-import { question } from './dead-turn.ts';
+import { question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { outlineOf, watch } from './watch-events.ts';
@@ -91,6 +93,22 @@ describe('a turn that is asked to pause', () => {
     expect(await turn.result()).toMatchObject({ status: 'input-required', reason: 'click' });
     const again = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two.' }]), { toolProviders }));
     expect(await again.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+  });
+
+  it('counts the time that it was suspended once, however often it is resumed behind that', () => {
+    const records: readonly TurnRecord[] = [
+      { type: 'turn.suspended', state: 'input-required', reason: 'later', questions: [] },
+      { type: 'turn.resumed' },
+      { type: 'turn.resumed' },
+    ];
+    const started = startedRecord(bench.clock);
+    const stamped = records.map((record, index) => ({
+      ...record,
+      seq: index + 2,
+      epoch: index + 1,
+      at: started.at + 100 * (index + 1),
+    }));
+    expect(foldRecords([started, ...stamped])).toMatchObject({ suspendedMs: 100, suspendedAt: undefined });
   });
 
   it('takes what it was told in the meantime along', async () => {

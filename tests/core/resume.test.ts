@@ -3,6 +3,7 @@ import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import type { ToolContext, ToolListContext } from '../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
@@ -42,6 +43,34 @@ function resume(
   const model = bench.model(steps);
   return { model, turn: AgentLoop.resume('t', bench.config(model, options), resumeOptions) };
 }
+
+/** Gives a record more than its head knows: an append that was torn. */
+class TornStore extends InMemoryStateStore {
+  override read(...given: Parameters<InMemoryStateStore['read']>) {
+    const records = super.read(...given);
+    const last = records.at(-1);
+    if (last?.type !== 'llm.start') return records;
+    return [
+      ...records,
+      { type: 'x.torn' as const, effects: { messages: [torn] }, seq: last.seq + 1, epoch: 1, at: last.at },
+    ];
+  }
+}
+
+const torn = { role: 'user', content: 'Never acknowledged.' } as const;
+
+describe('AgentLoop.resume', () => {
+  it('does not count what is behind the end that the store vouches for', async () => {
+    const { clock, leases } = bench;
+    const store = new TornStore({ clock: leases });
+    deadTurn({ store, clock, leases }, [firstCall]);
+    const model = bench.model([{ text: 'Two.' }]);
+    const turn = AgentLoop.resume('t', bench.config(model, { taskStateStore: store }));
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.' });
+    expect(model.calls[0]?.messages).toEqual(question);
+    expect(store.read('t').map(({ type }) => type)).not.toContain('x.torn');
+  });
+});
 
 describe('AgentLoop.resume of a paused turn', () => {
   it('S0-28 S1-76 emits internal:resumed, repeats no recorded call, and completes', async () => {

@@ -4,7 +4,7 @@ import type { Extension } from '../../src/core/extension.ts';
 import type { UserMessage } from '../../src/core/messages.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { deadTurn, question } from './dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { outlineOf, watch } from './watch-events.ts';
@@ -75,6 +75,36 @@ describe('Turn.steer', () => {
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two.', reason: 'stop', messages });
     expect(watcher.of('internal:iteration-complete')).toHaveLength(1);
     expect(bench.store.read('t').slice(-2)).toMatchObject([{ type: 'x.steer' }, { type: 'turn.done' }]);
+  });
+
+  const summary = { type: 'llm.start', iteration: 2, attempt: 1, summary: true } as const;
+  const inSummary = [firstCall, answerOf(['count']), intentOf(0), resultOf(0, 'two'), summary];
+  const summarizing = {
+    maxIterations: 1,
+    onLimit: 'summarize',
+    toolProviders: [plainTools({ count: () => 2 })],
+  } as const;
+
+  it('does not reach the closing summary, and is kept behind it', async () => {
+    deadTurn(bench, inSummary);
+    const model = bench.model([{ text: 'Two so far.' }]);
+    const turn = AgentLoop.resume('t', bench.config(model, summarizing));
+    turn.steer(pears);
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Two so far.' });
+    expect(model.calls[0]?.messages).not.toContainEqual(pears);
+    expect(bench.store.read('t').slice(-2)).toMatchObject([{ type: 'x.steer' }, { type: 'turn.done' }]);
+  });
+
+  it('is not lost where the turn is paused or left in its closing summary', async () => {
+    deadTurn(bench, inSummary);
+    const turn = AgentLoop.resume('t', bench.config(bench.model([]), summarizing));
+    turn.steer(pears);
+    turn.pause('later');
+    expect(await turn.result()).toMatchObject({ status: 'input-required' });
+    expect(bench.store.read('t').slice(-2)).toMatchObject([{ type: 'x.steer' }, { type: 'turn.suspended' }]);
+    const goesOn = AgentLoop.resume('t', bench.config(bench.model([{ text: 'Two so far.' }]), summarizing));
+    expect(await goesOn.result()).toMatchObject({ status: 'completed', text: 'Two so far.', reason: 'unfinished' });
+    expect(bench.store.read('t').filter(({ type }) => type === 'x.steer')).toHaveLength(1);
   });
 
   it('reaches the first model call where the turn has not started', async () => {

@@ -28,7 +28,6 @@ export interface RandomExtensions {
   readonly later: boolean;
 }
 
-/** None fails the turn in the middle of a batch: which calls were looked at by then is not recorded, so a replay may differ there. */
 const deed: fc.Arbitrary<Deed> = fc.record({
   hook: fc.constantFrom(...hooks),
   iteration: fc.integer({ min: 0, max: 3 }),

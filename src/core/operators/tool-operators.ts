@@ -7,7 +7,7 @@ import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
-import { extensionFailure } from '../hooks.ts';
+import { failTurn } from '../hooks.ts';
 import type { Content } from '../messages.ts';
 import { isPromiseLike } from '../promise-like.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
@@ -150,8 +150,8 @@ class RunningTool {
     const { started, tool, state, batch } = this.#run;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
     const failed = (error: unknown) => {
-      this.#deps.hooks.failure ??= extensionFailure(error);
-      give({ result, records: [] });
+      const fails = failTurn(this.#deps.hooks, error);
+      give({ result: { ...result, fails }, records: [] });
     };
     try {
       const changed = changeOutcome(this.#deps, { state: state(), traceContext }, ran);

@@ -46,6 +46,33 @@ describe('a tool that needs approval', () => {
     expect(watcher.of('internal:tool-start')).toMatchObject([{ callId: '1:0', attempt: 1 }]);
   });
 
+  it('is looked at by the extensions anew once it is approved: what they said before the question may be long over', async () => {
+    const shown = gate();
+    const deadlines: number[] = [];
+    const guard: Extension = {
+      name: 'guard',
+      beforeToolCall({ callId, clock }) {
+        if (callId !== '1:0') return undefined;
+        deadlines.push(clock.now() + 1_000);
+        return { deadline: clock.now() + 1_000 };
+      },
+    };
+    const tools = { remove: remove([]), slow: () => shown.pass() };
+    const turn = bench
+      .loop([...calls('remove', 'slow'), { text: 'Done.' }], {
+        toolProviders: [plainTools(tools)],
+        extensions: [guard],
+      })
+      .startTurn(question, { taskId: 't' });
+    await watch(turn).until('status-update', ({ status }) => status.state === 'input-required');
+    bench.clock.advance(5_000);
+    turn.answer('1:0', { approved: true });
+    shown.open();
+    expect(await turn.result()).toMatchObject({ status: 'completed' });
+    expect(deadlines).toHaveLength(2);
+    expect((deadlines[1] ?? 0) - (deadlines[0] ?? 0)).toBe(5_000);
+  });
+
   it('is not run where it is rejected; the model reads why', async () => {
     const runs: unknown[] = [];
     await waiting({ remove: remove(runs) });

@@ -60,6 +60,21 @@ describe('a call in doubt whose tool says ask', () => {
     expect(runs).toEqual(['next']);
   });
 
+  it('asks again about each start: an answer counts for the one it was asked about', async () => {
+    const runs: unknown[] = [];
+    await asked();
+    await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { outcome: 'not-applied' } } });
+    const again = { type: 'tool.intent', callId: '1:0', attempt: 2, arguments: {} } as const;
+    const [, ...records] = bench.store.read('t');
+    bench.store.delete('t');
+    deadTurn(bench, [...records, again]);
+    expect(await resumedWithoutModel({}, { pay: pay(runs) }).result()).toMatchObject({
+      status: 'input-required',
+      questions: [{ id: '1:0.2', kind: 'in-doubt' }],
+    });
+    expect(runs).toEqual([]);
+  });
+
   it('does not ask again where the answer is in the journal and the process died behind it', async () => {
     const { runs } = await asked();
     await AgentLoop.answer('t', { store: bench.store, answers: { '1:0': { outcome: 'applied', content: 'paid' } } });

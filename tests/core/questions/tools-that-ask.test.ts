@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { gate } from '../../../src/testing/gate.ts';
 import { ClientToolProvider } from '../../../src/tools/client-tool-provider.ts';
 import type { ToolContext } from '../../../src/tools/interfaces.ts';
 import { question } from '../dead-turn.ts';
@@ -51,6 +52,27 @@ describe('a tool that asks', () => {
       },
     });
     expect(result).toMatchObject({ status: 'input-required', questions: [{ prompt: 'Well?' }] });
+  });
+
+  it('asks nobody any more once the turn is cancelled', async () => {
+    const running = gate();
+    const ask: PlainTool = async (context) => {
+      const aborted = new Promise((resolve) => context.signal.addEventListener('abort', resolve));
+      running.open();
+      await aborted;
+      return context.ask({ prompt: 'Which one?' });
+    };
+    const turn = bench
+      .loop(calls('ask'), { toolProviders: [plainTools({ ask })] })
+      .startTurn(question, { taskId: 't' });
+    const ended = turn.result().catch((error: unknown) => error);
+    await running.pass();
+    await turn.cancel('enough');
+    expect(await ended).toMatchObject({ code: 'CANCELED' });
+    expect(bench.store.read('t').slice(-2)).toMatchObject([
+      { type: 'tool.result', callId: '1:0', error: { code: 'CANCELED' } },
+      { type: 'turn.canceled', reason: 'enough' },
+    ]);
   });
 
   it('makes the turn auth-required where it asks for a login', async () => {
