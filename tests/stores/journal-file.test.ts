@@ -109,6 +109,12 @@ describe('a journal file', () => {
       (text) => text.replace(/^.*"seq"/, '{"type":"x.a","effects":{"tools":{"add":"count"}},"seq"'),
       { code: 'POISON', message: /^Line 6 .*x\.a: tools needs add, a list/ },
     ],
+    [
+      'a result that fails the turn without a reason',
+      6,
+      (text) => text.replace('"success":true', '"success":true,"fails":{"code":"GUARDRAIL","message":"No."}'),
+      { code: 'POISON', message: /^Line 6 .*tool\.result: fails needs reason, a text/ },
+    ],
     ['a record that is no object', 3, () => '7', { code: 'POISON', message: /^Line 3 .*not 7/ }],
   ])('refuses %s, and names the line', (_, line, change, expected) => {
     const { code, message } = expected;

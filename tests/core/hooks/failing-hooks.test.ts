@@ -10,6 +10,7 @@ import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
+import { watch } from '../watch-events.ts';
 
 const bench = turnBench();
 const fail = { code: 'GUARDRAIL', message: 'That is not to be said.', reason: 'indecent' } as const;
@@ -127,6 +128,38 @@ describe('a hook around a call that fails the turn', () => {
     dieBehind(refused + 1);
     expect(await goOn({ toolProviders })).toMatchObject(failure);
     expect(runs).toEqual([]);
+  });
+
+  it('is recorded at once, and none starts any more, also where its call has no place yet', async () => {
+    const guard: Extension = {
+      name: 'guard',
+      approveToolCall: () => ({ decision: 'approve' }),
+      beforeToolCall: ({ callId }) => (callId === '1:2' ? { fail } : undefined),
+    };
+    const runs: string[] = [];
+    const toolProviders = [plainTools({ pay: () => runs.push('pay') })];
+    const loop = bench.loop([calls('pay', 'pay', 'pay')], { toolProviders, extensions: [guard], toolConcurrency: 1 });
+    await expect(loop.startTurn(question, { taskId: 't' }).result()).rejects.toMatchObject(fail);
+    expect(runs).toEqual([]);
+    expect(journal().slice(-2)).toMatchObject([{ type: 'tool.result', callId: '1:2', fails: fail }, failure]);
+  });
+
+  it('goes before a finish that came while it was asked', async () => {
+    const finished = gate();
+    const guard: Extension = {
+      name: 'guard',
+      beforeToolCall: ({ callId }) => (callId === '1:1' ? finished.pass().then(() => ({ fail })) : undefined),
+      afterToolCall: () => ({ finish: { text: 'Enough.' } }),
+    };
+    const toolProviders = [plainTools({ count: () => 2 })];
+    const turn = bench
+      .loop([calls('count', 'count')], { toolProviders, extensions: [guard] })
+      .startTurn(question, { taskId: 't' });
+    const ended = turn.result().catch((error: unknown) => error);
+    await watch(turn).until('internal:tool-complete', ({ callId }) => callId === '1:0');
+    finished.open();
+    expect(await ended).toMatchObject(fail);
+    expect(journal().slice(-2)).toMatchObject([{ type: 'tool.result', callId: '1:1', fails: fail }, failure]);
   });
 
   it('counts also where it threw', async () => {
