@@ -1,5 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { obedient, plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
@@ -54,6 +55,32 @@ describe('a cancel', () => {
     stubborn.open();
     expect((await collect(stream)).map(shortOf).at(-1)).toBe('status:5');
   });
+});
+
+it('waits for a turn that does not stop as long as cancelDeadlineMs says', async () => {
+  const clock = fakeClock();
+  const stubborn = gate();
+  const { handler } = a2aBench({
+    steps: [{ toolCalls: [{ name: 'wait' }] }, { text: 'Done.' }],
+    agent: { toolProviders: [plainTools({ wait: () => stubborn.pass() })], abortGraceMs: 60_000, clock },
+    handler: { cancelDeadlineMs: 5_000 },
+  });
+  const { id } = await send(handler, 'Wait', { returnImmediately: true });
+  await stubborn.reached;
+  let isAnswered = false;
+  const cancelled = handler.cancelTask(cancel(id), call()).finally(() => {
+    isAnswered = true;
+  });
+  const settle = async () => {
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+  };
+  await settle();
+  clock.advance(4_999);
+  await settle();
+  expect(isAnswered).toBe(false);
+  clock.advance(1);
+  expect((await cancelled).status?.state).toBe(2);
+  stubborn.open();
 });
 
 it('refuses a message of a context whose task is not over, where the agent does not queue', async () => {

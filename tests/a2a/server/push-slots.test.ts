@@ -154,6 +154,19 @@ describe('a registration that is replaced or deleted', () => {
     expect(before.received).toHaveLength(length);
   });
 
+  it('is replaced by one of its id that comes with a message', async () => {
+    const [before, after] = await hooks(2);
+    if (!before || !after) throw new Error('no hooks');
+    const server = await serverOf([asks, { text: 'Done.' }], 2);
+    const taskId = await server.send(before);
+    const [{ configId: id } = { configId: '' }] = server.store.list(taskId);
+    const answer = { messageId: 'yes', role: 'ROLE_USER', taskId, parts: [{ data: { approved: true } }] };
+    const configuration = { taskPushNotificationConfig: { id, url: after.url } };
+    await rpc(server.url, 'SendMessage', { message: answer, configuration });
+    expect(server.store.list(taskId)).toMatchObject([{ configId: id, url: after.url }]);
+    await server.until(has(after, 'COMPLETED'));
+  });
+
   it('is delivered to nobody once it is deleted', async () => {
     const [hook, witness] = await hooks(2);
     if (!hook || !witness) throw new Error('no hooks');
