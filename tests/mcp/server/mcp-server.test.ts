@@ -361,9 +361,11 @@ describe('an MCP server over HTTP', () => {
     const url = await served(clerk([{ text: 'Hello.' }]), { listen: { maxSessions: 1, sessionIdleMs: 200 } });
     await clientOf(url);
     await expect(clientOf(url)).rejects.toThrow(/too many clients/);
-    let client: Client | undefined;
-    while (client === undefined) client = await clientOf(url).catch(() => undefined);
-    expect(said(await call(client, { message: 'Hi.' }))).toBe('Hello.');
+    // One that is slow may be forgotten, too.
+    const next = async () => said(await call(await clientOf(url), { message: 'Hi.' }));
+    let answer: string | undefined;
+    while (answer === undefined) answer = await next().catch(() => undefined);
+    expect(answer).toBe('Hello.');
   });
 
   it('takes no more clients than it may, also where they come at the same time', async () => {

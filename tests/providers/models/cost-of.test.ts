@@ -25,6 +25,9 @@ describe('costOf', () => {
     const long = { ...prices, long: { above: 1_000, input: 2.5, cachedInput: 0.25, output: 15 } };
     expect(costOf(usage(1_000, 100), long)).toBe(0.00225);
     expect(costOf(usage(1_001, 100), long)).toBe(0.0040025);
+    expect(costOf(usage(1_001, 0, { cachedTokens: 1_000 }), long)).toBe(0.0002525);
+    const { cachedInput: _, ...uncached } = long.long;
+    expect(costOf(usage(2_000, 0, { cachedTokens: 1_000 }), { ...long, long: uncached })).toBe(0.005);
   });
 
   it('adds up without the errors of floating point', () => {
@@ -59,5 +62,6 @@ describe('costOf', () => {
     expect(costOf(usage(100, 0, { cachedTokens: 900 }), prices)).toBe(0.0000125);
     expect(costOf(usage(0, 100, { reasoningTokens: 900 }), { ...prices, reasoning: 20 })).toBe(0.002);
     expect(costOf(usage(Number.NaN, -5), prices)).toBe(0);
+    expect(costOf(usage(1.5, Number.POSITIVE_INFINITY), prices)).toBe(0);
   });
 });
