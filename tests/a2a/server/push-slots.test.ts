@@ -137,6 +137,19 @@ describe('a delivery that is to be tried again', () => {
   });
 });
 
+describe('a delivery whose receiver says that it is gone', () => {
+  it('is given up at once', async () => {
+    const [gone] = await hooks(1);
+    if (!gone) throw new Error('no hook');
+    gone.answers.push({ status: 410 });
+    const server = await serverOf([{ text: 'One.' }]);
+    await server.send(gone);
+    let ticks = 0;
+    await server.until(() => gone.received.length > 0 && ++ticks > 400);
+    expect(gone.received).toHaveLength(1);
+  });
+});
+
 describe('a registration that is replaced or deleted', () => {
   it('is delivered to its new address only, where it has one', async () => {
     const [before, after] = await hooks(2);
