@@ -86,6 +86,7 @@ class RunningServer implements A2AServer {
   #hasStarted = false;
   #recovering: Promise<unknown> = Promise.resolve();
   #cancelRecovery: (() => void) | undefined;
+  #opening: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   constructor(options: A2AServerOptions) {
@@ -143,7 +144,9 @@ class RunningServer implements A2AServer {
       response.once('close', () => this.#closing && setImmediate(() => server.closeIdleConnections()));
     });
     try {
-      return await this.#listenOn(server, { port, host });
+      const opening = this.#listenOn(server, { port, host });
+      this.#opening = opening;
+      return await opening;
     } catch (thrown) {
       this.#grpc?.breakOff();
       const closed = unbind(server);
@@ -171,8 +174,9 @@ class RunningServer implements A2AServer {
     const deadline = this.#clock.now() + closeMs;
     const rest = () => Math.max(0, deadline - this.#clock.now());
     this.#cancelRecovery?.();
-    const closed = this.#http && unbind(this.#http);
     this.#drain.abort();
+    await within(this.#opening, { ms: rest(), clock: this.#clock });
+    const closed = this.#http && unbind(this.#http);
     await within(Promise.all([this.#recovering, this.#delivery?.close()]), { ms: rest(), clock: this.#clock });
     await within(idle(this.#agent), { ms: rest(), clock: this.#clock });
     this.#stop.abort(new A2AError(shuttingDown));

@@ -189,6 +189,16 @@ describe('gRPC', () => {
 });
 
 describe('listening over HTTP and gRPC', () => {
+  it('begins no more where the server is closed meanwhile, and leaves nothing open', async () => {
+    const resources = openResources();
+    const server = await a2aServer({ agent: on.echo([]), store: new InMemoryStateStore(), grpc: { port: 0 } });
+    const beginning = server.listen({ port: 0 });
+    const refused = expect(beginning).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    await server.close();
+    await refused;
+    await resources.assertNone();
+  });
+
   it('leaves nothing open where the port of gRPC cannot be had', async () => {
     const { grpcAddress } = await on.serve({ agent: on.echo([]), grpc: { port: 0 }, recoverEveryMs: 0 });
     const resources = openResources();
