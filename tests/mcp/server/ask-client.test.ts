@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { safeParse } from '@modelcontextprotocol/sdk/server/zod-compat.js';
 import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import { agent } from '../../../src/agent/agent.ts';
 import type { Question } from '../../../src/core/records.ts';
@@ -34,7 +35,9 @@ async function answersTo({ questions, result, elicitation = both }: Asked) {
     notify: async () => {},
     request: async ({ params }, schema) => {
       asked.push(params);
-      return Reflect.apply(Reflect.get(schema, 'parse'), schema, [result]);
+      const parsed = safeParse(schema, result);
+      if (!parsed.success) throw parsed.error;
+      return parsed.data;
     },
   };
   const whole = questions.map((question, index): Question => {
