@@ -187,7 +187,7 @@ describe('loopIterations', () => {
       });
       expect(timerFired).toBe(true);
     },
-    30_000,
+    120_000,
   );
 
   it('runs the iterations of up to a hundred steps without a turn of the event loop', () => {
