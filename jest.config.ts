@@ -13,7 +13,6 @@ const config: Config = {
   maxWorkers: 3,
   // Modules of finished test files stay in a worker's heap, and collecting a large one slows down all that follow.
   workerIdleMemoryLimit: '700MB',
-  testSequencer: '<rootDir>/tests/longest-first.mjs',
   testTimeout: 30_000,
 };
 

@@ -3,8 +3,8 @@ import { runCampaign, type StoreKind } from '../crash/parent/campaign.ts';
 import { ChildBundle } from '../crash/parent/child-bundle.ts';
 import { Nursery } from '../crash/parent/crash-child.ts';
 import type { Mode } from '../crash/parent/modes.ts';
-import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
+import { describeReal } from './real-part.ts';
 
 /** A share of `npm run test:crash`, of which CI runs more, and which tells how to run a failing round again. */
 const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
@@ -38,19 +38,23 @@ describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed
   ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
 });
 
-describeRedis(`turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`, () => {
-  it.each([
-    ['boundary', 15],
-    ['random', 15],
-    ['race', 6],
-    ['pause', 3],
-    ['outage', 6],
-  ] as const)(
-    'S1-70 S1-79 keep every promise: %s, %d times',
-    async (mode, count) => {
-      server ??= await startRedis({ config: ['appendonly yes', 'save ""'] });
-      await survives('redis', mode, count);
-    },
-    120_000,
-  );
-});
+describeReal(
+  ['redis'],
+  `turns on Redis whose processes die (npm run test:crash -- --seed ${seed} --store redis)`,
+  () => {
+    it.each([
+      ['boundary', 15],
+      ['random', 15],
+      ['race', 6],
+      ['pause', 3],
+      ['outage', 6],
+    ] as const)(
+      'S1-70 S1-79 keep every promise: %s, %d times',
+      async (mode, count) => {
+        server ??= await startRedis({ config: ['appendonly yes', 'save ""'] });
+        await survives('redis', mode, count);
+      },
+      120_000,
+    );
+  },
+);

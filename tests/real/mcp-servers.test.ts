@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { textOf } from '../../src/core/messages.ts';
 import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
@@ -13,6 +13,7 @@ import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-stor
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import type { ToolResult } from '../../src/tools/interfaces.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
+import { describeReal } from './real-part.ts';
 
 const packages = fileURLToPath(new URL('../../node_modules/@modelcontextprotocol/', import.meta.url));
 const everything = join(packages, 'server-everything/dist/index.js');
@@ -67,7 +68,7 @@ async function call(
   );
 }
 
-describe('real MCP servers', () => {
+describeReal(['mcp'], 'real MCP servers', () => {
   it('S1-51 the tools of servers over stdio and streamable HTTP are callable in one turn', async () => {
     const calls = [
       { name: 'near__get-sum', arguments: { a: 2, b: 3 } },

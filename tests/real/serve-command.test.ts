@@ -1,7 +1,8 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { AgentFolder, ServeProcess } from '../a2a/server/serve-process.ts';
 import { clientOf, message, rpc, serverBench, wireMessage } from '../a2a/server/test-server.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
+import { describeReal } from './real-part.ts';
 
 const on = serverBench();
 
@@ -28,7 +29,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-describe('millrace serve', () => {
+describeReal(['a2a'], 'millrace serve', () => {
   it('goes on, after kill -9 in the middle of a tool, with the turns that it left behind, and repeats no finished call', async () => {
     const folder = agentFolder();
     const first = serve(folder);
