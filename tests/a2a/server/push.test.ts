@@ -97,17 +97,6 @@ describe('push notifications', () => {
     expect(ids[3]).not.toBe(ids[2]);
   });
 
-  it('are given up where the receiver says that it is gone', async () => {
-    const hook = await webhook();
-    hook.answers.push({ status: 410 });
-    const store = new InMemoryPushStore();
-    const { url } = await on.serve({ agent: on.echo([{ text: 'Hello.' }]), push: push({ store }) });
-    const { result } = await answerOf(rpc(url, 'SendMessage', withHook(hook.url)));
-    await hook.until(({ length }) => length === 1);
-    expect(await store.claim({ owner: 'x', leaseMs: 1, limit: 9, taskId: result.task.id })).toEqual([]);
-    expect(hook.received).toHaveLength(1);
-  });
-
   it('go on, after the process that delivered them is gone, in another, where it was', async () => {
     const hook = await webhook();
     const stores = { store: new InMemoryPushStore(), journal: new InMemoryStateStore() };
