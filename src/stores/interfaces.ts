@@ -20,6 +20,13 @@ export interface Lease {
   readonly leaseMs: number;
 }
 
+/** The lease of a parent turn: the right to its child turns follows from it. */
+export interface Under {
+  /** The parent turn. */
+  readonly taskId: string;
+  readonly epoch: number;
+}
+
 /** What somebody without the lease asks of a turn. Deduplicated by `id`. */
 export type Command = { readonly id: string } & (
   | { readonly type: 'cancel'; readonly reason?: string }
@@ -59,6 +66,8 @@ export interface ReadOptions {
 export interface TaskQuery {
   readonly state?: TaskState;
   readonly contextId?: string;
+  /** Only turns that no other turn started: child turns are left out. Default false. */
+  readonly roots?: boolean;
   /**
    * Only tasks of contexts whose id begins with this and a colon. Those of a group come by `statusAt`, the newest first, and of one time by
    * their ids, the last first.
@@ -76,6 +85,8 @@ export interface TaskSummary {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
+  /** The parent turn; absent for a turn that no other turn started. */
+  readonly parentTaskId?: string;
   readonly state: TaskState;
   readonly seq: number;
   /** ISO 8601. */
@@ -112,10 +123,13 @@ export interface TaskStateStore {
   ): MaybePromise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }>;
 
   /**
-   * Takes the lease with a new, higher epoch where nobody holds it or it ran out. Errors: `NOT_FOUND`; `BUSY` while another
-   * lease lasts; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
+   * Takes the lease with a new, higher epoch where nobody holds it or it expired. `under` is the lease of the parent turn; the head
+   * keeps it, also after the lease is released. Where the head has an `under` of the same parent, a newer epoch is granted at once,
+   * whoever holds the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
+   * without `under`. Errors: `NOT_FOUND`; `BUSY` while another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn
+   * has ended; `SCHEMA` for a journal of a newer version.
    */
-  acquire(taskId: string, owner: string, leaseMs: number): MaybePromise<Lease>;
+  acquire(taskId: string, owner: string, leaseMs: number, under?: Under): MaybePromise<Lease>;
 
   /**
    * Appends records whose seq goes on from the journal's, all or none, and renews the lease. Checked in this order:
@@ -155,7 +169,10 @@ export interface TaskStateStore {
   /** The newest first, of a group as `contextGroup` says. An index that is repaired, not atomic with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 
-  /** Forgets the task; its owner is told `NOT_FOUND` at its next append. Does nothing where there is none. */
+  /**
+   * Forgets the task and its child turns, which are the `child` links of its records whose own `parent` is the task; and theirs.
+   * Also where a journal is damaged. An owner gets `NOT_FOUND` at its next append. Does nothing where there is none.
+   */
   delete(taskId: string): MaybePromise<void>;
 
   check(): MaybePromise<StoreCheck>;

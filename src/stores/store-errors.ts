@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../core/errors.ts';
 import { journalSchema } from '../core/records.ts';
-import type { Lease } from './interfaces.ts';
+import type { Lease, Under } from './interfaces.ts';
 import { taskIdPattern } from './interfaces.ts';
 
 /** Refuses a task id that no store may take: `INVALID_INPUT`. */
@@ -25,6 +25,15 @@ export function fenced(lease: Lease): AgentLoopError {
     'FENCED',
     `The lease of "${lease.owner}" on task "${lease.taskId}" (epoch ${lease.epoch}) was taken over or given back; stop this turn, its results are not recorded.`,
     { taskId: lease.taskId },
+  );
+}
+
+/** For an `acquire`, which has no lease yet. `epoch`: of the parent's lease that the child turn was taken under. */
+export function olderParent(taskId: string, under: Under, epoch: number): AgentLoopError {
+  return new AgentLoopError(
+    'FENCED',
+    `A newer owner of the parent turn "${under.taskId}" (epoch ${epoch}, yours is ${under.epoch}) took the child turn "${taskId}"; stop the parent turn, its results are not recorded.`,
+    { taskId },
   );
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { MaybePromise } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import { defineContract, type NamedHarness, withPair } from './contract/define-contract.ts';
+import { agentCases } from './message-store-contract/agent-cases.ts';
 import { contextCases } from './message-store-contract/context-cases.ts';
 import { inputCases } from './message-store-contract/input-cases.ts';
 import type { MessageStoreUnderTest } from './message-store-contract/message-case.ts';
@@ -20,7 +21,7 @@ export interface MessageStoreContractHarness extends NamedHarness {
   dispose?(store: MessageStore): MaybePromise<void>;
 }
 
-const groups = [turnCases, openTurnCases, metadataCases, contextCases, inputCases];
+const groups = [turnCases, agentCases, openTurnCases, metadataCases, contextCases, inputCases];
 
 /**
  * Defines the contract of `MessageStore` as tests of `runner`: what every store must do so that an agent neither forgets nor repeats a

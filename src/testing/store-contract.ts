@@ -5,6 +5,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { MaybePromise, TaskStateStore } from '../stores/interfaces.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
 import { appendCases } from './store-contract/append-cases.ts';
+import { childCases } from './store-contract/child-cases.ts';
 import { commandCases } from './store-contract/command-cases.ts';
 import type { ContractCase, ContractGroup, StoreUnderTest } from './store-contract/contract-case.ts';
 import { createCases } from './store-contract/create-cases.ts';
@@ -46,6 +47,7 @@ export interface ContractRunner {
 const groups: readonly ContractGroup[] = [
   createCases,
   leaseCases,
+  childCases,
   appendCases,
   readCases,
   followCases,

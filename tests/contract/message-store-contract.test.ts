@@ -90,6 +90,21 @@ class KeepsOpenTurns extends InMemoryMessageStore {
   }
 }
 
+class AgentOfTheLastSave extends InMemoryMessageStore {
+  override append(...args: Parameters<InMemoryMessageStore['append']>) {
+    const answer = super.append(...args);
+    const [contextId, , , { agentId } = {}] = args;
+    if (agentId !== undefined) super.setAgent(contextId, agentId);
+    return answer;
+  }
+}
+
+class IgnoresAgent extends InMemoryMessageStore {
+  override append(contextId: string, taskId: string, messages: readonly Message[]) {
+    return super.append(contextId, taskId, messages);
+  }
+}
+
 /** What is wrong, and the case that has to notice. */
 const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: string])[] = [
   [AppendsTwice, 'the messages of a turn are stored once: the first that came stay'],
@@ -101,6 +116,8 @@ const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: str
   [NoCompare, 'a change that names an old version is a CONFLICT and changes nothing'],
   [NewestOpenFirst, 'open turns come in the order they were begun, each once, also where it is begun again'],
   [OnePage, 'pages have every context once, in the order of their ids'],
+  [AgentOfTheLastSave, 'a turn that is saved again changes neither messages nor agent'],
+  [IgnoresAgent, 'append writes the agent with the messages, and one that names none leaves it'],
   [KeepsOpenTurns, 'a deleted context is gone with all that belonged to it, and others stay'],
 ];
 

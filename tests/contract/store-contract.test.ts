@@ -73,7 +73,7 @@ describe('storeContract', () => {
     expect(without.passed).not.toContain(unknownRecordCase);
     const planted: string[] = [];
     const { failed } = await runContract({ ...memory, plantUnknownRecord: (_, taskId) => void planted.push(taskId) });
-    expect(planted).toHaveLength(1);
+    expect(planted).toHaveLength(2);
     expect([...failed.keys()]).toEqual([unknownRecordCase]);
   });
 

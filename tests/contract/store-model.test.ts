@@ -13,9 +13,18 @@ import { brokenLeases } from './broken/broken-leases.ts';
 import { type Hand, modelLeaseMs, type Operation, StoreModel, type Who } from './store-model.ts';
 
 const who = fc.constantFrom<Who>('a', 'b');
+/** The epoch of the parent's lease that an owner presents. */
+const under = fc.constantFrom(undefined, 1, 2, 3);
 const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('create' as const) }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('acquire' as const), who }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('acquire' as const),
+      who,
+      under,
+    }),
+  },
   {
     weight: 8,
     arbitrary: fc.record({
@@ -39,8 +48,12 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
 );
 /** Most histories begin with a task that somebody holds. */
 const history = fc
-  .array(operation, { maxLength: 40 })
-  .map((operations): Operation[] => [{ do: 'create' }, { do: 'acquire', who: 'a' }, ...operations]);
+  .tuple(under, fc.array(operation, { maxLength: 40 }))
+  .map(([first, operations]): Operation[] => [
+    { do: 'create' },
+    { do: 'acquire', who: 'a', under: first },
+    ...operations,
+  ]);
 
 const taskId = 'model';
 
@@ -66,7 +79,7 @@ class Run {
         return;
       }
       case 'acquire':
-        return this.#acquire(operation.who);
+        return this.#acquire(operation.who, operation.under);
       case 'append':
         return this.#append(operation);
       case 'resend':
@@ -129,11 +142,12 @@ class Run {
     commands.stop();
   }
 
-  async #acquire(owner: Who): Promise<void> {
+  async #acquire(owner: Who, epoch: number | undefined): Promise<void> {
+    const under = epoch === undefined ? undefined : { taskId: 'parent', epoch };
     const code = await codeOf(async () => {
-      this.#leases.set(owner, await this.#store.acquire(taskId, owner, modelLeaseMs));
+      this.#leases.set(owner, await this.#store.acquire(taskId, owner, modelLeaseMs, under));
     });
-    expect(code).toBe(this.model.acquire(owner));
+    expect(code).toBe(this.model.acquire(owner, epoch));
     if (code === 'ok') expect(this.#leases.get(owner)?.seq).toBe(this.model.journal.length);
   }
 
@@ -219,7 +233,15 @@ describe('two owners, readers and callers in any order of steps', () => {
     );
   });
 
-  const bugs = ['no fence', 'a lease is no obstacle', 'no duplicate check', 'a gap is closed silently'];
+  const bugs = [
+    'no fence',
+    'a lease is no obstacle',
+    'no duplicate check',
+    'a gap is closed silently',
+    'the lease of the parent is ignored',
+    'an older lease of the parent counts as none',
+    'release forgets the lease of the parent',
+  ];
   it.each([...brokenLeases, ...brokenJournals].filter(({ bug }) => bugs.includes(bug)))(
     'disagree with a store with this bug: $bug',
     async ({ create }) => {

@@ -5,7 +5,7 @@ export type Who = 'a' | 'b';
 /** What one of two owners, or somebody else, does to one task. */
 export type Operation =
   | { readonly do: 'create' }
-  | { readonly do: 'acquire'; readonly who: Who }
+  | { readonly do: 'acquire'; readonly who: Who; readonly under: number | undefined }
   | { readonly do: 'append'; readonly who: Who; readonly count: number; readonly gap: number; readonly end: boolean }
   | { readonly do: 'resend'; readonly who: Who }
   | { readonly do: 'renew'; readonly who: Who }
@@ -42,20 +42,32 @@ export class StoreModel {
   grants = 0;
   expiresAt = 0;
   now = 0;
+  /** The epoch of the parent's lease that the task was taken under last. */
+  under: number | undefined;
   commands: string[] = [];
   readonly hands: Record<Who, Hand | undefined> = { a: undefined, b: undefined };
   readonly followers: ModelFollower[] = [];
 
   create(): 'created' | 'exists' {
     if (this.exists) return 'exists';
-    Object.assign(this, { exists: true, journal: [0], ended: false, holder: undefined, commands: [] });
+    Object.assign(this, {
+      exists: true,
+      journal: [0],
+      ended: false,
+      holder: undefined,
+      under: undefined,
+      commands: [],
+    });
     return 'created';
   }
 
-  acquire(who: Who): ErrorCode | 'ok' {
+  acquire(who: Who, under: number | undefined): ErrorCode | 'ok' {
     if (!this.exists) return 'NOT_FOUND';
     if (this.ended) return 'TERMINAL';
-    if (this.isHeld()) return 'BUSY';
+    const newer = under === undefined || this.under === undefined ? 0 : under - this.under;
+    if (newer < 0) return 'FENCED';
+    if (newer === 0 && this.isHeld()) return 'BUSY';
+    this.under = under ?? this.under;
     this.grant = ++this.grants;
     this.holder = who;
     this.expiresAt = this.now + modelLeaseMs;

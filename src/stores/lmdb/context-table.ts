@@ -21,6 +21,8 @@ export interface ContextHead {
   /** How many of them are open. */
   readonly open: number;
   readonly version: number;
+  /** The agent that answers next. */
+  readonly agentId?: string;
 }
 
 /** What is known of a turn: the number it was begun with, until its messages are here. */

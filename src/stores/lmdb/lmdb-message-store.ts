@@ -3,6 +3,7 @@ import type { Message } from '../../core/messages.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
+  assertAgentId,
   assertContextId,
   assertLoadOptions,
   assertTurn,
@@ -21,6 +22,7 @@ import type {
   LoadOptions,
   MessageStore,
   MetadataOptions,
+  TurnAppendOptions,
 } from '../messages/message-store.ts';
 import { type ContextHead, ContextTable, newContextHead } from './context-table.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
@@ -75,8 +77,10 @@ export class LmdbMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
+    { agentId }: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
     assertTurn(contextId, taskId);
+    assertAgentId(agentId);
     const texts = encodeMessages(taskId, messages);
     return this.#database.write(() => {
       const turn = this.#contexts.turn(contextId, taskId);
@@ -84,20 +88,29 @@ export class LmdbMessageStore implements MessageStore {
       const head = this.#head(contextId);
       for (const [index, text] of texts.entries()) this.#contexts.putMessage(contextId, head.total + index, text);
       this.#contexts.putSavedTurn(contextId, taskId, turn);
-      this.#put({ ...head, total: head.total + texts.length, open: head.open - (turn === undefined ? 0 : 1) });
+      const open = head.open - (turn === undefined ? 0 : 1);
+      this.#put({ ...head, total: head.total + texts.length, open, ...(agentId !== undefined && { agentId }) });
       return { appended: true };
     });
+  }
+
+  async setAgent(contextId: string, agentId: string): Promise<void> {
+    assertContextId(contextId);
+    assertAgentId(agentId, 'needed');
+    await this.#database.write(() => this.#put({ ...this.#head(contextId), agentId }));
   }
 
   load(contextId: string, options: LoadOptions = {}): Conversation {
     assertContextId(contextId);
     assertLoadOptions(options);
     return this.#database.read(() => {
-      const { total = 0, version = 0 } = this.#contexts.findHead(contextId) ?? {};
+      const { total = 0, version = 0, agentId } = this.#contexts.findHead(contextId) ?? {};
       const { from, to } = spanOf(total, options);
       const messages = this.#contexts.messages(contextId, from, to);
       const metadata = this.#contexts.metadata(contextId);
-      return { contextId, messages, from, total, metadata, version, openTurns: this.#contexts.openTurns(contextId) };
+      const agent = agentId === undefined ? {} : { agentId };
+      const openTurns = this.#contexts.openTurns(contextId);
+      return { contextId, messages, from, total, metadata, version, ...agent, openTurns };
     });
   }
 

@@ -6,6 +6,7 @@ import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { checkAppend } from '../check-append.ts';
+import { takesAtOnce } from '../child-turns.ts';
 import type {
   AppendOptions,
   Command,
@@ -17,6 +18,7 @@ import type {
   TaskQuery,
   TaskStateStore,
   TaskSummary,
+  Under,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced } from '../store-errors.ts';
@@ -100,14 +102,14 @@ export class LmdbStateStore implements TaskStateStore {
     return existing?.type === 'turn.started' ? { created: false, started: existing } : { created: true, started };
   }
 
-  async acquire(taskId: string, owner: string, leaseMs: number): Promise<Lease> {
+  async acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Promise<Lease> {
     const lease = await this.#database.write(() => {
       const head = this.#tasks.readableHead(taskId);
       const now = this.#clock.now();
       if (head.hasEnded) throw ended(taskId);
-      if (isHeld(head, now)) throw busy(taskId, head.expiresAt - now);
+      if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now)) throw busy(taskId, head.expiresAt - now);
       const grant: Lease = { taskId, owner, epoch: this.#tasks.nextEpoch(), seq: head.seq, leaseMs };
-      this.#tasks.putHead(granted(head, grant, now), head);
+      this.#tasks.putHead(granted(head, grant, { now, under }), head);
       return grant;
     });
     this.#database.forgetDeadReaders();
@@ -191,16 +193,21 @@ export class LmdbStateStore implements TaskStateStore {
     return this.#database.read(() => this.#tasks.list(query)).map((head) => summaryOf(head, now));
   }
 
-  /** Its followers get `NOT_FOUND`. */
+  /** In one transaction with its child turns. Their followers get `NOT_FOUND`. */
   async delete(taskId: string): Promise<void> {
     this.#deltas.forget(taskId);
-    await this.#database.write(() => {
-      const head = this.#tasks.findHead(taskId);
-      if (head === undefined) return;
-      this.#tasks.remove(head);
-      this.#deltas.remove(taskId);
+    const gone = await this.#database.write(() => {
+      const family = this.#tasks.family(taskId);
+      for (const member of family) {
+        this.#tasks.remove(member);
+        this.#deltas.remove(member);
+      }
+      return family;
     });
-    this.#wakeUps.wake(taskId);
+    for (const member of gone) {
+      this.#deltas.forget(member);
+      this.#wakeUps.wake(member);
+    }
   }
 
   /** Writes a few bytes to find out whether it can. */

@@ -1,7 +1,7 @@
 import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { AppendOptions, Lease, TaskSummary } from '../interfaces.ts';
+import type { AppendOptions, Lease, TaskSummary, Under } from '../interfaces.ts';
 
 /** The model call that a journal is in the middle of. */
 export interface OpenCall {
@@ -16,6 +16,8 @@ export interface TaskHead {
   readonly taskId: string;
   readonly contextId: string;
   readonly agentId: string;
+  /** Absent for a turn that no other turn started. */
+  readonly parentTaskId?: string;
   /** The schema of the journal. */
   readonly schema: number;
   /** Counts the tasks that were ever created: tells a task from one that was deleted and had the same id. */
@@ -32,14 +34,17 @@ export interface TaskHead {
   readonly epoch: number;
   readonly expiresAt: number;
   readonly call?: OpenCall;
+  /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
+  readonly under?: Under;
 }
 
 export function headOf(taskId: string, started: Stamped<TurnStarted>, born: number): TaskHead {
-  const { contextId, agentId, schema, at, seq, epoch } = started;
+  const { contextId, agentId, schema, at, seq, epoch, parent } = started;
   return {
     taskId,
     contextId,
     agentId,
+    ...(parent && { parentTaskId: parent.taskId }),
     schema,
     born,
     createdAt: at,
@@ -62,8 +67,13 @@ export function isOwnedBy(head: TaskHead, lease: Lease): boolean {
 }
 
 /** A new owner begins its own model call. */
-export function granted({ call: _, ...head }: TaskHead, lease: Lease, now: number): TaskHead {
-  return { ...head, owner: lease.owner, epoch: lease.epoch, expiresAt: now + lease.leaseMs };
+export function granted(
+  { call: _, ...head }: TaskHead,
+  lease: Lease,
+  { now, under }: { readonly now: number; readonly under: Under | undefined },
+): TaskHead {
+  const taken = { ...head, owner: lease.owner, epoch: lease.epoch, expiresAt: now + lease.leaseMs };
+  return under ? { ...taken, under } : taken;
 }
 
 export function renewed(head: TaskHead, lease: Lease, now: number): TaskHead {
@@ -95,11 +105,12 @@ export function appended(
 }
 
 export function summaryOf(head: TaskHead, now: number): TaskSummary {
-  const { taskId, contextId, agentId, status, seq, createdAt, updatedAt } = head;
+  const { taskId, contextId, agentId, parentTaskId, status, seq, createdAt, updatedAt } = head;
   return {
     taskId,
     contextId,
     agentId,
+    ...(parentTaskId !== undefined && { parentTaskId }),
     state: status,
     seq,
     createdAt: new Date(createdAt).toISOString(),

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
 import { isKnownType, type JournalRecord, journalSchema } from '../../core/records.ts';
+import { childrenIn, parentIn } from '../child-turns.ts';
 import { groupOf } from '../context-group.ts';
 import type { Command, TaskQuery } from '../interfaces.ts';
 import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
-import type { LmdbDatabase, LmdbEntry } from './lmdb-database.ts';
+import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
 import { damaged, newerLayout } from './lmdb-errors.ts';
 import { statusTimeOf, type TaskHead } from './task-head.ts';
 
@@ -27,8 +28,8 @@ interface Meta {
  * The journals, heads, commands and indexes in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
  *
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
- * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`, which name the task.
- * Values are JSON.
+ * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`, which hold the task
+ * id, for a child turn also the parent's, separated by a blank. Other values are JSON.
  */
 export class TaskTable {
   readonly #db: LmdbDatabase;
@@ -78,15 +79,16 @@ export class TaskTable {
 
   putHead(head: TaskHead, before: TaskHead | undefined): void {
     const { taskId, born, status, contextId } = head;
+    const entry = entryOf(head);
     this.#db.put(['head', taskId], JSON.stringify(head));
     if (before === undefined) {
-      this.#db.put(['all', born], taskId);
-      this.#db.put(['context', hashOf(contextId), born], taskId);
+      this.#db.put(['all', born], entry);
+      this.#db.put(['context', hashOf(contextId), born], entry);
     }
     this.#putGroup(head, before);
     if (before?.status === status) return;
     if (before) this.#db.remove(['state', before.status, born]);
-    this.#db.put(['state', status, born], taskId);
+    this.#db.put(['state', status, born], entry);
   }
 
   /** `text`: the record as JSON. */
@@ -130,12 +132,58 @@ export class TaskTable {
     return true;
   }
 
-  remove(head: TaskHead): void {
-    const { taskId, born, status, contextId } = head;
+  /** The task and its child turns, theirs too, without one that is not here. None where there is no such task. Reads damaged journals. */
+  family(taskId: string): readonly string[] {
+    const family = new Set<string>();
+    const add = (member: string, parent: string | undefined): void => {
+      if (family.has(member) || this.#db.get(['head', member]) === undefined) return;
+      const records = this.#linksIn(member);
+      const { parentTaskId = parentIn(records) } = this.#undamagedHead(member) ?? {};
+      if (parent !== undefined && parentTaskId !== parent) return;
+      family.add(member);
+      for (const child of childrenIn(records)) add(child, member);
+    };
+    add(taskId, undefined);
+    return [...family];
+  }
+
+  remove(taskId: string): void {
+    const head = this.#undamagedHead(taskId);
     for (const kind of ['record', 'command', 'command-id']) {
       this.#db.removeRange([kind, taskId], [kind, taskId, last]);
     }
     this.#db.remove(['head', taskId]);
+    if (head) this.#removeFromIndexes(head);
+    else this.#searchIndexes(taskId);
+  }
+
+  /** The records that link to other turns, as far as they can be read; the first record first. */
+  #linksIn(taskId: string): readonly unknown[] {
+    const entries = this.#db.range({ start: ['record', taskId], end: ['record', taskId, last] });
+    return entries.map(({ value }, index) =>
+      index > 0 && !value.includes('"child"') ? undefined : parsedOrNothing(value),
+    );
+  }
+
+  #undamagedHead(taskId: string): TaskHead | undefined {
+    try {
+      return this.findHead(taskId);
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** For a task whose head does not say where it is listed. */
+  #searchIndexes(taskId: string): void {
+    for (const kind of ['all', 'context', 'state', 'group']) {
+      for (const { key, value } of this.#db.range({ start: [kind], end: [kind, last] })) {
+        if (taskIn(value) === taskId) this.#db.remove(key);
+      }
+    }
+  }
+
+  #removeFromIndexes(head: TaskHead): void {
+    const { born, status, contextId } = head;
     this.#db.remove(['all', born]);
     this.#db.remove(['context', hashOf(contextId), born]);
     this.#db.remove(['state', status, born]);
@@ -145,31 +193,32 @@ export class TaskTable {
 
   /** The newest first, or the order of a group. */
   list(query: TaskQuery): readonly TaskHead[] {
-    const { state, contextId, contextGroup, limit = 50 } = query;
-    if (contextGroup !== undefined) return this.#grouped(contextGroup, query);
-    if (contextId === undefined) return this.#indexed(state === undefined ? ['all'] : ['state', state], limit);
-    const index = ['context', hashOf(contextId)];
-    if (state === undefined) return this.#indexed(index, limit);
-    return this.#indexed(index)
-      .filter(({ status }) => status === state)
-      .slice(0, limit);
+    const { state, contextId, contextGroup, behind, statusSince } = query;
+    if (contextGroup !== undefined) {
+      const index = ['group', hashOf(contextGroup)];
+      const start = behind ? [...index, Date.parse(behind.statusAt), behind.taskId] : [...index, last];
+      return this.#found(query, start, [...index, statusSince === undefined ? 0 : Date.parse(statusSince)]);
+    }
+    const ofState = state === undefined ? ['all'] : ['state', state];
+    const index = contextId === undefined ? ofState : ['context', hashOf(contextId)];
+    return this.#found(query, [...index, last], [...index, 0]);
   }
 
   #putGroup(head: TaskHead, before: TaskHead | undefined): void {
     const [old, now] = [before && groupKey(before), groupKey(head)];
     if (now === undefined || (before && statusTimeOf(before) === statusTimeOf(head))) return;
     if (old) this.#db.remove(old);
-    this.#db.put(now, head.taskId);
+    this.#db.put(now, entryOf(head));
   }
 
-  #grouped(group: string, { state, contextId, behind, statusSince, limit = 50 }: TaskQuery): readonly TaskHead[] {
-    const index = ['group', hashOf(group)];
-    const start = behind ? [...index, Date.parse(behind.statusAt), behind.taskId] : [...index, last];
-    const end = [...index, statusSince === undefined ? 0 : Date.parse(statusSince)];
+  /** Of the entries of an index behind `start`, backwards. Child turns are left out by their entries, before their heads are read. */
+  #found({ state, contextId, roots = false, limit = 50 }: TaskQuery, start: Key, end: Key): readonly TaskHead[] {
     const found: TaskHead[] = [];
-    for (const { value } of this.#behind(start, end)) {
+    if (!(limit > 0)) return found;
+    for (const { value } of this.#behind({ start, end, limit: Math.min(limit, pageSize) })) {
       if (found.length >= limit) break;
-      const head = this.findHead(value);
+      if (roots && isChild(value)) continue;
+      const head = this.findHead(taskIn(value));
       if (!head || (state !== undefined && head.status !== state)) continue;
       if (contextId === undefined || head.contextId === contextId) found.push(head);
     }
@@ -177,23 +226,17 @@ export class TaskTable {
   }
 
   /** The entries behind a key, backwards, read page by page. */
-  *#behind(start: Key, end: Key): Generator<LmdbEntry> {
-    for (let from = start; ; ) {
+  *#behind({ start, end, limit }: Required<Omit<LmdbRange, 'reverse'>>): Generator<LmdbEntry> {
+    // The first page has what the caller asks for; where that was not enough, later pages are whole ones.
+    for (let from = start, size = limit + 1; ; size = pageSize + 1) {
       const at = JSON.stringify(from);
-      const page = this.#db.range({ start: from, end, reverse: true, limit: pageSize + 1 });
+      const page = this.#db.range({ start: from, end, reverse: true, limit: size });
       const entries = page.filter(({ key }) => JSON.stringify(key) !== at);
       yield* entries;
       const next = entries.at(-1);
-      if (next === undefined || page.length <= pageSize) return;
+      if (next === undefined || page.length < size) return;
       from = next.key;
     }
-  }
-
-  #indexed(index: readonly string[], limit?: number): readonly TaskHead[] {
-    if (limit !== undefined && !(limit > 0)) return [];
-    const range = { start: [...index, last], end: [...index, 0], reverse: true };
-    const bounded = limit === undefined || limit === Number.POSITIVE_INFINITY ? range : { ...range, limit };
-    return this.#db.range(bounded).flatMap(({ value }) => this.findHead(value) ?? []);
   }
 
   #meta(): Meta {
@@ -211,6 +254,27 @@ function hashOf(text: string): string {
 function groupKey(head: TaskHead): Key | undefined {
   const group = groupOf(head.contextId);
   return group === undefined ? undefined : ['group', hashOf(group), statusTimeOf(head), head.taskId];
+}
+
+/** What an index holds of a task. Task ids hold no blank. */
+function entryOf({ taskId, parentTaskId }: TaskHead): string {
+  return parentTaskId === undefined ? taskId : `${taskId} ${parentTaskId}`;
+}
+
+function taskIn(entry: string): string {
+  return entry.split(' ', 1)[0] ?? entry;
+}
+
+function isChild(entry: string): boolean {
+  return entry.includes(' ');
+}
+
+function parsedOrNothing(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function numberIn(key: Key): number {

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { childrenIn, takesAtOnce } from '../child-turns.ts';
 import type {
   AppendOptions,
   Command,
@@ -15,6 +16,7 @@ import type {
   TaskQuery,
   TaskStateStore,
   TaskSummary,
+  Under,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
@@ -24,7 +26,7 @@ import { MemoryTask } from './memory-task.ts';
 export interface InMemoryStateStoreOptions {
   /** Replaced by tests. Leases run on it. Default: the system's. */
   readonly clock?: Clock;
-  /** How many turns that have ended are kept; beyond it, the one that ended first is deleted. Default: all. */
+  /** How many turns that have ended are kept, without child turns; beyond it, the one that ended first is deleted. Default: all. */
   readonly maxEndedTasks?: number;
 }
 
@@ -37,7 +39,8 @@ const optionNames: OptionNames<InMemoryStateStoreOptions> = { clock: true, maxEn
  * `AgentLoop`s of one process may use one instance: leases and epochs hold between them as in any other store. A follower's
  * handler runs inside `append` or `publish`.
  *
- * Memory: every record stays until `delete` or, once the turn has ended, until `maxEndedTasks` newer turns have ended too.
+ * Memory: every record stays until `delete` or, once the turn has ended, until `maxEndedTasks` newer turns have ended too. A child
+ * turn stays as long as its parent turn.
  */
 export class InMemoryStateStore implements TaskStateStore {
   readonly #clock: Clock;
@@ -73,11 +76,12 @@ export class InMemoryStateStore implements TaskStateStore {
     return { created: true, started };
   }
 
-  acquire(taskId: string, owner: string, leaseMs: number): Lease {
+  acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Lease {
     const task = this.#readable(taskId);
     const now = this.#clock.now();
     if (task.hasEnded) throw ended(taskId);
-    if (task.isHeld(now)) throw busy(taskId, task.expiresAt - now);
+    if (!takesAtOnce(taskId, task.under, under) && task.isHeld(now)) throw busy(taskId, task.expiresAt - now);
+    task.under = under ?? task.under;
     const lease: Lease = { taskId, owner, epoch: ++this.#epoch, seq: task.records.length, leaseMs };
     task.grant(lease, now);
     return lease;
@@ -136,12 +140,16 @@ export class InMemoryStateStore implements TaskStateStore {
     return listedTasks(this.#tasks.values(), query).map((task) => task.summary(now));
   }
 
-  /** Its followers get `NOT_FOUND`. */
+  /** Their followers get `NOT_FOUND`. */
   delete(taskId: string): void {
     const task = this.#tasks.get(taskId);
+    if (task === undefined) return;
     this.#tasks.delete(taskId);
     this.#ended.delete(taskId);
-    task?.drop();
+    for (const child of childrenIn(task.records)) {
+      if (this.#tasks.get(child)?.started.parent?.taskId === taskId) this.delete(child);
+    }
+    task.drop();
   }
 
   check(): StoreCheck {
@@ -165,7 +173,8 @@ export class InMemoryStateStore implements TaskStateStore {
   }
 
   #retire(taskId: string, task: MemoryTask): void {
-    if (this.#tasks.get(taskId) !== task) return;
+    const { parent } = task.started;
+    if (this.#tasks.get(taskId) !== task || (parent && this.#tasks.has(parent.taskId))) return;
     this.#ended.add(taskId);
     for (const oldest of this.#ended) {
       if (this.#ended.size <= this.#maxEndedTasks) return;

@@ -4,9 +4,10 @@ import type { MemoryTask } from './memory-task.ts';
 
 /** The tasks that a query asks for, in its order, out of all in the order of their creation. */
 export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery): readonly MemoryTask[] {
-  const { state, contextId, contextGroup, limit = 50 } = query;
+  const { state, contextId, contextGroup, roots = false, limit = 50 } = query;
   const found = [...tasks].filter(
     ({ status, started }) =>
+      !(roots && started.parent) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&
       (contextGroup === undefined || groupOf(started.contextId) === contextGroup),

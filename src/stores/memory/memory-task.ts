@@ -3,7 +3,7 @@ import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary } from '../interfaces.ts';
+import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary, Under } from '../interfaces.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import { Broadcast } from './broadcast.ts';
 import { CommandBox } from './command-box.ts';
@@ -20,6 +20,8 @@ export class MemoryTask {
   owner: string | undefined;
   epoch = 0;
   expiresAt = 0;
+  /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
+  under: Under | undefined;
   readonly commands = new CommandBox();
   readonly #attempt = new OpenAttempt();
   readonly #followers = new Broadcast<FollowSignal>();
@@ -82,11 +84,12 @@ export class MemoryTask {
   }
 
   summary(now: number): TaskSummary {
-    const { taskId, contextId, agentId, at } = this.started;
+    const { taskId, contextId, agentId, at, parent } = this.started;
     return {
       taskId,
       contextId,
       agentId,
+      ...(parent && { parentTaskId: parent.taskId }),
       state: this.status,
       seq: this.records.length,
       createdAt: new Date(at).toISOString(),

@@ -10,6 +10,8 @@ import type { ContextQuery, LoadOptions, MetadataOptions } from './message-store
 /** How large the messages of one turn may be, in characters of their JSON. */
 const maxTurnLength = 32 * 1024 * 1024;
 
+const maxAgentIdLength = 256;
+
 /** Refuses a context id that no store may take: `INVALID_INPUT`. */
 export function assertContextId(contextId: string): void {
   if (typeof contextId === 'string' && taskIdPattern.test(contextId)) return;
@@ -21,6 +23,13 @@ export function assertContextId(contextId: string): void {
 export function assertTurn(contextId: string, taskId: string): void {
   assertContextId(contextId);
   assertTaskId(taskId);
+}
+
+/** Refuses what is not the id of an agent; `needed`: also where it is left out. Errors: `INVALID_INPUT`. */
+export function assertAgentId(agentId: string | undefined, needed?: 'needed'): void {
+  if (agentId === undefined && !needed) return;
+  if (typeof agentId === 'string' && agentId !== '' && agentId.length <= maxAgentIdLength) return;
+  throw invalid(`agentId must be a string of 1 to ${maxAgentIdLength} characters, got ${shownValue(agentId)}.`);
 }
 
 /** The messages of a turn as JSON, one text each. Errors: `INVALID_INPUT` for what is no message, changes in JSON, or is too large. */

@@ -4,6 +4,7 @@ import type { Message } from '../../core/messages.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
+  assertAgentId,
   assertContextId,
   assertLoadOptions,
   assertTurn,
@@ -23,6 +24,7 @@ import type {
   LoadOptions,
   MessageStore,
   MetadataOptions,
+  TurnAppendOptions,
 } from './message-store.ts';
 
 export interface InMemoryMessageStoreOptions {
@@ -44,6 +46,8 @@ interface MemoryContext {
   readonly open: Set<string>;
   metadata: ContextMetadata;
   version: number;
+  /** The agent that answers next. */
+  agentId: string | undefined;
 }
 
 /**
@@ -79,25 +83,41 @@ export class InMemoryMessageStore implements MessageStore {
     return 'open';
   }
 
-  append(contextId: string, taskId: string, messages: readonly Message[]): { readonly appended: boolean } {
+  append(
+    contextId: string,
+    taskId: string,
+    messages: readonly Message[],
+    { agentId }: TurnAppendOptions = {},
+  ): { readonly appended: boolean } {
     assertTurn(contextId, taskId);
+    assertAgentId(agentId);
     encodeMessages(taskId, messages);
     if (this.#contexts.get(contextId)?.saved.has(taskId)) return { appended: false };
     const context = this.#written(contextId);
     for (const message of messages) context.messages.push(message);
     context.saved.add(taskId);
     context.open.delete(taskId);
+    if (agentId !== undefined) context.agentId = agentId;
     this.#deleteOldest(contextId);
     return { appended: true };
+  }
+
+  setAgent(contextId: string, agentId: string): void {
+    assertContextId(contextId);
+    assertAgentId(agentId, 'needed');
+    this.#written(contextId).agentId = agentId;
+    this.#deleteOldest(contextId);
   }
 
   load(contextId: string, options: LoadOptions = {}): Conversation {
     assertContextId(contextId);
     assertLoadOptions(options);
-    const { messages = [], metadata = {}, version = 0, open = [] } = this.#contexts.get(contextId) ?? {};
+    const { messages = [], metadata = {}, version = 0, open = [], agentId } = this.#contexts.get(contextId) ?? {};
     const { from, to } = spanOf(messages.length, options);
     const total = messages.length;
-    return { contextId, messages: messages.slice(from, to), from, total, metadata, version, openTurns: [...open] };
+    const agent = agentId === undefined ? {} : { agentId };
+    const openTurns = [...open];
+    return { contextId, messages: messages.slice(from, to), from, total, metadata, version, ...agent, openTurns };
   }
 
   setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}): number {
@@ -162,5 +182,6 @@ function newContext(now: number): MemoryContext {
     open: new Set(),
     metadata: {},
     version: 0,
+    agentId: undefined,
   };
 }

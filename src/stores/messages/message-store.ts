@@ -23,6 +23,8 @@ export interface Conversation {
   readonly metadata: ContextMetadata;
   /** Grows with each change of the metadata, and only with it; 0 before the first. */
   readonly version: number;
+  /** The agent that answers next, as `append` or `setAgent` wrote it last; absent where neither did. */
+  readonly agentId?: string;
   /** Task ids of turns that were begun and whose messages are not here yet, the one begun first first. */
   readonly openTurns: readonly string[];
 }
@@ -30,6 +32,11 @@ export interface Conversation {
 export interface MetadataOptions {
   /** Change it only where it still has this version. Default: in any case. */
   readonly version?: number;
+}
+
+export interface TurnAppendOptions {
+  /** The agent that answers next. Default: it stays. */
+  readonly agentId?: string;
 }
 
 export interface ContextQuery {
@@ -78,8 +85,17 @@ export interface MessageStore {
   /**
    * Puts the messages of a turn behind those that are here, all or none, and settles the turn; it need not have begun. Where the
    * messages of this turn are here already, nothing changes and `appended` is false. An empty list settles a turn that said nothing.
+   * `agentId` is written in the same change, and not where `appended` is false.
    */
-  append(contextId: string, taskId: string, messages: readonly Message[]): MaybePromise<{ readonly appended: boolean }>;
+  append(
+    contextId: string,
+    taskId: string,
+    messages: readonly Message[],
+    options?: TurnAppendOptions,
+  ): MaybePromise<{ readonly appended: boolean }>;
+
+  /** Sets the agent that answers next. */
+  setAgent(contextId: string, agentId: string): MaybePromise<void>;
 
   load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
 

@@ -9,6 +9,7 @@ import type { RedisClient } from './redis-client.ts';
 const flags = {
   begin: '',
   append: '',
+  agent: '',
   metadata: '',
   load: ' flags=no-writes',
   describe: ' flags=no-writes',

@@ -3,6 +3,7 @@ import type { Message } from '../../core/messages.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
+  assertAgentId,
   assertContextId,
   assertLoadOptions,
   assertTurn,
@@ -21,6 +22,7 @@ import type {
   LoadOptions,
   MessageStore,
   MetadataOptions,
+  TurnAppendOptions,
 } from '../messages/message-store.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';
@@ -82,10 +84,18 @@ export class RedisMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
+    { agentId }: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
     assertTurn(contextId, taskId);
-    const args = [this.#seconds, taskId, randomUUID(), ...encodeMessages(taskId, messages)];
+    assertAgentId(agentId);
+    const args = [this.#seconds, taskId, randomUUID(), agentId ?? '', ...encodeMessages(taskId, messages)];
     return { appended: (await this.#change({ script: 'append', contextId, args })) === 1 };
+  }
+
+  async setAgent(contextId: string, agentId: string): Promise<void> {
+    assertContextId(contextId);
+    assertAgentId(agentId, 'needed');
+    await this.#change({ script: 'agent', contextId, args: [this.#seconds, agentId] });
   }
 
   async load(contextId: string, options: LoadOptions = {}): Promise<Conversation> {
@@ -93,7 +103,7 @@ export class RedisMessageStore implements MessageStore {
     assertLoadOptions(options);
     const args = [countOf(options.limit), countOf(options.before)];
     const answer = await this.#run({ script: 'load', contextId, args });
-    const [, total, from, messages, metadata, version, openTurns] = answer ?? [];
+    const [, total, from, messages, metadata, version, openTurns, agentId] = answer ?? [];
     return {
       contextId,
       messages: listOf(messages).map((text) => parsedEntry(contextId, text)),
@@ -101,6 +111,7 @@ export class RedisMessageStore implements MessageStore {
       total: Number(total),
       metadata: parsedEntry(contextId, metadata),
       version: Number(version),
+      ...(agentId ? { agentId: String(agentId) } : {}),
       openTurns: listOf(openTurns).map(String),
     };
   }

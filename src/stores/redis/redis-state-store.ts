@@ -5,17 +5,19 @@ import { AgentLoopError } from '../../core/errors.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { groupOf, statusTimeIn } from '../context-group.ts';
-import type {
-  AppendOptions,
-  Command,
-  Delta,
-  FollowSignal,
-  Lease,
-  ReadOptions,
-  StoreCheck,
-  TaskQuery,
-  TaskStateStore,
-  TaskSummary,
+import {
+  type AppendOptions,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  type Lease,
+  type ReadOptions,
+  type StoreCheck,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+  taskIdPattern,
+  type Under,
 } from '../interfaces.ts';
 import { assertTaskId } from '../store-errors.ts';
 import { checkServer } from './check-server.ts';
@@ -33,7 +35,7 @@ import {
 import { type ScriptCall, ScriptRunner } from './script-runner.ts';
 import { StreamReaders } from './stream-readers.ts';
 import { TaskFollower } from './task-follower.ts';
-import { TaskIndex } from './task-index.ts';
+import { type IndexedTask, TaskIndex } from './task-index.ts';
 import { type TaskKeys, taskKeys } from './task-keys.ts';
 import { TaskList } from './task-list.ts';
 import { secondsToLive } from './time-to-live.ts';
@@ -42,6 +44,8 @@ export type { RedisStateStoreOptions } from './redis-state-store-options.ts';
 
 /** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
 const maxEpochStep = 2 ** 31;
+/** Records that one call of `delete` looks at for child turns. */
+const deletePageSize = 1_000;
 
 /**
  * Keeps journals in Redis 7 or newer: one server, Sentinel's primary, or a cluster.
@@ -66,8 +70,8 @@ export class RedisStateStore implements TaskStateStore {
   readonly #deltas: DeltaFeed;
   readonly #index: TaskIndex;
   readonly #tasks: TaskList;
-  /** By task: its context, where that is of a group. For those whose lease was taken here. */
-  readonly #grouped = new Map<string, string>();
+  /** By task, where its context is of a group. For those whose lease was taken here. */
+  readonly #grouped = new Map<string, IndexedTask>();
 
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
@@ -91,37 +95,40 @@ export class RedisStateStore implements TaskStateStore {
     started: Stamped<TurnStarted>,
   ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
     const { head, journal } = this.#keys(taskId);
-    const { contextId, agentId, schema, at } = started;
+    const { contextId, agentId, schema, at, parent } = started;
+    const task = indexedTask(taskId, contextId, parent?.taskId ?? '');
     const seconds = secondsToLive(this.#settings.timeToLive, 'submitted', false);
     const call: ScriptCall = {
       script: 'create',
       keys: [head, journal],
-      args: [randomUUID(), seconds, schema, contextId, agentId, at, ...encodeRecord(started)],
+      args: [randomUUID(), seconds, schema, contextId, agentId, at, parent?.taskId ?? '', ...encodeRecord(started)],
       subject: { taskId },
     };
     // Before the task, so that none is ever unlisted; again after it, since a list may have met the entry without its task.
-    const [, answer] = await Promise.all([this.#index.add({ taskId, contextId }, at), this.#scripts.run(call)]);
+    const [, answer] = await Promise.all([this.#index.add(task, at), this.#scripts.run(call)]);
     if (answer.int(1) === 1) {
-      await Promise.all([this.#index.add({ taskId, contextId }, at), this.#tasks.sweep()]);
+      await Promise.all([this.#index.add(task, at), this.#tasks.sweep()]);
       return { created: true, started };
     }
     const standing: Stamped<TurnStarted> = JSON.parse(answer.text(2));
-    if (standing.contextId !== contextId) await this.#index.remove({ taskId, contextId });
+    const isListed = standing.contextId === contextId && standing.parent?.taskId === parent?.taskId;
+    if (!isListed) await this.#index.remove(task);
     return { created: false, started: { ...standing, seq: 1, epoch: 0 } };
   }
 
-  async acquire(taskId: string, owner: string, leaseMs: number): Promise<Lease> {
+  async acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Promise<Lease> {
     const { head, journal } = this.#keys(taskId);
+    const args = [owner, leaseMs, randomUUID(), randomInt(1, maxEpochStep), journalSchema];
     const answer = await this.#scripts.run({
       script: 'acquire',
       keys: [head, journal],
-      args: [owner, leaseMs, randomUUID(), randomInt(1, maxEpochStep), journalSchema],
-      subject: { taskId },
+      args: [...args, under?.taskId ?? '', under?.epoch ?? 0],
+      subject: { taskId, under },
     });
     // Mends an index that lost its entry.
-    const contextId = answer.text(3);
-    this.#index.add({ taskId, contextId }, Number(answer.text(4))).catch(() => {});
-    if (groupOf(contextId) !== undefined) this.#grouped.set(taskId, contextId);
+    const task = indexedTask(taskId, answer.text(3), answer.text(5));
+    this.#index.add(task, Number(answer.text(4))).catch(() => {});
+    if (groupOf(task.contextId) !== undefined) this.#grouped.set(taskId, task);
     return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs };
   }
 
@@ -129,11 +136,11 @@ export class RedisStateStore implements TaskStateStore {
     this.#sendDeltas(lease.taskId);
     const appended = this.#writer.append(lease, records, options);
     const { taskId } = lease;
-    const contextId = this.#grouped.get(taskId);
-    const statusAt = contextId === undefined ? undefined : statusTimeIn(records);
-    if (contextId === undefined || statusAt === undefined) return appended;
+    const task = this.#grouped.get(taskId);
+    const statusAt = task && statusTimeIn(records);
+    if (task === undefined || statusAt === undefined) return appended;
     // Behind the record, which stands whether the index can be told or not; a list that meets the entry mends it.
-    return appended.then(() => this.#index.tell({ taskId, contextId }, statusAt).catch(() => {}));
+    return appended.then(() => this.#index.tell(task, statusAt).catch(() => {}));
   }
 
   async renew(lease: Lease): Promise<void> {
@@ -210,11 +217,9 @@ export class RedisStateStore implements TaskStateStore {
     return this.#tasks.list(query);
   }
 
-  async delete(taskId: string): Promise<void> {
-    const { head, journal, deltas } = this.#keys(taskId);
-    const subject = { taskId };
-    const answer = await this.#scripts.run({ script: 'delete', keys: [head, journal, deltas], args: [], subject });
-    await this.#index.remove({ taskId, contextId: answer.text(1) });
+  /** Child turns first, each by itself. Where it fails in between, the task is still there, so that it can be deleted again. */
+  delete(taskId: string): Promise<void> {
+    return this.#delete(taskId, '', new Set());
   }
 
   /** Looks at version, eviction, persistence, role and replicas of every primary, as far as this user may ask. */
@@ -231,6 +236,20 @@ export class RedisStateStore implements TaskStateStore {
     await closeClient({ client: this.#client, own: this.#ownsClient });
   }
 
+  async #delete(taskId: string, parent: string, begun: Set<string>): Promise<void> {
+    if (begun.has(taskId)) return;
+    begun.add(taskId);
+    const { head, journal, deltas } = this.#keys(taskId);
+    for (let looked = '-'; ; ) {
+      const args = [looked, parent, deletePageSize];
+      const call: ScriptCall = { script: 'delete', keys: [head, journal, deltas], args, subject: { taskId } };
+      const answer = await this.#scripts.run(call);
+      if (answer.int(1) === 1) return this.#index.remove(indexedTask(taskId, answer.text(2), answer.text(3)));
+      looked = answer.text(2);
+      for (const child of answer.texts(3)) if (taskIdPattern.test(child)) await this.#delete(child, taskId, begun);
+    }
+  }
+
   /** Behind the records that they follow. */
   #sendDeltas(taskId: string): void {
     if (!this.#deltas.isWaiting(taskId)) return;
@@ -242,6 +261,11 @@ export class RedisStateStore implements TaskStateStore {
     assertTaskId(taskId);
     return taskKeys(this.#settings.prefix, taskId);
   }
+}
+
+/** `parent`: empty for none. */
+function indexedTask(taskId: string, contextId: string, parent: string): IndexedTask {
+  return parent === '' ? { taskId, contextId } : { taskId, contextId, parentTaskId: parent };
 }
 
 /** A first seq below 1 is the journal's start. */

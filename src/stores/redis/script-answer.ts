@@ -1,12 +1,14 @@
 import { AgentLoopError } from '../../core/errors.ts';
-import type { Lease } from '../interfaces.ts';
-import { busy, ended, fenced, newerSchema, notFound, rewound } from '../store-errors.ts';
+import type { Lease, Under } from '../interfaces.ts';
+import { busy, ended, fenced, newerSchema, notFound, olderParent, rewound } from '../store-errors.ts';
 import { torn } from './redis-errors.ts';
 
 /** What an error of a script is about. */
 export interface ScriptSubject {
   readonly taskId: string;
   readonly lease?: Lease;
+  /** The lease of the parent turn, of an acquire. */
+  readonly under?: Under | undefined;
   /** The first seq of an append. */
   readonly seq?: number;
 }
@@ -16,13 +18,19 @@ type MakeError = (subject: ScriptSubject, answer: ScriptAnswer) => AgentLoopErro
 /** From the code that a script gives, as `lua/prelude.lua` names them, to the error. */
 const errors: ReadonlyMap<number, MakeError> = new Map<number, MakeError>([
   [-1, ({ taskId }) => notFound(taskId)],
-  [-2, ({ taskId, lease }) => (lease === undefined ? notFound(taskId) : fenced(lease))],
+  [-2, fencedBy],
   [-3, ({ taskId }) => ended(taskId)],
   [-4, ({ taskId, seq = 0 }, answer) => rewound(taskId, answer.int(1), seq)],
   [-5, ({ taskId }, answer) => busy(taskId, answer.int(1))],
   [-6, ({ taskId }, answer) => newerSchema(taskId, answer.int(1))],
   [-7, ({ taskId }, answer) => torn(taskId, answer.int(1), answer.int(2))],
 ]);
+
+/** An acquire has no lease yet: there a newer owner of the parent turn refuses. */
+function fencedBy({ taskId, lease, under }: ScriptSubject, answer: ScriptAnswer): AgentLoopError {
+  if (under) return olderParent(taskId, under, answer.int(1));
+  return lease === undefined ? notFound(taskId) : fenced(lease);
+}
 
 /** The values that a script gave, the first of them its code. */
 export class ScriptAnswer {
@@ -46,6 +54,10 @@ export class ScriptAnswer {
       'INTERNAL',
       `A script of the store gave ${typeof value} as its value ${index}, not a string.`,
     );
+  }
+
+  texts(index: number): readonly string[] {
+    return listOf(this.#values[index]).map(String);
   }
 
   has(index: number): boolean {

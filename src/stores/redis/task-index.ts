@@ -8,6 +8,8 @@ import { sendCommand } from './send-command.ts';
 export interface IndexedTask {
   readonly taskId: string;
   readonly contextId: string;
+  /** Absent for a turn that no other turn started. */
+  readonly parentTaskId?: string;
 }
 
 /** A part of the index, and where in it a page begins. */
@@ -44,16 +46,16 @@ export class TaskIndex {
   }
 
   /** Says when the status of a task was told; an earlier time changes nothing. Does nothing for a context of no group. */
-  async tell({ taskId, contextId }: IndexedTask, statusAt: number): Promise<void> {
-    const group = groupOf(contextId);
-    if (group !== undefined) await this.#send('zadd', this.#ofGroup(group), 'GT', statusAt, `${taskId} ${contextId}`);
+  async tell(task: IndexedTask, statusAt: number): Promise<void> {
+    const group = groupOf(task.contextId);
+    if (group !== undefined) await this.#send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
   }
 
   async remove(task: IndexedTask): Promise<void> {
     const group = groupOf(task.contextId);
     await Promise.all([
       this.#both(task, (key, member) => this.#send('zrem', key, member)),
-      group === undefined ? undefined : this.#send('zrem', this.#ofGroup(group), `${task.taskId} ${task.contextId}`),
+      group === undefined ? undefined : this.#send('zrem', this.#ofGroup(group), memberOf(task)),
     ]);
   }
 
@@ -95,8 +97,7 @@ export class TaskIndex {
   }
 
   #both(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
-    // Task ids hold no blank.
-    const member = `${task.taskId} ${task.contextId}`;
+    const member = memberOf(task);
     return Promise.all([send(this.#all, member), send(this.#ofContext(task.contextId), member)]);
   }
 
@@ -109,7 +110,13 @@ function tasksOf(members: unknown): readonly IndexedTask[] {
   return listOf(members).map((member) => taskOf(String(member)));
 }
 
+/** Task ids hold neither a blank nor the sign. */
+function memberOf({ taskId, contextId, parentTaskId }: IndexedTask): string {
+  return `${taskId}${parentTaskId === undefined ? '' : `<${parentTaskId}`} ${contextId}`;
+}
+
 function taskOf(member: string): IndexedTask {
   const blank = member.indexOf(' ');
-  return { taskId: member.slice(0, blank), contextId: member.slice(blank + 1) };
+  const [taskId = '', parentTaskId] = member.slice(0, blank).split('<');
+  return { taskId, contextId: member.slice(blank + 1), ...(parentTaskId !== undefined && { parentTaskId }) };
 }

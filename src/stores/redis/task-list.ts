@@ -29,8 +29,10 @@ export class TaskList {
     for (let offset = 0; found.length < limit; ) {
       const page = await this.#deps.index.page({ ...query, offset, size: pageSize });
       if (page.length === 0) break;
-      const summaries = await this.#summaries(page);
-      offset += summaries.length;
+      // Those that are gone were removed from the index, so the next page begins earlier.
+      const wanted = query.roots ? page.filter(({ parentTaskId }) => parentTaskId === undefined) : page;
+      const summaries = await this.#summaries(wanted);
+      offset += page.length - (wanted.length - summaries.length);
       found.push(...summaries.filter((summary) => fits(query, summary)));
     }
     if (query.contextGroup !== undefined) await this.#mend(found);
@@ -81,10 +83,12 @@ function placeOf({ statusAt, taskId }: Pick<TaskSummary, 'statusAt' | 'taskId'>)
 }
 
 function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
+  const parentTaskId = answer.text(9);
   return {
     taskId,
     contextId: answer.text(1),
     agentId: answer.text(2),
+    ...(parentTaskId !== '' && { parentTaskId }),
     state: stateOf(answer.text(3)),
     seq: answer.int(4),
     createdAt: new Date(Number(answer.text(5))).toISOString(),

@@ -3,7 +3,7 @@ import { isTerminal, type JournalRecord } from '../../core/records.ts';
 import { type LoopState, taskState } from '../../core/state.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { Lease } from '../interfaces.ts';
+import type { Lease, Under } from '../interfaces.ts';
 import { MemoryTask } from '../memory/memory-task.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import type { PlainStore } from './plain-store.ts';
@@ -32,7 +32,7 @@ export class LiveTask {
 
   /** `epoch` has to be above that of every record. */
   constructor(saved: SavedTurn, holder: Holder) {
-    const { plain, now, taskId, owner, epoch, leaseMs } = holder;
+    const { plain, now, taskId, owner, epoch, leaseMs, under = saved.under } = holder;
     const lost = lostIntents(saved);
     const records = [...saved.records, ...lost];
     this.#plain = plain;
@@ -47,6 +47,7 @@ export class LiveTask {
     this.shown.records.push(...records.slice(1));
     this.shown.status = taskState(this.#state);
     this.shown.statusAt = statusTimeIn(records) ?? saved.started.at;
+    this.shown.under = under;
     this.shown.grant(this.#lease, now());
   }
 
@@ -141,7 +142,8 @@ export class LiveTask {
     await this.#look();
     const { taskId, epoch } = this.#lease;
     this.#attempted = versionOf(state.seq, epoch);
-    await this.#plain.save(taskId, snapshotOf(state, { journal: records, epoch, released }));
+    const { under } = this.shown;
+    await this.#plain.save(taskId, snapshotOf(state, { journal: records, epoch, released, ...(under && { under }) }));
     this.#saved = this.#attempted;
   }
 
@@ -163,16 +165,19 @@ export interface Holder {
   readonly owner: string;
   readonly epoch: number;
   readonly leaseMs: number;
+  readonly under?: Under | undefined;
 }
 
 function versionOf(seq: number, epoch: number): string {
   return `${seq}-${epoch}`;
 }
 
-/** All but what happens inside an iteration: a model call begins, a tool begins, a tool ends while others are open. */
+/** All but what happens inside an iteration: a model call begins, a tool begins that is no child turn, a tool ends while others are open. */
 function callsForSave(records: readonly JournalRecord[], after: LoopState): boolean {
-  return records.some(({ type }) => {
-    if (type === 'tool.result') return after.openCalls === 0;
-    return type !== 'llm.start' && type !== 'tool.intent';
+  return records.some((record) => {
+    if (record.type === 'tool.result') return after.openCalls === 0;
+    // A delete or a cancel finds a child turn by this link.
+    if (record.type === 'tool.intent') return record.child !== undefined;
+    return record.type !== 'llm.start';
   });
 }

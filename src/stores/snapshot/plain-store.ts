@@ -38,6 +38,17 @@ export class PlainStore {
     return saved ? readSnapshot(taskId, saved) : undefined;
   }
 
+  /** The records of what was saved, unchecked: none where it is no snapshot. */
+  async uncheckedRecords(taskId: string): Promise<readonly unknown[]> {
+    const saved: unknown = await this.#ask('load', taskId, () => this.#store.load(taskId)).catch((thrown: unknown) => {
+      // The text of a damaged value is not JSON: the task can be deleted all the same.
+      if (thrown instanceof Error && thrown.cause instanceof SyntaxError) return undefined;
+      throw thrown;
+    });
+    if (typeof saved !== 'object' || saved === null || !('journal' in saved)) return [];
+    return Array.isArray(saved.journal) ? saved.journal : [];
+  }
+
   async save(taskId: string, snapshot: Snapshot): Promise<void> {
     await this.#ask('save', taskId, () => this.#store.save(taskId, snapshot));
   }

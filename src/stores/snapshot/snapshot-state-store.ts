@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { childrenIn, parentIn, takesAtOnce } from '../child-turns.ts';
 import type {
   Command,
   Delta,
@@ -14,6 +15,7 @@ import type {
   TaskQuery,
   TaskStateStore,
   TaskSummary,
+  Under,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { CommandBox } from '../memory/command-box.ts';
@@ -97,17 +99,19 @@ class SnapshotStateStore implements TaskStateStore {
     });
   }
 
-  async acquire(taskId: string, owner: string, leaseMs: number): Promise<Lease> {
+  async acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Promise<Lease> {
     return this.#inTurn(taskId, async () => {
       const now = this.#clock.now();
       const before = this.#running(taskId);
       if (before?.state.isComplete) throw ended(taskId);
-      if (before?.shown.isHeld(now)) throw busy(taskId, before.shown.expiresAt - now);
+      const isTaken = takesAtOnce(taskId, before?.shown.under, under);
+      if (!isTaken && before?.shown.isHeld(now)) throw busy(taskId, before.shown.expiresAt - now);
       await before?.release();
       const saved = await this.#saved(taskId);
       if (saved.state.isComplete) throw ended(taskId);
+      takesAtOnce(taskId, saved.under, under);
       const epoch = saved.epoch + randomInt(1, maxEpochStep);
-      const holder = { plain: this.#plain, now: () => this.#clock.now(), taskId, owner, epoch, leaseMs };
+      const holder = { plain: this.#plain, now: () => this.#clock.now(), taskId, owner, epoch, leaseMs, under };
       const task = new LiveTask(saved, holder);
       await task.claim();
       this.#live.set(taskId, task);
@@ -175,7 +179,18 @@ class SnapshotStateStore implements TaskStateStore {
     return listedTasks(known, query).map((task) => task.summary(now));
   }
 
-  async delete(taskId: string): Promise<void> {
+  delete(taskId: string): Promise<void> {
+    return this.#delete(taskId, undefined, new Set());
+  }
+
+  /** Child turns first, so that a delete that fails in between can be made again. */
+  async #delete(taskId: string, parent: string | undefined, begun: Set<string>): Promise<void> {
+    if (begun.has(taskId)) return;
+    begun.add(taskId);
+    const running = this.#running(taskId)?.shown.records ?? [];
+    const saved = await this.#plain.uncheckedRecords(taskId);
+    if (parent !== undefined && parentIn(saved) !== parent) return;
+    for (const child of childrenIn([...saved, ...running])) await this.#delete(child, taskId, begun);
     await this.#inTurn(taskId, async () => {
       await this.#plain.delete(taskId);
       const task = this.#live.get(taskId);

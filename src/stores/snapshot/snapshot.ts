@@ -14,6 +14,7 @@ import {
   type PersistedLoopState,
   toPersisted,
 } from '../../core/state.ts';
+import type { Under } from '../interfaces.ts';
 import { newerSchema } from '../store-errors.ts';
 
 /** What is saved of a turn: its state to be read by people and queries, and the records that a turn goes on from. Plain JSON. */
@@ -24,6 +25,8 @@ export interface Snapshot extends PersistedLoopState {
   readonly epoch: number;
   /** True where it was saved as its owner gave the task back: nothing has happened behind it. */
   readonly released: boolean;
+  /** The lease of the parent turn that this one was taken under last; absent where there was none. */
+  readonly under?: Under;
 }
 
 /** A snapshot as it came back, checked. */
@@ -33,13 +36,14 @@ export interface SavedTurn {
   readonly state: LoopState;
   readonly epoch: number;
   readonly released: boolean;
+  readonly under?: Under;
 }
 
 export function snapshotOf(
   state: LoopState,
-  { journal, epoch, released }: Omit<Snapshot, keyof PersistedLoopState>,
+  { journal, epoch, released, under }: Omit<Snapshot, keyof PersistedLoopState>,
 ): Snapshot {
-  return { ...toPersisted(state), journal, epoch, released };
+  return { ...toPersisted(state), journal, epoch, released, ...(under && { under }) };
 }
 
 /** Errors: `SCHEMA` for a newer journal; `POISON` for what is no snapshot, cannot be folded, or belongs to another task. */
@@ -55,7 +59,15 @@ export function readSnapshot(taskId: string, saved: object): SavedTurn {
   const state = folded(taskId, records);
   if (state.turn.taskId !== taskId) throw unreadable(taskId, `it belongs to task "${state.turn.taskId}"`);
   const epoch = 'epoch' in saved && typeof saved.epoch === 'number' ? saved.epoch : state.epoch;
-  return { started, records, state, epoch, released: 'released' in saved && saved.released === true };
+  const under = underIn(saved);
+  return { started, records, state, epoch, released: 'released' in saved && saved.released === true, ...under };
+}
+
+function underIn(saved: object): { readonly under?: Under } {
+  const under: unknown = 'under' in saved ? saved.under : undefined;
+  if (typeof under !== 'object' || under === null || !('taskId' in under) || !('epoch' in under)) return {};
+  const { taskId, epoch } = under;
+  return typeof taskId === 'string' && typeof epoch === 'number' ? { under: { taskId, epoch } } : {};
 }
 
 function folded(taskId: string, records: readonly JournalRecord[]): LoopState {

@@ -75,6 +75,20 @@ export const createCases: ContractGroup = {
       },
     },
     {
+      title: 'a journal of an older schema is read, followed and continued',
+      async run(subject) {
+        const { store, peer } = subject;
+        const taskId = await begin(subject, { schema: 1 });
+        const owner = await Owner.take(subject, taskId);
+        await owner.append(note('continued'));
+        assert.deepEqual(await seqsOf(peer.read(taskId)), [1, 2]);
+        assert.equal((await peer.load(taskId))?.taskId, taskId);
+        const follower = watch(store.follow(taskId), subject);
+        await follower.until('two records', ({ values }) => values.length === 2);
+        follower.stop();
+      },
+    },
+    {
       title: 'a journal of a newer schema is refused as SCHEMA before anybody gets its lease or a record',
       async run(subject) {
         const { store } = subject;

@@ -2,11 +2,12 @@ import type { TaskState } from '../../core/events.ts';
 import {
   type JournalRecord,
   journalSchema,
+  type ParentLink,
   type Stamped,
   type TurnRecord,
   type TurnStarted,
 } from '../../core/records.ts';
-import type { Delta, Lease, MaybePromise, TaskStateStore } from '../../stores/interfaces.ts';
+import type { Delta, Lease, MaybePromise, TaskStateStore, Under } from '../../stores/interfaces.ts';
 import type { StoreUnderTest } from './contract-case.ts';
 
 /** When the turns of these cases started, in milliseconds since 1970. */
@@ -17,6 +18,8 @@ export interface StartFields {
   readonly at?: number;
   readonly schema?: number;
   readonly text?: string;
+  /** The task id of the parent turn. */
+  readonly parent?: string;
 }
 
 export function startRecord(taskId: string, fields: StartFields = {}): Stamped<TurnStarted> {
@@ -26,12 +29,17 @@ export function startRecord(taskId: string, fields: StartFields = {}): Stamped<T
     taskId,
     contextId: fields.contextId ?? `context-of-${taskId}`,
     agentId: 'contract-agent',
+    ...(fields.parent !== undefined && { parent: parentLink(fields.parent) }),
     messages: [{ role: 'user', content: fields.text ?? 'How many?' }],
     settings: { maxIterations: 7 },
     seq: 1,
     epoch: 0,
     at: fields.at ?? startedAt,
   };
+}
+
+function parentLink(taskId: string): ParentLink {
+  return { taskId, callId: '1:0', agentId: 'contract-agent', rootTaskId: taskId };
 }
 
 /** Creates a task and answers with its id. */
@@ -90,6 +98,30 @@ export const wholeTurn: readonly (readonly TurnRecord[])[] = [
   [llmAnswer(2, 'Two.'), done],
 ];
 
+/** A model call that calls an agent for each of the task ids, and the intents that link to those child turns. */
+export function callsOfChildren(taskIds: readonly string[]): readonly TurnRecord[] {
+  const calls = taskIds.map((_, index) => ({ callId: `1:${index}`, call: { ...countCall, id: `call_${index}` } }));
+  return [
+    llmStart(1),
+    {
+      type: 'llm.done',
+      iteration: 1,
+      attempt: 1,
+      message: { role: 'assistant', content: null, toolCalls: calls.map(({ call }) => call) },
+      calls,
+      finishReason: 'tool_calls',
+      usage: { promptTokens: 4, completionTokens: 2, totalTokens: 6 },
+    },
+    ...taskIds.map((taskId, index) => ({
+      type: 'tool.intent' as const,
+      callId: `1:${index}`,
+      attempt: 1,
+      arguments: { of: 'apples' },
+      child: { taskId, agentId: 'contract-helper' },
+    })),
+  ];
+}
+
 export function textDelta(epoch: number, text: string, attempt = 1): Delta {
   return { type: 'llm', epoch, iteration: 1, attempt, chunk: { type: 'text', text } };
 }
@@ -113,8 +145,8 @@ export class Owner {
   }
 
   static async take(subject: StoreUnderTest, taskId: string, options: TakeOptions = {}): Promise<Owner> {
-    const { store = subject.store, owner = 'owner-a', leaseMs = subject.leaseMs } = options;
-    return new Owner(store, await store.acquire(taskId, owner, leaseMs));
+    const { store = subject.store, owner = 'owner-a', leaseMs = subject.leaseMs, under } = options;
+    return new Owner(store, await store.acquire(taskId, owner, leaseMs, under));
   }
 
   /** Gives records the next places in the journal. */
@@ -142,6 +174,8 @@ export interface TakeOptions {
   readonly store?: TaskStateStore;
   readonly owner?: string;
   readonly leaseMs?: number;
+  /** The lease of the parent turn. */
+  readonly under?: Under;
 }
 
 /** A task that somebody holds. */

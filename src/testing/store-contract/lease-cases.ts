@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { assertRetryTime } from './child-cases.ts';
 import type { ContractGroup } from './contract-case.ts';
 import { refuses } from './expectations.ts';
 import { begin, beginHeld, expire, note, Owner, takeOver } from './journal-fixture.ts';
@@ -25,6 +26,7 @@ export const leaseCases: ContractGroup = {
         const { taskId, owner } = await beginHeld(subject);
         const error = await refuses('BUSY', () => takeOver(subject, taskId));
         assert.equal(error.retryable, true);
+        assertRetryTime(error.retryAfterMs, subject.leaseMs);
         assert.equal(error.taskId, taskId);
         await owner.append(note('still the owner'));
       },

@@ -115,6 +115,63 @@ export const listCases: ContractGroup = {
       },
     },
     {
+      title: 'T-08 list says of a child turn which turn is its parent',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const root = await begin(subject, { contextId });
+        const child = await begin(subject, { contextId, parent: root, at: startedAt + 1_000 });
+        await listsParents(subject, { contextId }, [
+          [child, root],
+          [root, undefined],
+        ]);
+        await (await Owner.take(subject, child)).append(note('works'));
+        await listsParents(subject, { contextId, state: 'working' }, [[child, root]]);
+      },
+    },
+    {
+      title: 'T-08 list of roots leaves child turns out, also of a state, a context and a group',
+      async run(subject) {
+        const contextGroup = subject.newTaskId();
+        const contextId = `${contextGroup}:c`;
+        const [first, second] = await beginMany(subject, contextId, 2);
+        assert(first && second);
+        const child = await begin(subject, { contextId, parent: first, at: startedAt + 60_000 });
+        const works = await begin(subject, { contextId, parent: child, at: startedAt + 61_000 });
+        await (await Owner.take(subject, works)).append(note('works'));
+        await (await Owner.take(subject, first)).append(note('works too'));
+        await listsIds(subject, { contextId }, [works, child, second, first]);
+        await listsIds(subject, { contextId, roots: false }, [works, child, second, first]);
+        await listsIds(subject, { contextId, roots: true }, [second, first]);
+        await listsIds(subject, { contextId, roots: true, limit: 1 }, [second]);
+        await listsIds(subject, { contextId, roots: true, state: 'working' }, [first]);
+        await listsIds(subject, { contextGroup, roots: true }, [second, first]);
+        await listsIds(subject, { contextGroup, roots: true, limit: 1 }, [second]);
+        await listsIds(subject, { contextGroup, roots: true, state: 'submitted' }, [second]);
+        await eventually(subject.deadlineMs, async () => {
+          const ids = (await subject.peer.list({ roots: true, limit: 1_000 })).map(({ taskId }) => taskId);
+          assert(ids.includes(first) && ids.includes(second), 'a root is missing');
+          assert(!ids.includes(child) && !ids.includes(works), 'a child turn is listed');
+        });
+        await subject.store.delete(child);
+        await listsIds(subject, { contextId }, [works, second, first]);
+      },
+    },
+    {
+      title: 'T-08 a page of roots is full, however many child turns there are between them',
+      async run(subject) {
+        const contextGroup = subject.newTaskId();
+        const contextId = `${contextGroup}:c`;
+        const [older, newer] = await beginMany(subject, contextId, 2);
+        assert(older && newer);
+        for (const number of upTo(130)) {
+          await begin(subject, { contextId, parent: newer, at: startedAt + 1_000 + number });
+        }
+        await listsIds(subject, { contextId, roots: true, limit: 2 }, [newer, older]);
+        await listsIds(subject, { contextGroup, roots: true, limit: 2 }, [newer, older]);
+        await listsIds(subject, { contextId, roots: true, state: 'submitted', limit: 2 }, [newer, older]);
+      },
+    },
+    {
       title: 'held says whether a lease lasts: after acquire, not after release, not once it ran out',
       async run(subject) {
         const contextId = subject.newTaskId();
@@ -165,6 +222,20 @@ function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly 
     const summaries = await subject.peer.list(query);
     assert.deepEqual(
       summaries.map(({ taskId }) => taskId),
+      expected,
+    );
+  });
+}
+
+function listsParents(
+  subject: StoreUnderTest,
+  query: TaskQuery,
+  expected: readonly (readonly [taskId: string, parent: string | undefined])[],
+): Promise<void> {
+  return eventually(subject.deadlineMs, async () => {
+    const summaries = await subject.peer.list(query);
+    assert.deepEqual(
+      summaries.map(({ taskId, parentTaskId }) => [taskId, parentTaskId]),
       expected,
     );
   });

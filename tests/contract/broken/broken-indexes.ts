@@ -93,6 +93,40 @@ class OneTimeBackwards extends InMemoryStateStore {
   }
 }
 
+class NoParents extends InMemoryStateStore {
+  override list(query?: TaskQuery): readonly TaskSummary[] {
+    return super.list(query).map(({ parentTaskId: _, ...task }) => task);
+  }
+}
+
+class IgnoresRoots extends InMemoryStateStore {
+  override list({ roots: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class LimitBeforeRoots extends InMemoryStateStore {
+  override list({ roots = false, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query).filter(({ parentTaskId }) => !roots || parentTaskId === undefined);
+  }
+}
+
+/** Deletes one task and nothing else. */
+class DeletesAlone extends InMemoryStateStore {
+  override create(taskId: string, { parent: _, ...started }: Parameters<InMemoryStateStore['create']>[1]) {
+    return super.create(taskId, started);
+  }
+}
+
+/** Takes every turn that a record links to for a child turn. */
+class DeletesTheLinked extends InMemoryStateStore {
+  override delete(taskId: string): void {
+    const linked = this.load(taskId) === null ? [] : super.read(taskId);
+    super.delete(taskId);
+    for (const record of linked) if (record.type === 'tool.intent' && record.child) this.delete(record.child.taskId);
+  }
+}
+
 class NotFit extends InMemoryStateStore {
   override check(): StoreCheck {
     return { ok: false, warnings: ['Set maxmemory-policy to noeviction.'] };
@@ -107,7 +141,23 @@ const atOneTime =
   'tasks of a group whose status was told at one time come by their ids, the last first, also over pages';
 const newest = 'the task created last comes first, whatever was written since';
 
+const takesChildren = 'a deleted task takes the child turns with it that its records link to, and theirs';
+const leavesOthers = 'a deleted task leaves turns alone that its records link to but that are not its child turns';
+
 export const brokenIndexes: readonly BrokenStore[] = [
+  broken('no parents', 'T-08 list says of a child turn which turn is its parent', NoParents),
+  broken(
+    'child turns among the roots',
+    'T-08 list of roots leaves child turns out, also of a state, a context and a group',
+    IgnoresRoots,
+  ),
+  broken(
+    'child turns take the places of roots',
+    'T-08 a page of roots is full, however many child turns there are between them',
+    LimitBeforeRoots,
+  ),
+  broken('child turns outlive a delete', takesChildren, DeletesAlone),
+  broken('a delete takes whatever is linked', leavesOthers, DeletesTheLinked),
   broken('the oldest comes first', newest, OldestFirst),
   broken('the one written last comes first', newest, LastWrittenFirst),
   broken('the state does not filter', filters, IgnoresState),

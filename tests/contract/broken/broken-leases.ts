@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/core/clock.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import type { JournalRecord } from '../../../src/core/records.ts';
-import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
+import type { AppendOptions, Lease, Under } from '../../../src/stores/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 
@@ -15,8 +15,8 @@ class LeaseKnowing extends InMemoryStateStore {
     this.clock = options.clock;
   }
 
-  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
-    const lease = super.acquire(taskId, owner, leaseMs);
+  override acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Lease {
+    const lease = super.acquire(taskId, owner, leaseMs, under);
     const now = this.clock.now();
     this.current.set(taskId, { lease, takenAt: now, expiresAt: now + leaseMs });
     return lease;
@@ -148,7 +148,104 @@ class AcquiresWhatIsNotThere extends InMemoryStateStore {
   }
 }
 
+class IgnoresUnder extends InMemoryStateStore {
+  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
+    return super.acquire(taskId, owner, leaseMs);
+  }
+}
+
+/** Presents another epoch of the parent's lease than the caller does. */
+abstract class OtherUnder extends LeaseKnowing {
+  protected readonly under = new Map<string, Under>();
+
+  protected abstract presented(taskId: string, under: Under): Under | undefined;
+
+  override acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Lease {
+    const presented = under && this.presented(taskId, under);
+    const lease = super.acquire(taskId, owner, leaseMs, presented);
+    if (presented) this.under.set(taskId, presented);
+    return lease;
+  }
+}
+
+class OlderUnderIsNone extends OtherUnder {
+  protected presented(taskId: string, under: Under): Under | undefined {
+    return under.epoch < (this.under.get(taskId)?.epoch ?? 0) ? undefined : under;
+  }
+}
+
+class EqualUnderTakes extends OtherUnder {
+  protected presented(taskId: string, under: Under): Under {
+    const before = this.under.get(taskId);
+    return before && Math.floor(before.epoch) === under.epoch ? { ...under, epoch: before.epoch + 0.001 } : under;
+  }
+}
+
+class AnyParentTakes extends OtherUnder {
+  protected presented(_: string, under: Under): Under {
+    return { ...under, taskId: 'the only parent' };
+  }
+}
+
+class ForgetsUnderOnRelease extends OtherUnder {
+  readonly #released = new Set<string>();
+
+  protected presented(taskId: string, under: Under): Under {
+    if (!this.#released.delete(taskId)) return under;
+    const epoch = Math.max(under.epoch, this.under.get(taskId)?.epoch ?? 0);
+    return { ...under, epoch };
+  }
+  override release(lease: Lease): void {
+    super.release(lease);
+    this.#released.add(lease.taskId);
+  }
+}
+
+class UnderBeforeTheEnd extends OtherUnder {
+  protected presented(taskId: string, under: Under): Under {
+    if (under.epoch < (this.under.get(taskId)?.epoch ?? 0)) throw new AgentLoopError('FENCED', 'older');
+    return under;
+  }
+}
+
+class NoRetryTime extends InMemoryStateStore {
+  override acquire(...args: Parameters<InMemoryStateStore['acquire']>): Lease {
+    try {
+      return super.acquire(...args);
+    } catch (error) {
+      if (!AgentLoopError.isInstance(error) || error.code !== 'BUSY') throw error;
+      throw new AgentLoopError('BUSY', error.message, { taskId: args[0], retryable: true });
+    }
+  }
+}
+
+const newerTakes = 'T-02 a newer owner of the parent turn gets the lease at once, and the owner before is FENCED';
+const olderIsFenced = 'T-02 an older owner of the parent turn is FENCED, also once the lease expired or was released';
+
 export const brokenLeases: readonly BrokenStore[] = [
+  broken('the lease of the parent is ignored', newerTakes, IgnoresUnder),
+  broken('an older lease of the parent counts as none', olderIsFenced, OlderUnderIsNone),
+  broken('release forgets the lease of the parent', olderIsFenced, ForgetsUnderOnRelease),
+  broken(
+    'the same lease of the parent takes a child turn',
+    'T-02 an owner of the parent turn with the same epoch is BUSY until the lease ends',
+    EqualUnderTakes,
+  ),
+  broken(
+    'the lease of any parent takes a child turn',
+    'T-02 without a lease of the same parent turn the lease of the child turn decides',
+    AnyParentTakes,
+  ),
+  broken(
+    'the lease of the parent comes before the end',
+    'T-02 NOT_FOUND, SCHEMA and TERMINAL come before what the lease of the parent turn says',
+    UnderBeforeTheEnd,
+  ),
+  broken(
+    'BUSY does not say how long',
+    'while a lease lasts, another owner is BUSY and told that a retry may help',
+    NoRetryTime,
+  ),
   broken('no fence', 'an owner that was overtaken is FENCED and writes nothing', NoFence),
   broken(
     'a fence by epoch alone',

@@ -10,6 +10,7 @@ import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { openResources } from '../../../src/testing/ledger.ts';
 import { watch } from '../../../src/testing/store-contract/expectations.ts';
 import {
+  callsOfChildren,
   done,
   llmAnswer,
   llmStart,
@@ -68,6 +69,14 @@ async function tamper(path: string, change: (database: LmdbDatabase) => void): P
   const database = new LmdbDatabase(path);
   await database.write(() => change(database));
   await database.close();
+}
+
+/** The keys of the file, as lists of their parts. */
+async function keysIn(path: string): Promise<readonly (readonly unknown[])[]> {
+  const database = new LmdbDatabase(path);
+  const entries = database.read(() => database.range({ start: ['\0'], end: ['~~'] }));
+  await database.close();
+  return entries.map(({ key }) => (Array.isArray(key) ? key : [key]));
 }
 
 describe('LmdbStateStore', () => {
@@ -169,6 +178,31 @@ describe('LmdbStateStore', () => {
         const follower = watch(store.follow('t'), { deadlineMs: 1_000 });
         expect(follower.error).toMatchObject({ code: 'POISON' });
       }
+    });
+
+    it('deletes a task and its child turns whose heads or records are damaged, and lists none of them', async () => {
+      const path = stores.path();
+      const store = stores.open({ path });
+      const lease = await held(store);
+      const linked = callsOfChildren(['damaged-head', 'damaged-records', 'foreign']);
+      await store.append(lease, stamp(lease, 2, ...linked), options);
+      for (const child of ['damaged-head', 'damaged-records']) {
+        await store.create(child, startRecord(child, { parent: 't', contextId: 'group:c' }));
+      }
+      for (const other of ['foreign', 'other']) await store.create(other, startRecord(other));
+      await tamper(path, (database) => {
+        database.put(['head', 't'], '{');
+        database.put(['record', 't', 2], '{"child":');
+        database.put(['head', 'damaged-head'], '{');
+        database.put(['record', 'damaged-records', 1], '{"parent":');
+      });
+      await store.delete('t');
+      expect(store.list().map(({ taskId }) => taskId)).toEqual(['other', 'foreign']);
+      expect(store.list({ limit: 2 })).toHaveLength(2);
+      expect(store.list({ contextGroup: 'group' })).toEqual([]);
+      await store.delete('other');
+      await store.delete('foreign');
+      expect(await keysIn(path)).toEqual([['meta'], ['write']]);
     });
 
     it('says SCHEMA for a file of a newer layout, and for a journal of a newer schema', async () => {

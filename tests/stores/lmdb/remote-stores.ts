@@ -39,6 +39,7 @@ export interface SentError {
   readonly code?: ErrorCode;
   readonly message: string;
   readonly retryable?: boolean;
+  readonly retryAfterMs?: number;
   readonly taskId?: string;
 }
 

@@ -7,6 +7,7 @@ import { openResources } from '../../../src/testing/ledger.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { failsWith, refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
 import {
+  callsOfChildren,
   done,
   llmAnswer,
   llmStart,
@@ -278,6 +279,74 @@ describeRedis('RedisStateStore', () => {
       expect(await store.list({ contextId: `context-of-${taskId}` })).toMatchObject([{ seq: 12, state: 'completed' }]);
       expect((await store.check()).ok).toBe(true);
     }
+  });
+
+  it('T-02 refuses an older owner of the parent turn as FENCED and says who took the child turn', async () => {
+    const store = bench.open();
+    await store.create('taken', startRecord('taken', { parent: 'parent' }));
+    // Above what a string of a number in Lua keeps exact without care.
+    const epoch = 2 ** 52 + 1;
+    const lease = await store.acquire('taken', 'owner-a', 60_000, { taskId: 'parent', epoch });
+    const older = () => bench.open().acquire('taken', 'owner-b', 60_000, { taskId: 'parent', epoch: epoch - 1 });
+    const message = `A newer owner of the parent turn "parent" (epoch ${epoch}, yours is ${epoch - 1}) took the child turn "taken"; stop the parent turn, its results are not recorded.`;
+    expect(await refuses('FENCED', older)).toMatchObject({ message, taskId: 'taken' });
+    await store.release(lease);
+    expect(await refuses('FENCED', older)).toMatchObject({ message, taskId: 'taken' });
+    expect((await store.acquire('taken', 'owner-c', 1_000, { taskId: 'parent', epoch: epoch + 1 })).seq).toBe(1);
+  });
+
+  it('deletes child turns that are linked after a thousand records, and in records outside of the stream', async () => {
+    const store = bench.open();
+    const { taskId, owner } = await beginHeld(store);
+    const [inline, beside] = ['inline', 'beside'].map((name) => `${name}-of-${taskId}`);
+    if (!inline || !beside) throw new Error('two ids');
+    for (const child of [inline, beside]) await store.create(child, startRecord(child, { parent: taskId }));
+    await owner.append(...upTo(1_200).map((number) => note(`"child" ${number}`)));
+    const [start, answer, ...intents] = callsOfChildren([inline, beside]);
+    if (!start || !answer) throw new Error('no call');
+    const large = { arguments: 'ä'.repeat(200 * 1024) };
+    await owner.append(start, answer, ...intents.map((intent, index) => ({ ...intent, ...(index === 1 && large) })));
+    expect(bench.server.cli('HLEN', bench.key(taskId, 'b'))).toBe('1');
+    await store.delete(taskId);
+    for (const gone of [taskId, inline, beside]) expect(await store.load(gone)).toBeNull();
+    const listed = (await store.list({ limit: 10_000 })).map((task) => task.taskId);
+    expect(listed.filter((id) => id.includes(taskId))).toEqual([]);
+    expect(bench.server.cli('KEYS', `*${taskId}*:[hjbci]`)).toBe('');
+  });
+
+  it('deletes a task and its child turns where their heads or records are lost or are no JSON', async () => {
+    const store = bench.open();
+    const cli = (...args: readonly string[]): string => bench.server.cli(...args);
+    const { taskId, owner } = await beginHeld(store);
+    const [lost, poisoned, foreign] = ['lost', 'poisoned', 'foreign'].map((name) => `${name}-of-${taskId}`);
+    if (!lost || !poisoned || !foreign) throw new Error('three ids');
+    for (const child of [lost, poisoned]) await store.create(child, startRecord(child, { parent: taskId }));
+    await store.create(foreign, startRecord(foreign));
+    await owner.append(...callsOfChildren([lost, poisoned, foreign]));
+    cli('DEL', bench.key(lost, 'h'), bench.key(foreign, 'h'));
+    cli('DEL', bench.key(poisoned, 'j'));
+    cli('XADD', bench.key(poisoned, 'j'), '7-1', 'r', '{"child":');
+    cli('XADD', bench.key(poisoned, 'j'), '8-1', 'b', 'gone');
+    cli('XADD', bench.key(poisoned, 'j'), '9-1', 'r', '{"child":[1],"x":{"child":null}}');
+    cli('DEL', bench.key(taskId, 'h'));
+    await store.delete(taskId);
+    expect(cli('KEYS', `*${taskId}*:[hjbci]`)).toBe(bench.key(foreign, 'j'));
+    await store.delete(foreign);
+    expect(cli('KEYS', `*${taskId}*:[hjbci]`)).toBe('');
+  });
+
+  it('T-08 reads no head of a child turn to list roots', async () => {
+    const store = bench.open();
+    const contextId = 'mostly-children';
+    await store.create('the-root', startRecord('the-root', { contextId, at: 1 }));
+    const children = upTo(150).map((number) => `its-child-${number}`);
+    for (const child of children)
+      await store.create(child, startRecord(child, { contextId, parent: 'the-root', at: 2 }));
+    bench.server.cli('CONFIG', 'RESETSTAT');
+    expect((await store.list({ contextId, roots: true, limit: 1 })).map(({ taskId }) => taskId)).toEqual(['the-root']);
+    const stats = bench.server.cli('INFO', 'commandstats');
+    expect(stats).toContain('cmdstat_evalsha:calls=1,');
+    expect(stats).toContain('cmdstat_zrevrange:calls=2,');
   });
 
   it.each<[Partial<RedisStateStoreOptions>, string]>([

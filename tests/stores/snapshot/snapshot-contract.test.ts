@@ -40,6 +40,9 @@ const everywhere = {
   'list gives the tasks of a group, the one whose status was told last first, in pages behind a place': unlisted,
   'tasks of a group whose status was told at one time come by their ids, the last first, also over pages': unlisted,
   'list gives 50 unless told how many': unlisted,
+  'T-08 list says of a child turn which turn is its parent': unlisted,
+  'T-08 list of roots leaves child turns out, also of a state, a context and a group': unlisted,
+  'T-08 a page of roots is full, however many child turns there are between them': unlisted,
   'held says whether a lease lasts: after acquire, not after release, not once it ran out': unlisted,
   'a deleted task is not listed': unlisted,
   'a record of an unknown type in the journal is refused by read and load':
@@ -57,6 +60,9 @@ const betweenProcesses = {
   'an owner with shorter leases does not take over a longer one early': noLeases,
   'a lease that ran out but that nobody took can be renewed, and holds again': noLeases,
   'leases of one task say nothing of another': noLeases,
+  'T-02 an owner of the parent turn with the same epoch is BUSY until the lease ends': noLeases,
+  'T-02 without a lease of the same parent turn the lease of the child turn decides': noLeases,
+  'T-02 a lease that was taken without one of the parent turn blocks an owner that presents one': noLeases,
   'being overtaken comes before every other answer: a duplicate, a gap and a turn that has ended are FENCED too':
     'an append that saves nothing does not look',
   'the text of an attempt reaches a reader whole, between its llm.start and its llm.done': noDeltas,

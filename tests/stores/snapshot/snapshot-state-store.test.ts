@@ -9,7 +9,7 @@ import { gate } from '../../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
-import { note, Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { callsOfChildren, note, Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
 import type { ToolPolicy } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
@@ -301,6 +301,61 @@ describe('S1-106 snapshotStateStore', () => {
     await reader.until('the end', ({ completed }) => completed);
     const records = await store.read('t');
     expect(reader.values).toEqual(records.map((record) => ({ type: 'record', record })));
+  });
+
+  it('T-02 keeps the lease of the parent turn in the snapshot, for other processes too', async () => {
+    const plain = new PlainMap();
+    const parent = { taskId: 'parent', epoch: 5 };
+    const store = snapshotStateStore(plain);
+    await store.create('t', startRecord('t', { parent: 'parent' }));
+    await store.release(await store.acquire('t', 'o', 1_000, parent));
+    expect(plain.saves.at(-1)).toMatchObject({ released: true, under: parent });
+    const other = snapshotStateStore(copyOf(plain));
+    const error = await refuses('FENCED', () => other.acquire('t', 'p', 1_000, { ...parent, epoch: 4 }));
+    expect(error.message).toContain('A newer owner of the parent turn "parent" (epoch 5, yours is 4)');
+    const owner = new Owner(other, await other.acquire('t', 'p', 60_000, parent));
+    await owner.append(note('not lost to the next owner'), { type: 'llm.start', iteration: 1, attempt: 1 });
+    const next = await other.acquire('t', 'q', 1_000, { ...parent, epoch: 6 });
+    expect(next.seq).toBe(3);
+    await refuses('FENCED', () => owner.append(note('too late')));
+  });
+
+  it('saves an intent that links to a child turn at once, so that a later delete finds the child turn', async () => {
+    const plain = new PlainMap();
+    const store = snapshotStateStore(plain);
+    await store.create('t', startRecord('t'));
+    await store.create('child', startRecord('child', { parent: 't' }));
+    const owner = new Owner(store, await store.acquire('t', 'o', 60_000));
+    const [start, asked, intent] = callsOfChildren(['child']);
+    if (!start || !asked || !intent) throw new Error('no call of a child turn');
+    await owner.append(start, asked);
+    await owner.append(intent);
+    await snapshotStateStore(plain).delete('t');
+    expect([...plain.texts.keys()]).toEqual([]);
+  });
+
+  it('deletes a value that is damaged, and passes on what else the user’s store throws', async () => {
+    const plain = new PlainMap();
+    const store = snapshotStateStore(plain);
+    for (const text of [
+      '{"journal":',
+      'null',
+      '7',
+      '{"journal":{}}',
+      '{"journal":[null,{"child":{"taskId":"gone"}}]}',
+    ]) {
+      plain.texts.set('t', text);
+      await store.delete('t');
+      expect(plain.texts.has('t')).toBe(false);
+    }
+    await store.create('t', startRecord('t'));
+    const away = snapshotStateStore({
+      save: () => undefined,
+      load: () => Promise.reject(new Error('connection lost')),
+      delete: (taskId) => plain.delete(taskId),
+    });
+    expect(await refuses('UNAVAILABLE', () => away.delete('t'))).toMatchObject({ retryable: true });
+    expect(plain.texts.has('t')).toBe(true);
   });
 
   it('refuses a snapshot that is cut, edited, another task’s or newer, and leaves it as it is', async () => {

@@ -19,8 +19,14 @@ function send(reply: PeerReply): void {
 
 function sentError(error: unknown): SentError {
   if (!AgentLoopError.isInstance(error)) return { message: messageOf(error) };
-  const { code, message, retryable, taskId } = error;
-  return { code, message, retryable, ...(taskId !== undefined && { taskId }) };
+  const { code, message, retryable, retryAfterMs, taskId } = error;
+  return {
+    code,
+    message,
+    retryable,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(taskId !== undefined && { taskId }),
+  };
 }
 
 async function call(store: LmdbStateStore, { method, args }: CallRequest): Promise<unknown> {
