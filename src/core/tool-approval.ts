@@ -136,7 +136,7 @@ export function mayAsk({ hooks, tools }: TurnDeps): boolean {
 export function callsToApprove(
   deps: TurnDeps,
   state: LoopState,
-  busy: ReadonlySet<string>,
+  busy: Pick<ReadonlySet<string>, 'has'>,
 ): readonly PendingToolCall[] {
   const all = deps.hooks.lists.approveToolCall.length > 0;
   return state.pendingToolCalls.filter((pending) => {

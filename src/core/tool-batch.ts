@@ -1,17 +1,19 @@
 import type { Context } from '@opentelemetry/api';
-import { isObservable, type Observable, type Subscriber, type Subscription } from 'rxjs';
+import { isObservable, mergeMap, Observable, Subject, type Subscriber, type Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallChecks } from './call-checks.ts';
 import { CallContext } from './call-context.ts';
+import { agentChange } from './change-agent.ts';
+import { leftReason } from './child-turns.ts';
 import { AgentLoopError } from './errors.ts';
-import { doubtfulCalls, type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
+import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { ExtensionRecord, Question, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import type { ExtensionRecord, Question, ToolIntent, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
-import { CommitDraft, type Signal, type ToolProgress } from './signals.ts';
+import { CommitDraft, type Signal, type SubAgentSignal, type ToolProgress } from './signals.ts';
 import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
-import { planStarts, type StartedCall } from './tool-plan.ts';
+import { decideCall, isSequential, type PlannedRecord, planWithoutPlace, type StartedCall } from './tool-plan.ts';
 import { failureBy, refusedCall } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -36,14 +38,21 @@ export interface ToolOutcome {
   readonly records: readonly ExtensionRecord[];
 }
 
-/** What comes of a running call: signs of life, then its result or a question. */
-export type ToolSignal = ToolProgress | ToolResultRecord | ToolOutcome | TurnAsked;
+/** A call whose child turn is left to the next owner of the turn: it has no result here. */
+export interface ToolLeft {
+  readonly type: 'tool-left';
+  readonly callId: string;
+}
+
+/** What comes of a running call: progress updates, then its result or a question. */
+export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
 
 export interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
   readonly out: Subscriber<Signal>;
-  readonly run: (run: ToolCallRun) => Observable<ToolSignal>;
+  /** Starts a call, which gives its signals to `out` until that is closed. */
+  readonly run: (run: ToolCallRun, out: Subscriber<ToolSignal>) => void;
   /** The context of the batch's span. */
   readonly traceContext: Context;
   /** Called with each question, before it is shown. */
@@ -52,36 +61,50 @@ export interface ToolBatchOptions {
   readonly end: (canceled: boolean) => void;
 }
 
+/** A call that has a place of `mergeMap`. */
+interface PlacedCall {
+  readonly callId: string;
+  readonly index: number;
+  /** Completes when the call has its result or asks. */
+  readonly place: Subscriber<ToolSignal>;
+}
+
 const noStarts: readonly StartedCall[] = [];
 const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before this call started' } as const;
 
-/** The calls of one response on their way: who has a place, what is committed, when nothing is left to wait for. */
-export class ToolBatch {
+/**
+ * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
+ *
+ * The inner Observable of a call is its place: it completes when the call has its result or asks. `mergeMap` then subscribes to the
+ * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
+ * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
+ */
+export class MergedBatch {
   readonly #deps: TurnDeps;
   readonly #options: ToolBatchOptions;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
-  /** Calls that hold a place. */
-  readonly #busy = new Set<string>();
+  /** The open calls, by index; a call that was answered comes again. */
+  readonly #calls$ = new Subject<number>();
+  /** Unsubscribing leaves all that runs. */
+  readonly #pipe: Subscription;
+  /** Calls that have a place and are not busy, in call order. */
+  readonly #line: PlacedCall[] = [];
+  /** Calls that run, are being checked, or are in doubt; without a place where a check or an answer did not wait for one. */
+  readonly #busy = new Map<string, PlacedCall | undefined>();
+  /** Calls in doubt that have a place and that nobody has asked about yet. */
+  readonly #doubts: PlacedCall[] = [];
+  /** Calls whose doubt is over: they run again. */
+  #repeats: Set<string> | undefined;
   /** Calls whose intent is durable and that have not started yet. */
   #ready: StartedCall[] = [];
-  /** What runs, by call. */
-  readonly #runs = new Map<string, Subscription>();
-  /** Of every call that runs. */
-  readonly #observer = {
-    next: (signal: ToolSignal) => this.#take(signal),
-    error: (error: unknown) => this.#options.out.error(error),
-    complete: () => {},
-  };
-  /** Calls that hold a place while they are being checked. A cancel does not wait for them. */
+  /** Checks that have not answered. A cancel does not wait for them. */
   readonly #checking: CallChecks;
   readonly #stopListening: () => void;
   readonly #stateNow = () => this.#state;
   #state: LoopState;
   /** The call that runs alone, where one does. */
   #alone: string | undefined;
-  /** The index of the first call that may still want a place. */
-  #from = 0;
   #pumping = false;
   /** Appends with questions that nobody has seen yet. */
   #unseen = 0;
@@ -98,20 +121,24 @@ export class ToolBatch {
     this.#scope.onAbort(() => this.#stopChecking());
     this.#stopListening = deps.drain.onAbort(() => this.#drain());
     deps.inbox.onReply(() => this.#takeReplies());
+    const runCall = (index: number) => new Observable<ToolSignal>((place) => this.#arrive(index, place));
+    const signals = new DirectSubscriber<ToolSignal>({
+      next: (signal) => this.#take(signal),
+      error: (error) => options.out.error(error),
+      complete: () => {},
+    });
+    this.#pipe = this.#calls$.pipe(mergeMap(runCall, deps.config.toolConcurrency)).subscribe(signals);
   }
 
   start(): void {
     this.#pumping = true;
     const results = this.#state.pendingToolCalls.flatMap(({ result }) => result ?? []);
     // In the order in which they were recorded: with several, the first one fails the turn.
-    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#noteFailure(result);
-    for (const { callId, call, intent, answers, result } of this.#state.pendingToolCalls) {
-      if (!result && intent?.epoch === this.#deps.epoch) this.#admit({ callId, call, intent, answers });
-    }
+    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
+    if (this.#failure) this.#scope.abort(this.#failure);
+    for (const index of openCalls(this.#state)) this.#calls$.next(index);
     this.#takeReplies();
-    const doubtful = doubtfulCalls(this.#deps.epoch, this.#state).filter(({ callId }) => !this.#busy.has(callId));
-    for (const { callId } of doubtful) this.#busy.add(callId);
-    for (const pending of doubtful) this.#settleDoubt(pending);
+    this.#settleDoubts();
     if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
     this.#pumping = false;
     this.#pump();
@@ -121,8 +148,7 @@ export class ToolBatch {
   stop(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#scope.abort(new AgentLoopError('CANCELED', 'The turn was left before its tools ended.'));
-    for (const run of this.#runs.values()) run.unsubscribe();
+    this.#scope.abort(leftReason(this.#deps.turn.taskId));
     this.#close(true);
   }
 
@@ -130,23 +156,49 @@ export class ToolBatch {
     return this.#failure !== undefined || this.#scope.aborted;
   }
 
+  /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
+  #arrive(index: number, place: Subscriber<ToolSignal>): void {
+    const pending = this.#state.pendingToolCalls[index];
+    if (!pending) return place.complete();
+    const { callId, intent, result, question } = pending;
+    const placed = { callId, index, place };
+    if (!intent || result || question || this.#busy.has(callId) || this.#repeats?.has(callId))
+      return this.#enter(placed);
+    this.#busy.set(callId, placed);
+    if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
+    else this.#admit(startedCall(pending, intent));
+  }
+
+  #enter(placed: PlacedCall): void {
+    const last = this.#line.at(-1);
+    if (!last || last.index <= placed.index) this.#line.push(placed);
+    else
+      this.#line.splice(
+        this.#line.findIndex(({ index }) => index > placed.index),
+        0,
+        placed,
+      );
+  }
+
   /** A call whose intent is durable by now. */
   #admit(started: StartedCall): void {
-    this.#busy.add(started.callId);
-    const tool = this.#deps.tools.byName.get(started.call.function.name);
-    if (tool?.definition.sequential) this.#alone = started.callId;
+    if (isSequential(this.#deps, started.call)) this.#alone = started.callId;
     this.#ready.push(started);
   }
 
   /**
    * Starts what is ready, none while somebody else may own the turn: then it waits for a renewal of the lease, which that refuses. Ends
-   * the batch when no call holds a place any more.
+   * the batch when no call is busy any more: then none in the line may start, and none waits for a place.
    */
   #pump(): void {
     if (this.#pumping || this.#ended) return;
     this.#pumping = true;
+    if (this.#doubts.length > 0) this.#settleDoubts();
     let next = 0;
-    for (; next < this.#ready.length && this.#mayStart; next++) this.#start(this.#ready[next] as StartedCall);
+    for (; next < this.#ready.length && this.#mayStart; next++) {
+      this.#start(this.#ready[next] as StartedCall);
+      if (this.#doubts.length > 0) this.#settleDoubts();
+    }
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
     if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
@@ -163,6 +215,7 @@ export class ToolBatch {
 
   #close(canceled: boolean): void {
     this.#ended = true;
+    this.#pipe.unsubscribe();
     this.#scope.release();
     this.#stopListening();
     this.#cancelDrain?.();
@@ -172,18 +225,18 @@ export class ToolBatch {
 
   #start(started: StartedCall): void {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
-    if (this.#stopping || !tool) return this.#settle(refusedCall(started.callId, neverStarted));
+    const placed = this.#busy.get(started.callId);
+    if (this.#stopping || !tool || !placed) return this.#settle(refusedCall(started.callId, neverStarted));
     const scope = this.#scope.child();
-    const running = new DirectSubscriber(this.#observer);
-    this.#runs.set(started.callId, running);
-    this.#options
-      .run({ started, tool, scope, batch: this.#scope, iteration: this.#state.iteration, state: this.#stateNow })
-      .subscribe(running);
+    const { iteration } = this.#state;
+    const run = { started, tool, scope, batch: this.#scope, iteration, state: this.#stateNow };
+    this.#options.run(run, placed.place);
   }
 
   #take(signal: ToolSignal): void {
-    if (signal.type === 'tool-progress') this.#options.out.next(signal);
+    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#options.out.next(signal);
     else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records);
+    else if (signal.type === 'tool-left') this.#leave(signal.callId);
     else this.#settle(signal);
   }
 
@@ -205,15 +258,16 @@ export class ToolBatch {
     return takeReply(this.#deps, this.#state);
   }
 
-  /** A call has its answer: it may go on. One in doubt is settled by it. */
+  /** A call has its answer: it gets a place again. One in doubt is settled by the answer, and needs no place for that. */
   #answered(record: TurnAnswered): void {
-    const index = openCallIndex(this.#state, record.callId);
-    const inDoubt = this.#state.pendingToolCalls[index]?.intent !== undefined;
-    if (inDoubt) this.#busy.add(record.callId);
-    this.#from = Math.min(this.#from, index);
+    const { callId } = record;
+    const index = openCallIndex(this.#state, callId);
     const asked = this.#state.pendingToolCalls[index];
-    // Extensions are asked again, as they are where another process goes on with the answer.
+    const inDoubt = asked?.intent !== undefined;
+    // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.checks.delete(asked.call);
+    if (inDoubt) this.#busy.set(callId, undefined);
+    else this.#calls$.next(index);
     this.#write(record);
     const pending = this.#state.pendingToolCalls[index];
     if (inDoubt && pending) this.#settleDoubt(pending);
@@ -225,25 +279,38 @@ export class ToolBatch {
     if (!this.#failure) this.#pump();
   }
 
-  /** A call has its result, or asks: it gives its place to the next. */
+  /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
+  #leave(callId: string): void {
+    if (this.#ended) return;
+    const placed = this.#busy.get(callId);
+    this.#busy.delete(callId);
+    if (this.#alone === callId) this.#alone = undefined;
+    placed?.place.complete();
+    this.#pump();
+  }
+
+  /** A call has its result, or asks: `mergeMap` passes its place to the next. */
   #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = []): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
-    this.#runs.delete(callId);
+    // Others may settle by the abort: the batch does not end with them, for this call is still busy.
+    if (record.type === 'tool.result' && this.#fail(record)) this.#scope.abort(this.#failure);
+    const placed = this.#busy.get(callId);
     this.#busy.delete(callId);
     if (this.#alone === callId) this.#alone = undefined;
-    if (record.type === 'tool.result') this.#noteFailure(record);
+    placed?.place.complete();
     this.#write(record, ...changes);
     this.#pump();
   }
 
-  #noteFailure(result: ToolResultRecord): void {
+  /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
+  #fail(result: ToolResultRecord): boolean {
     const failure = failureBy(result, this.#deps.config.toolFailureMode);
-    if (!failure || this.#stopping) return;
+    if (!failure || this.#stopping) return false;
     const { code, message, reason } = failure;
     const said = result.fails && this.#deps.hooks.failure;
     this.#failure = said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId });
-    this.#scope.abort(this.#failure);
+    return true;
   }
 
   /**
@@ -255,17 +322,24 @@ export class ToolBatch {
     for (const record of records) draft.add(record);
     const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
     const cause = this.#failure;
-    // In one append with the last result: behind a crash between the two, the turn would go on.
-    if (cause && draft.after.phase === 'closed') draft.add(failed(cause.code, cause.message, cause.reason));
+    // In one append with the last result: after a crash between the two, the turn would continue.
+    const end = cause && draft.after.phase === 'closed' ? failed(cause.code, cause.message, cause.reason) : undefined;
+    const follows = end ?? agentChange(this.#deps, draft.after);
+    if (follows) draft.add(follows);
     this.#state = draft.after;
-    const { steps, after } = draft;
+    this.#commit(draft, starts);
+    // A call that may not run has failed the turn: its result is written before the others stop.
+    if (cause) this.#scope.abort(cause);
+  }
+
+  #commit({ steps, after }: CommitDraft, starts: readonly StartedCall[]): void {
     if (steps.length === 0) return;
     const asks = steps.some((step) => step.record.type === 'turn.asked');
     if (asks)
       for (const step of steps) if (step.record.type === 'turn.asked') this.#options.onAsked(step.record.question);
     if (after.outcome) {
       this.#deps.inbox.close();
-      return this.#options.out.next({ type: 'commit', steps, after, barrier: true, cause });
+      return this.#options.out.next({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
     if (starts.length === 0 && !asks) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
     if (asks) this.#unseen++;
@@ -277,42 +351,98 @@ export class ToolBatch {
     this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });
   }
 
-  /** Adds to an append what comes next, and gives the calls behind it their places. */
+  /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
   #plan(draft: CommitDraft): readonly StartedCall[] {
-    const places = { busy: this.#busy, alone: this.#alone !== undefined, from: this.#from };
-    const { traceContext } = this.#options;
-    const plan = planStarts(this.#deps, { state: draft.after, traceContext }, places);
-    for (const record of plan.records) if (record.type === 'tool.result') this.#noteFailure(record);
-    const failed = this.#failure !== undefined;
-    for (const record of plan.records) if (!failed || record.type === 'tool.result') draft.add(record);
-    if (failed) return noStarts;
-    this.#from = plan.next;
-    if (plan.alone) this.#alone = plan.starts.at(-1)?.callId;
-    for (const { callId } of plan.starts) this.#busy.add(callId);
-    for (const { pending, done } of plan.checks) {
-      this.#busy.add(pending.callId);
-      this.#checking.add(pending);
-      void done.then(() => this.#checking.has(pending.callId) && this.#free(pending));
+    const { records, checks, mayStart } = planWithoutPlace(
+      this.#deps,
+      { state: draft.after, traceContext: this.#options.traceContext },
+      this.#busy,
+    );
+    for (const { pending, done } of checks) this.#awaitCheck(pending, done);
+    const planned = [...records];
+    const starts = mayStart ? this.#takeUp(draft.after, planned) : noStarts;
+    for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
+    if (!this.#failure) {
+      for (const record of planned) draft.add(record);
+      return starts;
     }
-    return plan.starts;
+    for (const record of planned) if (record.type === 'tool.result') draft.add(record);
+    for (const { callId } of starts) this.#busy.delete(callId);
+    return noStarts;
   }
 
-  /** Takes a call's place away and plans again, from that call on. */
-  #free(pending: PendingToolCall): void {
+  /** Decides about the calls in the line, in call order; a `sequential` one waits, and all after it, until it is alone. */
+  #takeUp(state: LoopState, planned: PlannedRecord[]): readonly StartedCall[] {
+    const starts: StartedCall[] = [];
+    const { traceContext } = this.#options;
+    for (let placed = this.#line[0]; placed && this.#alone === undefined; placed = this.#line[0]) {
+      const { callId, index, place } = placed;
+      const pending = state.pendingToolCalls[index];
+      if (!pending || pending.result || pending.question) {
+        this.#line.shift();
+        place.complete();
+        continue;
+      }
+      if (this.#busy.has(callId)) {
+        this.#line.shift();
+        if (this.#busy.get(callId)) place.complete();
+        else this.#busy.set(callId, placed);
+        continue;
+      }
+      const decided = decideCall(this.#deps, { pending, state, traceContext });
+      if (decided instanceof Promise) {
+        this.#line.shift();
+        this.#awaitCheck(pending, decided, placed);
+        continue;
+      }
+      if (decided?.type !== 'tool.intent') {
+        this.#line.shift();
+        if (decided) planned.push(decided);
+        place.complete();
+        continue;
+      }
+      const alone = isSequential(this.#deps, pending.call);
+      if (alone && this.#busy.size > 0) break;
+      this.#line.shift();
+      this.#busy.set(callId, placed);
+      if (alone) this.#alone = callId;
+      planned.push(decided);
+      starts.push(startedCall(pending, decided));
+    }
+    return starts;
+  }
+
+  #awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
+    const { callId } = pending;
+    this.#busy.set(callId, placed);
+    this.#checking.add(pending);
+    void done.then(() => {
+      if (!this.#checking.has(callId)) return;
+      this.#checking.end(callId);
+      this.#decideAgain(callId);
+    });
+  }
+
+  /** A call is not busy any more, and has no result: it is decided about again, in the place that it has. */
+  #decideAgain(callId: string): void {
     if (this.#ended) return;
-    this.#runs.delete(pending.callId);
-    this.#busy.delete(pending.callId);
-    this.#checking.end(pending.callId);
-    this.#from = Math.min(
-      this.#from,
-      this.#state.pendingToolCalls.findIndex((each) => each.callId === pending.callId),
-    );
+    const placed = this.#busy.get(callId);
+    this.#busy.delete(callId);
+    if (placed) this.#enter(placed);
     this.#write();
     this.#pump();
   }
 
+  #settleDoubts(): void {
+    for (let placed = this.#doubts.shift(); placed; placed = this.#doubts.shift()) {
+      const pending = this.#state.pendingToolCalls[placed.index];
+      if (pending && !this.#ended) this.#settleDoubt(pending);
+    }
+  }
+
   #settleDoubt(pending: PendingToolCall): void {
     const { traceContext, out } = this.#options;
+    const { callId } = pending;
     const toolName = pending.call.function.name;
     const scope = this.#scope.child();
     const context = new CallContext(this.#deps, {
@@ -320,17 +450,43 @@ export class ToolBatch {
       iteration: this.#state.iteration,
       scope,
       traceContext,
-      progress: (update) => out.next({ type: 'tool-progress', callId: pending.callId, toolName, update }),
+      progress: (update) => out.next({ type: 'tool-progress', callId, toolName, update }),
+      show: () => {},
+      state: this.#stateNow,
     });
     const act = (settled: Settled) => {
-      if (settled === 'run') return this.#free(pending);
+      if (settled === 'run') return this.#repeat(callId);
       const mayAsk = settled.type === 'tool.result' || !this.#failure;
       this.#settle(mayAsk ? settled : unknownOutcome(pending));
     };
     const settled = settleDoubt(this.#deps, { pending, context, scope });
     if (!isObservable(settled)) return act(settled);
     const run = settled.subscribe(act);
-    this.#runs.set(pending.callId, run);
     run.add(() => scope.release());
+    (this.#busy.get(callId)?.place ?? this.#pipe).add(run);
   }
+
+  /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
+  #repeat(callId: string): void {
+    this.#repeats ??= new Set();
+    this.#repeats.add(callId);
+    if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#calls$.next(openCallIndex(this.#state, callId));
+    this.#decideAgain(callId);
+  }
+}
+
+function startedCall({ callId, call, answers, childUsage }: PendingToolCall, intent: ToolIntent): StartedCall {
+  return { callId, call, intent, answers, childUsage };
+}
+
+/** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
+function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
+  const started: number[] = [];
+  const others: number[] = [];
+  let index = 0;
+  for (const { intent, question, result } of pendingToolCalls) {
+    if (!result && !question) (intent ? started : others).push(index);
+    index++;
+  }
+  return others.length === 0 ? started : [...started, ...others];
 }

@@ -1,40 +1,11 @@
-import type { Context } from '@opentelemetry/api';
 import { type CallPlace, type CheckedCall, checkCall, rejected } from './check-call.ts';
 import { unknownOutcome } from './in-doubt.ts';
 import type { ToolCall } from './messages.ts';
-import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
+import type { AgentUsage, ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
 import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
 import { answeredCall, refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
-
-/** Who holds the places of a batch. */
-export interface Places {
-  /** Calls that run, or whose arguments are being checked. */
-  readonly busy: ReadonlySet<string>;
-  /** Whether one of them runs alone. */
-  readonly alone: boolean;
-  /** The index of the first call that may still want a place. */
-  readonly from: number;
-}
-
-interface RunningCheck {
-  readonly pending: PendingToolCall;
-  readonly done: Promise<unknown>;
-}
-
-/** What comes next in a batch: intents of calls that have a place, results of those that may not run, questions. */
-export interface Plan {
-  readonly records: readonly PlannedRecord[];
-  /** The calls that got a place, as they are behind their intents. */
-  readonly starts: readonly StartedCall[];
-  /** Whether the call that got a place runs alone. */
-  readonly alone: boolean;
-  /** Calls whose arguments are being checked; plan again when they are. */
-  readonly checks: readonly RunningCheck[];
-  /** Where the next plan goes on. */
-  readonly next: number;
-}
 
 export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
 
@@ -45,84 +16,108 @@ export interface StartedCall {
   readonly intent: ToolIntent;
   /** What it was answered before. */
   readonly answers: readonly GivenAnswer[];
+  /** What its child turn had used when it asked last. */
+  readonly childUsage: readonly AgentUsage[];
 }
 
-const everyPlace: Places = { busy: new Set(), alone: false, from: 0 };
+/** The calls that run, are being checked, or are in doubt. */
+export type BusyCalls = Pick<ReadonlySet<string>, 'has'>;
+
+type BatchPlace = Omit<CallPlace, 'pending'>;
+
+const noneBusy: BusyCalls = new Set<string>();
 
 /**
- * Gives free places to the calls of the open batch, in call order: at most `toolConcurrency` at a time, a `sequential` tool
- * only alone, none while the turn is asked to pause, drains or is cancelled. A call of an unknown tool or with wrong arguments takes no
- * place: its error result is part of the plan. What has to be approved is asked at once, whatever places there are.
+ * What is written of the calls of a response in one append with it: as the batch would, at most `toolConcurrency` intents in call
+ * order, a `sequential` tool only alone, results of calls that may not run, and all questions whether calls may run.
  */
-export function planStarts(
+export function planFirstWave(deps: TurnDeps, { state, traceContext }: BatchPlace): readonly PlannedRecord[] {
+  const { records, mayStart } = planWithoutPlace(deps, { state, traceContext }, noneBusy);
+  if (!mayStart) return records;
+  const planned = [...records];
+  let free = deps.config.toolConcurrency;
+  for (const pending of state.pendingToolCalls) {
+    const decided = decideCall(deps, { pending, state, traceContext });
+    if (!decided) continue;
+    if (!(decided instanceof Promise)) {
+      const alone = decided.type === 'tool.intent' && isSequential(deps, pending.call);
+      if (alone && free < deps.config.toolConcurrency) break;
+      planned.push(decided);
+      if (alone) break;
+      if (decided.type === 'tool.result') continue;
+    }
+    free--;
+    if (free === 0) break;
+  }
+  return planned;
+}
+
+/**
+ * Decides about a call that has a place: it starts with an intent, has a result without running, or is being checked. Undefined where it
+ * waits for an approval; the question is part of `planWithoutPlace`.
+ */
+export function decideCall(
   deps: TurnDeps,
-  { state, traceContext }: { readonly state: LoopState; readonly traceContext: Context },
-  places: Places = everyPlace,
-): Plan {
-  const records: PlannedRecord[] = [];
-  const starts: StartedCall[] = [];
-  const checks: RunningCheck[] = [];
-  const { toolConcurrency } = deps.config;
+  place: CallPlace,
+): ToolIntent | ToolResultRecord | Promise<unknown> | undefined {
+  const { pending } = place;
+  const checked = checkOnce(deps, place);
+  if (checked instanceof Promise) return checked;
+  if (checked.verdict !== 'run' || isRejected(pending, checked.arguments)) return resultInPlace(pending, checked);
+  if (checked.ask && !approvalOf(pending, checked.arguments)) return undefined;
+  return intentOf(deps, pending, checked);
+}
+
+/** Whether a call runs alone. */
+export function isSequential({ tools }: TurnDeps, { function: { name } }: ToolCall): boolean {
+  return tools.byName.get(name)?.definition.sequential === true;
+}
+
+/** A check of a call that has not answered yet. */
+export interface RunningCheck {
+  readonly pending: PendingToolCall;
+  readonly done: Promise<unknown>;
+}
+
+/** What is written of the calls that wait for no place. */
+export interface PlanWithoutPlace {
+  readonly records: readonly PlannedRecord[];
+  /** Checks that say whether somebody has to be asked; plan again when they are done. */
+  readonly checks: readonly RunningCheck[];
+  /** Whether calls that have a place may start. */
+  readonly mayStart: boolean;
+}
+
+const nothing: PlanWithoutPlace = { records: [], checks: [], mayStart: true };
+
+/**
+ * What needs no place: all questions whether calls may run are asked at once; a call for which an extension fails the turn has its
+ * result at once; where an extension finishes the turn, calls that have not started are skipped. No call starts where the turn fails
+ * or finishes, is asked to pause, drains or is cancelled.
+ */
+export function planWithoutPlace(deps: TurnDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+  const { state } = place;
   const held = deps.inbox.pause !== undefined || deps.scope.aborted || deps.drain.aborted;
   const { finish } = state.changes;
-  const asksNobody = held || finish !== undefined;
-  const planned = { busy: places.busy, records, checks };
-  const asked = asksNobody ? noneAsked : planQuestions(deps, { state, traceContext }, planned);
-  const fatal = deps.hooks.failure && !deps.scope.aborted ? failing(deps, state, places.busy) : [];
-  if (fatal.length > 0) return { ...nothing, records: fatal, next: places.from };
-  if (finish)
-    return { ...nothing, records: held ? [] : skipped(state, places.busy), next: state.pendingToolCalls.length };
-  let free = held || places.alone ? 0 : toolConcurrency - places.busy.size - checks.length;
-  let alone = false;
-  let next = places.from;
-  for (; free > 0 && !alone; next++) {
-    const pending = state.pendingToolCalls[next];
-    if (pending === undefined) break;
-    if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;
-    if (places.busy.has(pending.callId) || asked.has(pending.callId)) continue;
-    const checked = checkOnce(deps, { pending, state, traceContext });
-    if (checked instanceof Promise) {
-      checks.push({ pending, done: checked });
-      free--;
-    } else if (checked.verdict !== 'run' || isRejected(pending, checked.arguments)) {
-      records.push(resultInPlace(pending, checked));
-    } else {
-      alone = checked.tool.definition.sequential === true;
-      if (alone && free < toolConcurrency) return { records, starts, alone: false, checks, next };
-      const intent = intentOf(pending, checked.arguments);
-      records.push(intent);
-      starts.push({ callId: pending.callId, call: pending.call, intent, answers: pending.answers });
-      free--;
-    }
-  }
-  return { records, starts, alone, checks, next };
+  const asked = held || finish !== undefined ? nothing : planQuestions(deps, place, busy);
+  const fatal = deps.hooks.failure && !deps.scope.aborted ? failing(deps, state, busy) : [];
+  if (fatal.length > 0) return { records: fatal, checks: [], mayStart: false };
+  if (held) return { ...nothing, mayStart: false };
+  return finish ? { records: skipped(state, busy), checks: [], mayStart: false } : asked;
 }
 
-const noneAsked: ReadonlySet<string> = new Set();
-
-interface Planned {
-  readonly busy: ReadonlySet<string>;
-  readonly records: PlannedRecord[];
-  readonly checks: RunningCheck[];
-}
-
-/** Adds the questions whether calls may run to a plan; gives the calls that wait for them, or for their checks. */
-function planQuestions(
-  deps: TurnDeps,
-  place: { readonly state: LoopState; readonly traceContext: Context },
-  { busy, records, checks }: Planned,
-): ReadonlySet<string> {
-  if (!mayAsk(deps)) return noneAsked;
-  const asked = new Set<string>();
+/** The questions whether calls may run, and the checks that have not said yet whether to ask. */
+function planQuestions(deps: TurnDeps, place: BatchPlace, busy: BusyCalls): PlanWithoutPlace {
+  if (!mayAsk(deps)) return nothing;
+  const records: PlannedRecord[] = [];
+  const checks: RunningCheck[] = [];
   for (const pending of callsToApprove(deps, place.state, busy)) {
     const checked = checkOnce(deps, { pending, ...place });
     if (checked instanceof Promise) checks.push({ pending, done: checked });
     else if (checked.verdict === 'run' && checked.ask && !approvalOf(pending, checked.arguments))
       records.push(askApproval(pending, checked.arguments, checked.ask.prompt));
-    else continue;
-    asked.add(pending.callId);
   }
-  return asked;
+  return { records, checks, mayStart: true };
 }
 
 /** The result of a call that does not run: an extension answered it, it is not in order, or whoever was asked said no. */
@@ -149,11 +144,7 @@ function refusedResult(
 }
 
 /** Calls for which an extension fails the turn. They wait for no place. */
-function failing(
-  deps: TurnDeps,
-  { pendingToolCalls }: LoopState,
-  busy: ReadonlySet<string>,
-): readonly ToolResultRecord[] {
+function failing(deps: TurnDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
     const checked = result || busy.has(callId) ? undefined : deps.checks.get(call);
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
@@ -161,10 +152,8 @@ function failing(
   });
 }
 
-const nothing: Plan = { records: [], starts: [], alone: false, checks: [], next: 0 };
-
 /** Calls that have not started when an extension finishes the turn; one that a dead process had started may have taken effect. */
-function skipped({ pendingToolCalls }: LoopState, busy: ReadonlySet<string>): readonly ToolResultRecord[] {
+function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls
     .filter(({ callId, result }) => !result && !busy.has(callId))
     .map((pending) => {
@@ -192,11 +181,12 @@ function isRejected(pending: PendingToolCall, args: unknown): boolean {
   return pending.answers.length > 0 && approvalOf(pending, args)?.approved === false;
 }
 
-function intentOf(pending: PendingToolCall, value: unknown): ToolIntent {
-  return {
-    type: 'tool.intent',
-    callId: pending.callId,
-    attempt: pending.attempts + 1,
-    arguments: value,
-  };
+function intentOf(
+  { turn }: TurnDeps,
+  { callId, attempts }: PendingToolCall,
+  { tool, arguments: args }: Extract<CheckedCall, { verdict: 'run' }>,
+): ToolIntent {
+  const intent = { type: 'tool.intent' as const, callId, attempt: attempts + 1, arguments: args };
+  const child = tool.definition.childTurn?.({ arguments: args, idempotencyKey: `${turn.taskId}:${callId}` });
+  return child ? { ...intent, child } : intent;
 }

@@ -1,0 +1,123 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { JournalRecord } from '../../../src/core/records.ts';
+import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { type PlainTool, plainTools } from '../plain-tools.ts';
+
+/** A store that tells what each append held, in short. */
+class CountingStore extends InMemoryStateStore {
+  readonly appends: string[] = [];
+
+  override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
+    this.appends.push(records.map(shown).join(', '));
+    super.append(lease, records, options);
+  }
+}
+
+function shown(record: JournalRecord): string {
+  if (record.type === 'tool.intent') return `intent ${record.callId}`;
+  if (record.type === 'tool.result') return `${record.error?.code ?? 'result'} ${record.callId}`;
+  if (record.type === 'turn.asked') return `asked ${record.question.callId}`;
+  if (record.type === 'turn.answered') return `answered ${record.callId}`;
+  return record.type;
+}
+
+/** What a turn with one batch of calls appends, from the response that asks for them to the last result. */
+async function appendsOf(
+  tools: Readonly<Record<string, PlainTool>>,
+  names: readonly string[],
+  toolConcurrency: number,
+): Promise<readonly string[]> {
+  const store = new CountingStore();
+  const llmProvider = scriptedLLM([{ toolCalls: names.map((name) => ({ name })) }, { text: 'done' }]);
+  const loop = new AgentLoop({
+    agentId: 'agent',
+    llmProvider,
+    toolProviders: [plainTools(tools)],
+    taskStateStore: store,
+    toolConcurrency,
+  });
+  const turn = loop.startTurn([{ role: 'user', content: 'go' }]);
+  turn.subscribe((event) => {
+    if (event.kind !== 'status-update' || event.status.state !== 'input-required') return;
+    for (const callId of asked(store.appends)) turn.answer(callId, { approved: true });
+  });
+  await turn.result();
+  const first = store.appends.findIndex((append) => append.startsWith('llm.done'));
+  return store.appends.slice(first).filter((append) => /intent|result|TOOL_|asked|answered/.test(append));
+}
+
+function asked(appends: readonly string[]): readonly string[] {
+  return appends.flatMap((append) => [...append.matchAll(/asked (\S+?)(?:,|$)/g)].flatMap((match) => match[1] ?? []));
+}
+
+const soon = async () => 'fine';
+const atOnce = () => 'fine';
+
+describe('the appends of a batch', () => {
+  it('T-21 hold the first wave with the response, then one for each place that gets free', async () => {
+    expect(await appendsOf({ soon }, ['soon', 'soon', 'soon', 'soon', 'soon'], 2)).toEqual([
+      'llm.done, intent 1:0, intent 1:1',
+      'result 1:0, intent 1:2',
+      'result 1:1, intent 1:3',
+      'result 1:2, intent 1:4',
+      'result 1:3',
+      'result 1:4',
+    ]);
+  });
+
+  it('T-21 hold calls that may not run with the result before them, and the intent behind them', async () => {
+    expect(await appendsOf({ soon }, ['soon', 'no', 'soon', 'no', 'no', 'soon'], 1)).toEqual([
+      'llm.done, intent 1:0',
+      'result 1:0, TOOL_NOT_FOUND 1:1, intent 1:2',
+      'result 1:2, TOOL_NOT_FOUND 1:3, TOOL_NOT_FOUND 1:4, intent 1:5',
+      'result 1:5',
+    ]);
+  });
+
+  it('T-21 hold the intents of a sequential tool alone', async () => {
+    const tools = { soon, alone: { execute: soon, sequential: true } };
+    expect(await appendsOf(tools, ['soon', 'soon', 'alone', 'alone', 'soon', 'soon'], 5)).toEqual([
+      'llm.done, intent 1:0, intent 1:1',
+      'result 1:0',
+      'result 1:1, intent 1:2',
+      'result 1:2, intent 1:3',
+      'result 1:3, intent 1:4, intent 1:5',
+      'result 1:4',
+      'result 1:5',
+    ]);
+  });
+
+  it('T-21 hold all questions with the first wave, and an answer with the intent of its call', async () => {
+    const tools = { soon, asks: { execute: soon, needsApproval: true } };
+    expect(await appendsOf(tools, ['soon', 'asks', 'soon', 'asks'], 3)).toEqual([
+      'llm.done, asked 1:1, asked 1:3, intent 1:0, intent 1:2',
+      'answered 1:1, intent 1:1',
+      'answered 1:3',
+      'result 1:0, intent 1:3',
+      'result 1:2',
+      'result 1:1',
+      'result 1:3',
+    ]);
+  });
+
+  it.each([1, 5])('T-21 are one for each of 5,000 calls that answer at once, %i at a time', async (concurrency) => {
+    const names = Array.from({ length: 5_000 }, () => 'atOnce');
+    const appends = await appendsOf({ atOnce }, names, concurrency);
+    expect(appends).toHaveLength(5_001);
+    expect(appends.slice(1)).toEqual(
+      names.map((_, index) => {
+        const next = index + concurrency;
+        return next < names.length ? `result 1:${index}, intent 1:${next}` : `result 1:${index}`;
+      }),
+    );
+  });
+
+  it('T-21 are two for 5,000 calls that may not run behind one that does, on a flat stack', async () => {
+    const names = ['soon', ...Array.from({ length: 5_000 }, () => 'no')];
+    const appends = await appendsOf({ soon }, names, 1);
+    expect(appends.map((append) => append.split(', ').length)).toEqual([2, 5_001]);
+  });
+});

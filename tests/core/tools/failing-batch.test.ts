@@ -1,0 +1,37 @@
+import { describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { plainTools } from '../plain-tools.ts';
+
+describe('a batch that a failed call ends', () => {
+  it('has the result of that call, also where another ends by the abort itself: it waits for an extension', async () => {
+    const asked = gate();
+    const store = new InMemoryStateStore();
+    const loop = new AgentLoop({
+      agentId: 'agent',
+      llmProvider: scriptedLLM([{ toolCalls: [{ name: 'fine' }, { name: 'broken' }] }]),
+      toolProviders: [
+        plainTools({
+          fine: () => 'fine',
+          broken: async () => {
+            await asked.reached;
+            throw new Error('broken');
+          },
+        }),
+      ],
+      extensions: [{ name: 'slow', afterToolCall: ({ callId }) => (callId === '1:0' ? asked.pass() : undefined) }],
+      taskStateStore: store,
+      toolFailureMode: 'fail',
+    });
+    const turn = loop.startTurn([{ role: 'user', content: 'go' }], { taskId: 't' });
+    const error = await turn.result().catch((thrown: unknown) => thrown);
+    asked.open();
+    expect(error).toMatchObject({ code: 'TOOL_FAILED', message: expect.stringContaining('broken') });
+    const shown = store
+      .read('t')
+      .map((record) => ('callId' in record ? `${record.type} ${record.callId}` : record.type));
+    expect(shown.slice(-3)).toEqual(['tool.result 1:0', 'tool.result 1:1', 'turn.failed']);
+  });
+});
