@@ -7,6 +7,7 @@ import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import type { Answers } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
 import { checkResumeOptions, checkStartOptions, checkTaskId } from './check-start-options.ts';
+import { childConfig, parentTurnOf } from './child-turns.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, StartOptions } from './config.ts';
 import { AgentLoopError } from './errors.ts';
@@ -15,8 +16,9 @@ import { type ForkedTask, type ForkOptions, forkTask } from './fork-task.ts';
 import { Inbox } from './inbox.ts';
 import { incomingMessage } from './incoming-message.ts';
 import type { Message } from './messages.ts';
+import { observeTree } from './observe-tree.ts';
 import { observeTurn } from './observe-turn.ts';
-import { eventsBehind, projectEvents } from './operators/event-operators.ts';
+import { eventsBehind, projectEvents, seqOf } from './operators/event-operators.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from './resolve-config.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import type { Signal } from './signals.ts';
@@ -27,12 +29,23 @@ export interface ResumeOptions
   extends Pick<StartOptions, 'contextId' | 'authContext' | 'parentContext' | 'signal' | 'detached'> {
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers;
+  /**
+   * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` watches it, and takes it over
+   * once its lease ends.
+   */
+  readonly onBusy?: 'fail' | 'wait';
 }
 
 export interface ObserveOptions {
   readonly store: TaskStateStore;
-  /** The `cursor` of the last event that is known; events behind it are given. Default: from the start. */
+  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
   readonly from?: string;
+  /**
+   * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
+   * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
+   * Default false.
+   */
+  readonly descendants?: boolean;
   /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number;
   readonly clock?: Clock;
@@ -49,11 +62,13 @@ export class AgentLoop {
 
   /**
    * One turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
-   * With a `taskId` that the store knows it attaches to the turn there is. Errors: `INVALID_INPUT` and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
+   * With a `taskId` that the store knows it attaches to the turn there is: it resumes one that nobody runs, and watches one that another
+   * process runs, to take it over once its lease ends. Errors: `INVALID_INPUT` and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
    * through the turn.
    */
   startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
-    const config = this.#config;
+    const parent = parentTurnOf(options);
+    const config = parent ? childConfig(this.#config, parent) : this.#config;
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
     const execution = (request: RunRequest) => startRun(request, { start, contextId: options.contextId });
@@ -62,12 +77,15 @@ export class AgentLoop {
 
   /**
    * Goes on with a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
-   * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. The turn is lost with
-   * `NOT_FOUND`, `BUSY` while somebody else holds it, `CONFLICT` where `contextId` is not the task's or an answer differs from the one
-   * that was given before, and `INVALID_INPUT` for an answer to nothing or of the wrong form.
+   * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. Child turns continue with
+   * their parent turn. The turn is lost with `NOT_FOUND`, `BUSY` as `onBusy` says, `CONFLICT` where `contextId` is not the task's, where
+   * it is the child turn of an open turn, or where an answer differs from the one that was given before, and `INVALID_INPUT` for an answer
+   * to nothing or of the wrong form.
    */
   static resume(taskId: string, config: AgentLoopConfig, options: ResumeOptions = {}): Turn {
-    const resolved = resolveConfig(config);
+    const parent = parentTurnOf(options);
+    const given = resolveConfig(config);
+    const resolved = parent ? childConfig(given, parent) : given;
     const { taskStateStore: store } = resolved;
     if (!store) {
       throw new AgentLoopError(
@@ -84,30 +102,34 @@ export class AgentLoop {
 
   /**
    * Watches a turn of any process: the events of its records from `from` on, the text of an open model call, then what happens.
-   * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing leaves the turn alone.
+   * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing leaves the turn alone. Memory: the fold of
+   * the turn, with `descendants` also that of each open child turn.
    */
   static observe(taskId: string, options: ObserveOptions): Observable<AgentEvent> {
     checkTaskId(taskId);
     const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options ?? {};
     checkStore('store', store);
-    const signals$ = observeTurn(store, taskId, { clock, ms });
+    const deadline = { clock, ms };
+    const signals$ = options.descendants
+      ? observeTree(store, taskId, { deadline, known: seqOf(options.from) })
+      : observeTurn(store, taskId, deadline);
     return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsBehind(options.from));
   }
 
   /**
    * Answers questions of a turn of any process: its owner is told; where it has none, the answers are written here, and
-   * `AgentLoop.resume` goes on. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT`, `NOT_FOUND`, `TERMINAL`,
+   * `AgentLoop.resume` goes on. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT` (also for a child turn), `NOT_FOUND`, `TERMINAL`,
    * `UNAVAILABLE`, and `BUSY` where the owner does not record them in time.
    */
   static answer(taskId: string, options: AnswerOptions): Promise<void> {
     checkTaskId(taskId);
     checkStore('store', options?.store);
-    return answerTask(taskId, options);
+    return answerTask(taskId, { ...options, root: true });
   }
 
   /**
-   * Cancels a turn of any process: its owner is told; where it has none, its end is written here. Resolves once the turn is over, or
-   * after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   * Cancels a turn of any process, and its child turns: its owner is told; where it has none, their ends are written here, those of the
+   * child turns first. Resolves once the turn is over, or after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
    */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
     checkTaskId(taskId);
@@ -131,11 +153,16 @@ interface NewTurn {
   readonly execution: (request: RunRequest) => Observable<Signal>;
 }
 
-function newTurn(config: ResolvedConfig, options: StartOptions & Pick<ResumeOptions, 'answers'>, turn: NewTurn): Turn {
+function newTurn(
+  config: ResolvedConfig,
+  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy'>,
+  turn: NewTurn,
+): Turn {
+  const parent = parentTurnOf(options);
   const scope = new AbortScope();
   const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
-  const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {} } = options;
-  const request = { config, scope, inbox, parentContext, authContext, answers };
+  const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {}, onBusy = 'fail' } = options;
+  const request = { config, scope, inbox, parentContext, authContext, answers, parent, onBusy };
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,
@@ -154,12 +181,14 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
   checkMessages(messages);
   checkStartOptions(options);
   const { systemPrompt, maxIterations, metadata } = options;
+  const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
     contextId: options.contextId ?? config.generateId(),
-    agentId: options.agentId ?? config.agentId,
+    agentId: config.agents ? config.agentId : (options.agentId ?? config.agentId),
     messages: messages.map((message) => incomingMessage(config.hooks.beforeMessage, message)),
     settings: {
+      ...(named === undefined ? {} : { agentId: named }),
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(maxIterations === undefined ? {} : { maxIterations }),
     },

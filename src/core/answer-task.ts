@@ -3,6 +3,7 @@ import { foldRecords } from './apply-record.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
+import { childOf } from './open-turn.ts';
 import { appendFromOutside } from './outside-append.ts';
 import type { LoopState } from './state.ts';
 
@@ -22,9 +23,11 @@ export interface AnswerOptions {
  * are recorded. Errors: `INVALID_INPUT`, `CONFLICT` as for `recordsOfAnswers`; `NOT_FOUND`, `TERMINAL`, `UNAVAILABLE`; `BUSY` where the
  * owner, or the store, did not do so in time.
  */
-export async function answerTask(taskId: string, options: AnswerOptions): Promise<void> {
+export async function answerTask(taskId: string, options: AnswerOptions & { readonly root?: boolean }): Promise<void> {
   const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId } = options;
   const state = foldRecords(await store.read(taskId));
+  const { parent } = state.turn;
+  if (parent && options.root) throw childOf(taskId, parent);
   const ids = new Map<string, string>();
   for (const { questionId, answer } of open(state, answers)) {
     const id = commandId(questionId);

@@ -1,19 +1,46 @@
-import { addUsage } from './add-usage.ts';
+import type { Usage } from '../providers/interfaces.ts';
+import { addUsed, lessUsage, noUsage, addUsage as sumOfUsage, usageOf } from './add-usage.ts';
 import { History } from './history.ts';
 import type { Message } from './messages.ts';
-import type { Effects } from './records.ts';
+import type { AgentUsage, Effects } from './records.ts';
 import { type Changes, type Draft, toolMessage } from './state.ts';
 
 /** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
 export function applyEffects(draft: Draft, effects: Effects): void {
-  const { messages = [], given, results, settings, tools, finish, usage } = effects;
-  if (given) replaceGiven(draft, given);
+  const { messages = [], given, earlier, results, settings, tools, finish, agent } = effects;
+  if (given) replaceGiven(draft, given, earlier);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
   if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };
   if (messages.length > 0) addMessages(draft, messages);
   if (finish) draft.changes = { ...draft.changes, finish };
-  if (usage) draft.usage = addUsage(draft.usage, usage);
+  if (agent && !draft.changes.agent) draft.changes = { ...draft.changes, agent };
+  addUsage(draft, effects);
+}
+
+/** Counts model calls of the agent that runs the turn. */
+export function addOwnUsage(draft: Draft, usage: Usage, model?: string): void {
+  const { agentId, ownUsage } = draft;
+  const [first] = ownUsage;
+  // Mostly one agent with one model: this is the hot path.
+  const isSame = first === undefined || (first.agentId === agentId && first.model === model);
+  if (ownUsage.length <= 1 && isSame) {
+    const sum = sumOfUsage(first?.usage ?? noUsage, usage);
+    draft.ownUsage = [model === undefined ? { agentId, usage: sum } : { agentId, model, usage: sum }];
+  } else {
+    draft.ownUsage = addUsed(ownUsage, [model === undefined ? { agentId, usage } : { agentId, model, usage }]);
+  }
+}
+
+/** Counts what a record says of model calls of a tool or an extension, and of their child turns. */
+export function addUsage(
+  draft: Draft,
+  { usage, usageBy = [] }: { readonly usage?: Usage; readonly usageBy?: readonly AgentUsage[] },
+): void {
+  if (!usage) return;
+  draft.childUsage = addUsed(draft.childUsage, usageBy);
+  const own = usageBy.length === 0 ? usage : lessUsage(usage, usageOf(usageBy));
+  if (usageBy.length === 0 || own.totalTokens > 0) addOwnUsage(draft, own);
 }
 
 /** Messages that come while calls are open enter the history behind their results; behind the last response the turn goes on. */
@@ -27,10 +54,11 @@ function addMessages(draft: Draft, messages: readonly Message[]): void {
   if (draft.changes.finish) draft.changes = { ...draft.changes, finish: undefined };
 }
 
-function replaceGiven(draft: Draft, given: readonly Message[]): void {
+function replaceGiven(draft: Draft, given: readonly Message[], earlier = draft.turn.earlier): void {
   const added = draft.history.toArray().slice(draft.turn.given);
   draft.history = History.of([...given, ...added]);
-  draft.turn = { ...draft.turn, given: given.length };
+  draft.turn = { ...draft.turn, given: given.length, earlier: Math.min(earlier, given.length) };
+  draft.stint = { ...draft.stint, messages: draft.history.length };
 }
 
 /** The results of the last batch stand at the end of the history, in call order. */

@@ -1,8 +1,10 @@
-import { addUsage } from './add-usage.ts';
-import { applyEffects } from './apply-effects.ts';
+import { addUsed } from './add-usage.ts';
+import { addOwnUsage, addUsage, applyEffects } from './apply-effects.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
+  type AgentChanged,
+  type ChildLink,
   type DecisionPoint,
   type ExtensionRecord,
   isKnownType,
@@ -26,7 +28,7 @@ import {
   LoopState,
   neverOffered,
   noChanges,
-  noUsage,
+  noneUsed,
   openCallIndex,
   openQuestions,
   type PendingToolCall,
@@ -64,6 +66,7 @@ export function foldRecords(records: readonly JournalRecord[]): LoopState {
 
 const noAnswers: readonly GivenAnswer[] = [];
 const noCalls: readonly PendingToolCall[] = [];
+const noChildren: readonly ChildLink[] = [];
 
 function changedBy(state: LoopState, record: Exclude<JournalRecord, Stamped<TurnStarted>>): LoopState {
   const after = new LoopState(state);
@@ -90,9 +93,27 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
       return endCall(draft, record);
     case 'tool.intent': {
       const index = openCall(draft, record, record.callId);
-      const { callId, call, question, answers } = draft.pendingToolCalls[index] as PendingToolCall;
-      const { attempt: attempts } = record;
-      const started = { callId, call, attempts, intent: record, question, answers, result: undefined };
+      const {
+        callId,
+        call,
+        question,
+        answers,
+        child: known,
+        childUsage,
+      } = draft.pendingToolCalls[index] as PendingToolCall;
+      const { attempt: attempts, child = known } = record;
+      const started = {
+        callId,
+        call,
+        attempts,
+        intent: record,
+        question,
+        answers,
+        child,
+        childUsage,
+        result: undefined,
+      };
+      if (child && !known) draft.openChildren = [...draft.openChildren, child];
       draft.pendingToolCalls = replaced(draft, index, started);
       break;
     }
@@ -110,6 +131,8 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
       for (const command of record.commands ?? []) noteCommand(draft, command);
       return;
     }
+    case 'agent.changed':
+      return changeAgent(draft, record);
     case 'turn.done':
       draft.finalMessage = record.text;
       draft.value = record.value;
@@ -134,9 +157,13 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
       { taskId: record.taskId },
     );
   }
-  const { taskId, contextId, agentId, settings, metadata, messages, at } = record;
+  const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, at } = record;
+  const turn = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
   return new LoopState({
-    turn: { taskId, contextId, agentId, settings, metadata: metadata ?? {}, given: messages.length, createdAt: at },
+    turn: parent ? { ...turn, parent } : turn,
+    agentId,
+    agentChanges: 0,
+    stint: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },
     iteration: 0,
     attempt: 0,
     phase: 'closed',
@@ -146,6 +173,7 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     pendingToolCalls: [],
     answers: noAnswers,
     told: [],
+    openChildren: noChildren,
     openCalls: 0,
     closedCalls: [],
     lastResponse: undefined,
@@ -153,7 +181,8 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     value: undefined,
     changes: noChanges,
     outcome: undefined,
-    usage: noUsage,
+    ownUsage: noneUsed,
+    childUsage: noneUsed,
     toolCalls: 0,
     commands: [],
     resumes: 0,
@@ -184,22 +213,27 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
     intent: undefined,
     question: undefined,
     answers: noAnswers,
+    child: undefined,
+    childUsage: noneUsed,
     result: undefined,
   }));
   draft.openCalls = record.calls.length;
   draft.closedCalls = noCalls;
   draft.lastResponse = record;
-  if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
+  if (record.usage) addOwnUsage(draft, record.usage, record.model);
   draft.resumes = 0;
 }
 
 function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   const index = openCall(draft, record, record.callId);
-  const { callId, call, attempts, intent, answers } = draft.pendingToolCalls[index] as PendingToolCall;
-  const ended = { callId, call, attempts, intent, question: undefined, answers, result: record };
+  const { callId, call, attempts, intent, answers, child, childUsage } = draft.pendingToolCalls[
+    index
+  ] as PendingToolCall;
+  const ended = { callId, call, attempts, intent, question: undefined, answers, child, childUsage, result: record };
+  if (child) draft.openChildren = draft.openChildren.filter(({ taskId }) => taskId !== child.taskId);
   const calls = replaced(draft, index, ended);
   draft.toolCalls++;
-  if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
+  addUsage(draft, record);
   draft.resumes = 0;
   draft.pendingToolCalls = calls;
   draft.openCalls--;
@@ -214,15 +248,35 @@ function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   draft.phase = 'closed';
 }
 
+/** What extensions changed for the agent before is undone, but for what they recorded. */
+function changeAgent(draft: Draft, { from, to, reason, note }: AgentChanged): void {
+  const { data, decided } = draft.changes;
+  const { beforeTurn: _, ...others } = decided;
+  draft.agentId = to;
+  draft.agentChanges++;
+  draft.stint = {
+    after: draft.iteration,
+    messages: draft.history.length,
+    from,
+    reason,
+    handOffs: draft.stint.handOffs + (reason === 'hand_off' ? 1 : 0),
+  };
+  draft.changes = { ...noChanges, data, decided: others };
+  if (note !== undefined) draft.history = draft.history.append({ role: 'user', content: note, name: from });
+  if (draft.phase === 'answered') draft.phase = 'closed';
+  draft.resumes = 0;
+}
+
 /** A tool that asks has ended that attempt; a call in doubt stays in doubt until it is answered. */
 function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   const { question } = record;
   const index = openCall(draft, record, question.callId);
   const pending = draft.pendingToolCalls[index] as PendingToolCall;
   if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
-  if (record.usage) draft.usage = addUsage(draft.usage, record.usage);
+  addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
-  draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question });
+  const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
+  draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question, childUsage });
 }
 
 /** A suspended turn goes on waiting as long as questions are open, though it can be resumed with what is answered. */
@@ -268,7 +322,7 @@ function noteCommand(draft: Draft, command: string | undefined): void {
 }
 
 function end(draft: Draft, { usage }: TerminalRecord, outcome: TurnOutcome): void {
-  if (usage) draft.usage = addUsage(draft.usage, usage);
+  if (usage) addOwnUsage(draft, usage);
   draft.outcome = outcome;
   draft.phase = 'closed';
 }

@@ -2,6 +2,8 @@
 export interface ArtifactChunk {
   readonly type: 'artifact-chunk';
   readonly artifactId: string;
+  /** Default none. */
+  readonly name?: string;
   readonly text: string;
   /** False: this replaces whatever the artifact held. */
   readonly append: boolean;

@@ -2,14 +2,17 @@ import type { Context } from '@opentelemetry/api';
 import type { Usage } from '../providers/interfaces.ts';
 import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { addUsage } from './add-usage.ts';
+import { addUsage, noUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
+import { ParentTurn, parentTurn, recordedUsage } from './child-turns.ts';
 import { AgentLoopError } from './errors.ts';
+import type { AgentEvent } from './events.ts';
 import type { ToolCall } from './messages.ts';
-import type { Question, ToolIntent } from './records.ts';
-import { type GivenAnswer, nextQuestionId, noUsage } from './state.ts';
+import type { AgentUsage, Question, ToolIntent, ToolResultRecord } from './records.ts';
+import { type GivenAnswer, type LoopState, nextQuestionId } from './state.ts';
 import { isUsage } from './told-usage.ts';
 import type { TurnDeps } from './turn-deps.ts';
+import { viewSince } from './view.ts';
 
 export interface ToolContextOptions {
   readonly started: {
@@ -17,11 +20,16 @@ export interface ToolContextOptions {
     readonly call: ToolCall;
     readonly intent: ToolIntent | undefined;
     readonly answers: readonly GivenAnswer[];
+    readonly childUsage: readonly AgentUsage[];
   };
   readonly iteration: number;
   readonly scope: AbortScope;
   readonly traceContext: Context;
   readonly progress: (update: unknown) => void;
+  /** Shows an event of the call's child turn. */
+  readonly show: (event: AgentEvent, childAgentId: string) => void;
+  /** The turn as it is when that is read. */
+  readonly state: () => LoopState;
 }
 
 /** What a running call is told. Its signal is made when it is read. */
@@ -39,13 +47,19 @@ export class CallContext implements ToolContext {
   readonly attempt: number;
   readonly traceContext: Context;
   readonly progress: (update: unknown) => void;
+  readonly #deps: TurnDeps;
+  readonly #options: ToolContextOptions;
   readonly #scope: AbortScope;
+  #parent: ParentTurn | undefined;
   readonly #answers: readonly GivenAnswer[];
   #questions = 0;
   #asked: Question | undefined;
   #usage: Usage | undefined;
 
-  constructor({ turn, authContext }: TurnDeps, options: ToolContextOptions) {
+  constructor(deps: TurnDeps, options: ToolContextOptions) {
+    const { turn, authContext } = deps;
+    this.#deps = deps;
+    this.#options = options;
     const { callId, call, intent, answers } = options.started;
     this.taskId = turn.taskId;
     this.agentId = turn.agentId;
@@ -75,9 +89,24 @@ export class CallContext implements ToolContext {
     };
   }
 
-  /** What the tool told of its own model calls. */
-  get usage(): Usage | undefined {
-    return this.#usage;
+  /** What a child turn of the call takes from this turn. */
+  get [parentTurn](): ParentTurn {
+    const { callId, agentId } = this;
+    const { started, scope, show, state } = this.#options;
+    const view = () => viewSince(this.#deps.hooks.lastCall, state());
+    this.#parent ??= new ParentTurn(this.#deps, { callId, agentId, scope, recorded: started.childUsage, show, view });
+    return this.#parent;
+  }
+
+  /** As `parentTurn`, where the call has read it. */
+  get parentTurn(): ParentTurn | undefined {
+    return this.#parent;
+  }
+
+  /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
+  get told(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
+    const below = this.#parent?.usageBy ?? [];
+    return this.#usage || below.length > 0 ? recordedUsage(this.#usage, below) : undefined;
   }
 
   /** What the tool asked and has no answer to. */

@@ -23,7 +23,10 @@ export function copySettings(
   if (providerOptions !== undefined) to.providerOptions = providerOptions;
 }
 
-/** How many model calls the turn may make by now. */
-export function maxIterationsOf({ maxIterations }: Pick<RunDeps, 'maxIterations'>, { changes }: LoopState): number {
-  return changes.settings.maxIterations ?? maxIterations;
+/** The last iteration that the turn may have by now; each agent that runs it has its own number of them. */
+export function maxIterationsOf(
+  { maxIterations }: Pick<RunDeps, 'maxIterations'>,
+  { changes, stint }: LoopState,
+): number {
+  return changes.settings.maxIterations ?? stint.after + maxIterations;
 }

@@ -1,7 +1,10 @@
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { TaskStateStore, Under } from '../stores/interfaces.ts';
+import { foldRecords } from './apply-record.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
+import type { TaskState } from './events.ts';
 import { appendFromOutside } from './outside-append.ts';
+import type { ChildLink } from './records.ts';
 import type { LoopState } from './state.ts';
 
 export interface CancelOptions {
@@ -13,20 +16,83 @@ export interface CancelOptions {
   readonly clock?: Clock;
 }
 
+export interface CancelTreeOptions extends CancelOptions {
+  /** The lease of the parent turn, where a child turn is cancelled. */
+  readonly under?: Under | undefined;
+}
+
 /**
- * Cancels a task from any process: its owner is told; where it has none, its end is written here. Resolves once the turn is over, or
- * after the deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors:
- * `NOT_FOUND`, `UNAVAILABLE`.
+ * Cancels a task from any process: its owner is told; where it has none, its end is written here, after the ends of its open child
+ * turns, the deepest first. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
+ * deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
+ * `UNAVAILABLE`.
  */
 export async function cancelTask(taskId: string, options: CancelOptions): Promise<void> {
-  const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock } = options;
+  await cancelTree(taskId, options);
+}
+
+/** As `cancelTask`; false where the turn was not over by the deadline. */
+async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<boolean> {
+  const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock, under } = options;
   try {
     await store.post(taskId, { id: crypto.randomUUID(), type: 'cancel', reason });
   } catch (error) {
-    if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return;
-    throw error;
+    if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') throw error;
+    // A stopped owner may have created a child turn after the end was written.
+    const { openChildren } = foldRecords(await store.read(taskId));
+    await cancelChildren(openChildren, { ...options, under: undefined });
+    return true;
   }
   const missing = (state: LoopState) =>
     state.isComplete ? ('done' as const) : [{ type: 'turn.canceled' as const, reason }];
-  await appendFromOutside({ store, taskId, clock, deadlineMs, missing });
+  return appendFromOutside({
+    store,
+    taskId,
+    clock,
+    deadlineMs,
+    under,
+    missing,
+    before: async (state, lease) => {
+      const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
+      const under = { taskId, epoch: lease.epoch };
+      await cancelChildren(children, { ...options, under, beforeEach: () => store.renew(lease) });
+    },
+  });
+}
+
+const mostOfContext = 1_000;
+
+/** Child turns that a hook had started when its process died: no intent names them, but they are in the context of their parent. */
+async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
+  const { taskId, contextId } = turn;
+  const tasks = await store.list({ contextId, limit: mostOfContext });
+  return tasks.filter(({ parentTaskId, state }) => parentTaskId === taskId && !ended.has(state));
+}
+
+const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);
+
+export interface CancelChildrenOptions extends CancelTreeOptions {
+  /** Renews the lease of the parent turn. */
+  readonly beforeEach?: () => void | Promise<void>;
+}
+
+/**
+ * Cancels child turns with the lease of their parent turn, whoever held them. A child turn that was never created is passed over. Errors:
+ * those of the store, and `UNAVAILABLE` where one is not over by the deadline.
+ */
+export async function cancelChildren(
+  children: readonly ChildLink[],
+  { beforeEach, ...options }: CancelChildrenOptions,
+): Promise<void> {
+  for (const { taskId } of children) {
+    await beforeEach?.();
+    try {
+      if (await cancelTree(taskId, options)) continue;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') continue;
+      throw error;
+    }
+    const message = `The child turn "${taskId}" could not be cancelled in time; cancel its parent turn again.`;
+    throw new AgentLoopError('UNAVAILABLE', message, { taskId, retryable: true });
+  }
 }

@@ -4,7 +4,7 @@ import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.
 import type { HookPlace } from './hook-context.ts';
 import { AskedCall, AskedOutcome, type RanCall } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
-import { type AnyChange, recordOfChange } from './record-of-change.ts';
+import { type AnyChange, recordOfChange, usageRecord } from './record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from './records.ts';
 import { shownValue } from './shown-value.ts';
 import { answeredCall } from './tool-results.ts';
@@ -96,21 +96,25 @@ export function changeOutcome(
     place,
     asked: (question, extension) => new AskedOutcome(question, extension, shown),
     ask: (extension, outcome) => extension.afterToolCall?.(outcome),
-    take(change, { name }) {
+    take(change, { name }, { childUsage: used }) {
       if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
-      const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall' });
+      const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall', used });
       if (record) records.push(record);
       return true;
     },
+    count: (used, { name }) => records.push(usageRecord(used, { name, hook: 'afterToolCall' })),
   });
   const changed = () => ({ result: shown.result, records });
   return asked instanceof Promise ? asked.then(changed) : changed();
 }
 
-function besides({ messages, finish, data, event }: ToolOutcomeChange): AnyChange {
+function besides({ messages, finish, agent, usage, usageBy, data, event }: ToolOutcomeChange): AnyChange {
   return {
     ...(messages && { messages }),
     ...(finish && { finish }),
+    ...(agent && { agent }),
+    ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
     ...(data === undefined ? {} : { data }),
     ...(event && { event }),
   };

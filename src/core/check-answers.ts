@@ -35,8 +35,26 @@ function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question,
   return { type: 'turn.answered', callId, questionId: id, answer: normal };
 }
 
-/** What is wrong with an answer, and what it should be; `undefined` where it fits its question. */
-export function answerFlaw({ id, kind }: Question, answer: unknown): string | undefined {
+/**
+ * What a question is about in the end: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
+ * holds it.
+ */
+export function innermostQuestion(question: Question): Question {
+  const { data } = question;
+  const inner: unknown = isPlainObject(data) && 'taskId' in data ? Reflect.get(data, 'question') : undefined;
+  return isQuestion(inner) ? innermostQuestion(inner) : question;
+}
+
+function isQuestion(value: unknown): value is Question {
+  if (!isPlainObject(value)) return false;
+  const kinds: readonly unknown[] = ['approval', 'input', 'client-tool', 'auth', 'in-doubt'];
+  return typeof Reflect.get(value, 'id') === 'string' && kinds.includes(Reflect.get(value, 'kind'));
+}
+
+/** What is wrong with an answer, and what it should be; `undefined` where it fits its question, or that of the child turn which asks. */
+export function answerFlaw(question: Question, answer: unknown): string | undefined {
+  const { id } = question;
+  const { kind } = innermostQuestion(question);
   const who = `the answer to question "${id}"`;
   if (answer === undefined) return `${who} is not JSON; give text, numbers, lists or plain objects`;
   const fields: Readonly<Record<string, unknown>> = isPlainObject(answer) ? { ...answer } : {};

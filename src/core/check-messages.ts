@@ -37,6 +37,9 @@ function checkMessage(message: Message, at: string): void {
   if (message.role === 'tool' && typeof message.toolCallId !== 'string') {
     throw invalid(`${at} is a tool message and needs the toolCallId of the call it answers`);
   }
+  if (message.role === 'user' && message.name !== undefined && typeof message.name !== 'string') {
+    throw invalid(`${at}.name must be a string, not ${shownValue(message.name)}`);
+  }
   checkMembers(message, at);
 }
 

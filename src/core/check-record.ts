@@ -24,6 +24,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       metadata: 'object?',
       trace: 'object?',
       forkedFrom: 'object?',
+      parent: 'object?',
     },
     'turn.resumed': { trace: 'object?' },
     'llm.start': { iteration: 'number', attempt: 'number', tools: 'list?', summary: 'flag?' },
@@ -36,7 +37,7 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       usage: 'object?',
       model: 'text?',
     },
-    'tool.intent': { callId: 'text', attempt: 'number', arguments: 'any' },
+    'tool.intent': { callId: 'text', attempt: 'number', arguments: 'any', child: 'object?' },
     'tool.result': {
       callId: 'text',
       content: 'content',
@@ -45,10 +46,12 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       arguments: 'any?',
       durationMs: 'number',
       usage: 'object?',
+      usageBy: 'list?',
       fails: 'object?',
     },
     'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
-    'turn.asked': { question: 'object', usage: 'object?' },
+    'turn.asked': { question: 'object', usage: 'object?', usageBy: 'list?' },
+    'agent.changed': { from: 'text', to: 'text', reason: 'text', callId: 'text?', note: 'text?' },
     'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
     'turn.done': { text: 'text', value: 'any?', reason: 'text', usage: 'object?' },
     'turn.failed': { ...ofFailure, usage: 'object?' },
@@ -58,21 +61,30 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
 
 const ofQuestion: Shape = { callId: 'text', kind: 'text', toolName: 'text', prompt: 'text?', data: 'any?' };
 
+const ofParent: Shape = { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' };
+
+const ofChild: Shape = { taskId: 'text', agentId: 'text' };
+
 const ofExtension: Shape = { effects: 'object?', data: 'any?', hook: 'text?', event: 'object?', command: 'text?' };
 
 const ofEffects: Shape = {
   messages: 'list?',
   given: 'list?',
+  earlier: 'number?',
+  agent: 'object?',
   results: 'object?',
   settings: 'object?',
   tools: 'object?',
   finish: 'object?',
   usage: 'object?',
+  usageBy: 'list?',
 };
 
 const ofUsage: Shape = { promptTokens: 'number', completionTokens: 'number', totalTokens: 'number' };
 
 const ofToolNames: Shape = { add: 'list?', remove: 'list?' };
+
+const ofChoice: Shape = { to: 'text', reason: 'text', callId: 'text?', note: 'text?' };
 
 const kinds: { readonly [Name in Kind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
   text: [(value) => typeof value === 'string', 'a text'],
@@ -125,6 +137,10 @@ function checkInner(value: object, type: string): void {
   }
   const question = record.get('question');
   if (type === 'turn.asked' && isObject(question)) checkMembers(question, ofQuestion, type);
+  const parent = record.get('parent');
+  if (type === 'turn.started' && isObject(parent)) checkMembers(parent, ofParent, `${type}: parent`);
+  const child = record.get('child');
+  if (type === 'tool.intent' && isObject(child)) checkMembers(child, ofChild, `${type}: child`);
   const fails = record.get('fails');
   if (type === 'tool.result' && isObject(fails)) checkMembers(fails, ofFailure, `${type}: fails`);
   const effects = record.get('effects');
@@ -133,7 +149,7 @@ function checkInner(value: object, type: string): void {
 
 function checkEffects(effects: object, type: string): void {
   checkMembers(effects, ofEffects, type);
-  for (const [name, shape] of [['usage', ofUsage] as const, ['tools', ofToolNames] as const]) {
+  for (const [name, shape] of Object.entries({ usage: ofUsage, tools: ofToolNames, agent: ofChoice })) {
     const inner: unknown = Reflect.get(effects, name);
     if (isObject(inner)) checkMembers(inner, shape, `${type}: ${name}`);
   }

@@ -11,7 +11,7 @@ const anyObject: Rule = [
   'must be an object',
 ];
 
-const rules: { readonly [Name in keyof StartOptions | 'answers']-?: Rule } = {
+const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: Rule } = {
   taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
   agentId: anyName,
   contextId: anyName,
@@ -23,10 +23,11 @@ const rules: { readonly [Name in keyof StartOptions | 'answers']-?: Rule } = {
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   detached: [(value) => typeof value === 'boolean', 'must be true or false'],
   answers: anyObject,
+  onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
 };
 
-const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached', 'answers'] as const;
-const ofStart = Object.keys(rules).filter((name) => name !== 'answers');
+const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached', 'answers', 'onBusy'] as const;
+const ofStart = Object.keys(rules).filter((name) => name !== 'answers' && name !== 'onBusy');
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
 export function checkStartOptions(options: StartOptions): void {
@@ -35,7 +36,7 @@ export function checkStartOptions(options: StartOptions): void {
 
 /** Checks what is given anew for a turn that goes on. Errors as `checkStartOptions`. */
 export function checkResumeOptions(
-  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], 'answers'>>>,
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], 'answers' | 'onBusy'>>>,
 ): void {
   check(options, ofResume);
 }

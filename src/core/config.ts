@@ -23,6 +23,27 @@ export type OnLimit =
   /** The turn completes with the text of the last response and the reason `max_iterations`. */
   | 'stop';
 
+/** What an agent brings for the part of a turn that it runs. The defaults are those of `AgentLoopConfig`. */
+export interface AgentSetup
+  extends CallSettings,
+    Pick<
+      AgentLoopConfig,
+      | 'llmProvider'
+      | 'toolProviders'
+      | 'extensions'
+      | 'maxIterations'
+      | 'onLimit'
+      | 'systemPrompt'
+      | 'toolConcurrency'
+      | 'toolTimeoutMs'
+      | 'toolFailureMode'
+    > {
+  /** For spans. Default: its id. */
+  readonly name?: string;
+  /** Goes to its tools, hooks and models; what the turn was given goes before it. Default none. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
 export interface AgentLoopConfig extends CallSettings {
   readonly agentId: string;
   readonly llmProvider: LLMProvider;
@@ -30,6 +51,14 @@ export interface AgentLoopConfig extends CallSettings {
   readonly toolProviders?: readonly ToolProvider[];
   /** Hooks around the loop, asked in this order. Default none. */
   readonly extensions?: readonly Extension[];
+  /**
+   * The agents that a turn can be handed to, by id; see `TurnChange.agent`. An agent has its own provider, call settings, prompt, tools and
+   * limits; its extensions are added to those of the configuration. Asked at each change and on resume, and has to answer the same in
+   * each process: a turn whose agent is not known is lost with `MISSING_AGENT`, and can be resumed. Default none.
+   */
+  readonly agents?: (agentId: string) => AgentSetup | undefined;
+  /** How often agents may hand a turn over before it fails with `LIMIT`. From 0; default 10. */
+  readonly maxHandOffs?: number;
   /** Where turns are journaled. Without one a turn lives and dies with its process. */
   readonly taskStateStore?: TaskStateStore;
   /** Model calls a turn may make, from 1. Default 10. */
@@ -57,6 +86,11 @@ export interface AgentLoopConfig extends CallSettings {
   readonly shutdown?: AbortSignal;
   /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number;
+  /**
+   * Which events of child turns are shown, as `internal:sub-agent`: all (default), those of records (that have a `cursor`), or none. Of
+   * descendants further down, what each turn on the way shows.
+   */
+  readonly subAgentEvents?: 'all' | 'records' | 'none';
   /** Default true. */
   readonly enableTracing?: boolean;
   /**
@@ -80,7 +114,7 @@ export interface AgentLoopConfig extends CallSettings {
 export interface AgentLoopContext {
   /** Default: a new one. An id that the store knows attaches to the turn there is. */
   readonly taskId: string;
-  /** Default: the configuration's. */
+  /** Default: the configuration's. Where that has `agents`, the one of them that answers first. */
   readonly agentId: string;
   /** Default: a new one. */
   readonly contextId: string;

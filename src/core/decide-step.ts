@@ -1,11 +1,12 @@
 import type { Context } from '@opentelemetry/api';
+import { agentChange } from './change-agent.ts';
 import type { EndChange, Extension } from './extension.ts';
 import { AskedHook, DraftPlace, type HookPlace } from './hook-context.ts';
 import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from './hook-subjects.ts';
 import { askHooks } from './hooks.ts';
 import { steeringRecords } from './next-step.ts';
-import { type AnyChange, jsonOf, recordOfChange } from './record-of-change.ts';
-import type { DecisionPoint, TurnDone } from './records.ts';
+import { type AnyChange, jsonOf, recordOfChange, usageRecord } from './record-of-change.ts';
+import type { AgentUsage, DecisionPoint, TurnDone } from './records.ts';
 import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { suspension } from './suspension.ts';
@@ -32,8 +33,13 @@ export function decideStep(
     deps.hooks.noteAsked(question.hook, state);
     const draft = new CommitDraft(deps, state);
     const decision = new Decision(deps, { draft, traceContext, ending: question.ending });
+    const close = () => {
+      const change = agentChange(deps, draft.after);
+      if (change) draft.add(change);
+      return draft;
+    };
     const asked = decision.ask(question.hook);
-    return asked instanceof Promise ? asked.then(() => draft) : draft;
+    return asked instanceof Promise ? asked.then(close) : close();
   };
 }
 
@@ -77,7 +83,8 @@ class Decision {
       place: this.#place,
       asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.beforeTurn?.(context),
-      take: (change, extension) => this.#change('beforeTurn', extension, change),
+      take: (change, extension, { childUsage }) => this.#change('beforeTurn', extension, change, childUsage),
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeTurn' })),
     });
   }
 
@@ -90,7 +97,8 @@ class Decision {
       place: this.#place,
       asked: (question, extension) => new AskedStep(question, extension, last),
       ask: (extension, context) => extension.afterIteration?.(context),
-      take: (change, extension) => this.#change('afterIteration', extension, change),
+      take: (change, extension, { childUsage }) => this.#change('afterIteration', extension, change, childUsage),
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'afterIteration' })),
     });
   }
 
@@ -101,10 +109,11 @@ class Decision {
       place: this.#place,
       asked: (question, extension) => new AskedFinish(question, extension, finishOf(this.#ending, question.state)),
       ask: (extension, context) => extension.beforeFinish?.(context),
-      take: (change, extension) => {
-        this.#change('beforeFinish', extension, change);
-        return (change.messages ?? []).length === 0;
+      take: (change, extension, { childUsage }) => {
+        this.#change('beforeFinish', extension, change, childUsage);
+        return (change.messages ?? []).length === 0 && change.agent === undefined;
       },
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeFinish' })),
     });
   }
 
@@ -137,8 +146,8 @@ class Decision {
     return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
   }
 
-  #change(hook: DecisionPoint, { name }: Extension, change: AnyChange): true {
-    const record = recordOfChange(change, { deps: this.#deps, state: this.#draft.after, name, hook });
+  #change(hook: DecisionPoint, { name }: Extension, change: AnyChange, used: readonly AgentUsage[]): true {
+    const record = recordOfChange(change, { deps: this.#deps, state: this.#draft.after, name, hook, used });
     if (record) this.#draft.add(record);
     return true;
   }

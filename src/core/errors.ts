@@ -5,6 +5,7 @@ export const errorCodes = [
   'INVALID_INPUT',
   'DUPLICATE_TOOL',
   'MISSING_TOOL',
+  'MISSING_AGENT',
   'MISSING_PACKAGE',
   // How a turn ends when it does not complete.
   'CANCELED',
@@ -49,6 +50,7 @@ export const errorCodes = [
   'SCHEMA',
   'POISON',
   'SHUTDOWN',
+  'LEFT',
   // Extensions and agents.
   'EXTENSION_FAILED',
   'AGENT_BUSY',

@@ -19,6 +19,7 @@ export class EventProjector {
   readonly #options: EventProjectorOptions;
   #taskId = '';
   #contextId = '';
+  #agentId = '';
   #iteration = 0;
   #attempt = 0;
   #artifactId = '';
@@ -61,6 +62,7 @@ export class EventProjector {
           kind: 'internal:reasoning-delta',
           taskId: this.#taskId,
           contextId: this.#contextId,
+          agentId: this.#agentId,
           timestamp: isoTime(this.#options.now()),
           iteration: this.#iteration,
           text: delta.text,
@@ -74,6 +76,7 @@ export class EventProjector {
           kind: 'internal:tool-progress',
           taskId: this.#taskId,
           contextId: this.#contextId,
+          agentId: this.#agentId,
           timestamp: isoTime(this.#options.now()),
           iteration: this.#iteration,
           callId,
@@ -87,12 +90,25 @@ export class EventProjector {
           kind: 'internal:extension-error',
           taskId: this.#taskId,
           contextId: this.#contextId,
+          agentId: this.#agentId,
           timestamp: isoTime(this.#options.now()),
           iteration: this.#iteration,
           extension,
           hook,
           message,
           fatal,
+        };
+      }
+      case 'sub-agent': {
+        const { path, event } = delta;
+        return {
+          kind: 'internal:sub-agent',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          timestamp: event.timestamp,
+          agentId: path.at(-1)?.agentId ?? '',
+          path,
+          event,
         };
       }
       case 'attempt':
@@ -109,25 +125,29 @@ export class EventProjector {
     if (record.type === 'turn.started') {
       this.#taskId = record.taskId;
       this.#contextId = record.contextId;
+      this.#agentId = record.agentId;
       this.#shown.clear();
     } else if (record.type === 'llm.start') {
       this.#iteration = record.iteration;
       this.#attempt = record.attempt;
       this.#artifactId = artifactId(record.iteration);
       this.#shown.clear();
+    } else if (record.type === 'agent.changed') {
+      this.#agentId = record.to;
     }
     const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
     if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
     return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
   }
 
-  #artifactChunk({ artifactId, text, append, lastChunk }: ArtifactChunk): AgentEvent {
+  #artifactChunk({ artifactId, name, text, append, lastChunk }: ArtifactChunk): AgentEvent {
     return {
       kind: 'artifact-update',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
-      artifact: { artifactId, parts: [{ kind: 'text', text }] },
+      artifact: { artifactId, ...(name !== undefined && { name }), parts: [{ kind: 'text', text }] },
       append,
       lastChunk,
     };
@@ -144,6 +164,7 @@ export class EventProjector {
       kind: 'artifact-update',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
       artifact: this.#artifact(text),
       append,
@@ -160,6 +181,7 @@ export class EventProjector {
       kind: 'internal:tool-call-delta' as const,
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
       iteration: this.#iteration,
       index: delta.index,
@@ -174,6 +196,7 @@ export class EventProjector {
       kind: 'internal:llm-attempt-discarded' as const,
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
       iteration: this.#iteration,
       attempt: this.#attempt,

@@ -1,4 +1,4 @@
-import type { A2AMessage, AgentEvent, CheckpointEvent, StatusUpdateEvent, TaskState } from './events.ts';
+import type { A2AMessage, A2APart, AgentEvent, CheckpointEvent, StatusUpdateEvent, TaskState } from './events.ts';
 import { textOf } from './messages.ts';
 import type {
   ExtensionRecord,
@@ -9,6 +9,7 @@ import type {
   ToolResultRecord,
   TurnAnswered,
   TurnAsked,
+  TurnDone,
   TurnFailed,
   TurnStarted,
   TurnSuspended,
@@ -35,9 +36,10 @@ export function eventsOf(
   record: JournalRecord,
   options: ProjectionOptions,
 ): readonly AgentEvent[] {
-  if (record.type === 'turn.started') return new Projection(record, record, options).started(record);
+  if (record.type === 'turn.started')
+    return new Projection(record, record.agentId, { record, options }).started(record);
   if (before === undefined) return [];
-  return eventsBehind(before, record, new Projection(before.turn, record, options));
+  return eventsBehind(before, record, new Projection(before.turn, before.agentId, { record, options }));
 }
 
 function eventsBehind(before: LoopState, record: JournalRecord, to: Projection): readonly AgentEvent[] {
@@ -59,11 +61,13 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
     case 'turn.suspended':
       return to.suspended(record);
     case 'turn.done':
-      return to.end(before, 'completed', { reason: record.reason }, record.text);
+      return to.done(before, record);
     case 'turn.failed':
       return to.end(before, 'failed', failure(record), record.message);
     case 'turn.canceled':
       return to.end(before, 'canceled', { reason: record.reason });
+    case 'agent.changed':
+      return before.phase === 'answered' ? to.iterationOver(before.iteration) : [];
     case 'turn.started':
       return [];
     default:
@@ -80,17 +84,19 @@ class Projection {
   readonly #events: AgentEvent[] = [];
   readonly #taskId: string;
   readonly #contextId: string;
+  readonly #agentId: string;
   readonly #timestamp: string;
   readonly #place: string;
   readonly #options: ProjectionOptions;
 
   constructor(
     turn: { readonly taskId: string; readonly contextId: string },
-    record: JournalRecord,
-    options: ProjectionOptions,
+    agentId: string,
+    { record, options }: { readonly record: JournalRecord; readonly options: ProjectionOptions },
   ) {
     this.#taskId = turn.taskId;
     this.#contextId = turn.contextId;
+    this.#agentId = agentId;
     this.#timestamp = isoTime(record.at);
     this.#place = `${record.seq}-${record.epoch}.`;
     this.#options = options;
@@ -101,10 +107,10 @@ class Projection {
       kind: 'task',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       id: record.taskId,
-      agentId: record.agentId,
       status: { state: 'submitted', timestamp: this.#timestamp },
       ...(record.metadata ? { metadata: record.metadata } : {}),
     });
@@ -118,6 +124,7 @@ class Projection {
       kind: 'internal:resumed',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
     });
@@ -131,6 +138,7 @@ class Projection {
         kind: 'internal:iteration-start' as const,
         taskId: this.#taskId,
         contextId: this.#contextId,
+        agentId: this.#agentId,
         timestamp: this.#timestamp,
         cursor: this.#cursor(),
         iteration,
@@ -142,6 +150,7 @@ class Projection {
         kind: 'internal:llm-attempt-discarded',
         taskId: this.#taskId,
         contextId: this.#contextId,
+        agentId: this.#agentId,
         timestamp: this.#timestamp,
         cursor: this.#cursor(),
         iteration,
@@ -152,6 +161,7 @@ class Projection {
       kind: 'internal:llm-call',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration,
@@ -167,6 +177,7 @@ class Projection {
       kind: 'internal:llm-response',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration: record.iteration,
@@ -188,6 +199,7 @@ class Projection {
       kind: 'internal:tool-start',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration: before.iteration,
@@ -206,6 +218,7 @@ class Projection {
       kind: 'internal:tool-complete',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration: before.iteration,
@@ -226,6 +239,7 @@ class Projection {
       kind: 'internal:iteration-complete',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration,
@@ -238,8 +252,8 @@ class Projection {
     if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before.iteration);
     if (event) {
       const { iteration } = before;
-      const [taskId, contextId, timestamp] = [this.#taskId, this.#contextId, this.#timestamp];
-      this.#events.push({ ...event, taskId, contextId, timestamp, cursor: this.#cursor(), iteration });
+      const [taskId, contextId, agentId, timestamp] = [this.#taskId, this.#contextId, this.#agentId, this.#timestamp];
+      this.#events.push({ ...event, taskId, contextId, agentId, timestamp, cursor: this.#cursor(), iteration });
     }
     return this.#events;
   }
@@ -264,12 +278,22 @@ class Projection {
       kind: 'internal:paused',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       reason: record.reason,
     });
     this.#status(record.state, this.#options.last, { reason: record.reason, questions: record.questions });
     return this.#events;
+  }
+
+  /** Artifacts hold the answer, also where the turn did not end with what the model said last. */
+  done(before: LoopState, { reason, text, value }: TurnDone): readonly AgentEvent[] {
+    const { iteration, lastResponse } = before;
+    const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
+    if (text !== '' && text !== said) this.#answer(artifactId(iteration), { kind: 'text', text });
+    else if (text === '' && value !== undefined) this.#answer(outputId, partOf(value));
+    return this.end(before, 'completed', { reason }, text);
   }
 
   end(
@@ -284,6 +308,7 @@ class Projection {
         kind: 'internal:iteration-complete',
         taskId: this.#taskId,
         contextId: this.#contextId,
+        agentId: this.#agentId,
         timestamp: this.#timestamp,
         cursor: this.#cursor(),
         iteration: before.iteration,
@@ -306,10 +331,26 @@ class Projection {
       kind: 'artifact-update',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: rest }] },
       append,
+      lastChunk: true,
+    });
+  }
+
+  /** Replaces whatever the artifact held. */
+  #answer(id: string, part: A2APart): void {
+    this.#events.push({
+      kind: 'artifact-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: this.#timestamp,
+      cursor: this.#cursor(),
+      artifact: { artifactId: id, parts: [part] },
+      append: false,
       lastChunk: true,
     });
   }
@@ -320,6 +361,7 @@ class Projection {
       kind: 'internal:checkpoint',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration,
@@ -338,6 +380,7 @@ class Projection {
       kind: 'status-update',
       taskId: this.#taskId,
       contextId: this.#contextId,
+      agentId: this.#agentId,
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       status,
@@ -356,6 +399,16 @@ class Projection {
       contextId: this.#contextId,
     };
   }
+}
+
+/** The name of the artifact that holds the value of a turn which ends with one. */
+export const outputId = 'output';
+
+/** A value as A2A carries it: objects as data, everything else as its JSON. */
+function partOf(value: unknown): A2APart {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { kind: 'text', text: JSON.stringify(value) };
+  return { kind: 'data', data: Object.fromEntries(Object.entries(value)) };
 }
 
 /** The name of the artifact that holds an iteration's text. */

@@ -17,6 +17,8 @@ export type TaskState =
 interface EventBase {
   readonly taskId: string;
   readonly contextId: string;
+  /** The agent that runs the turn by then. */
+  readonly agentId: string;
   /** ISO 8601. */
   readonly timestamp: string;
   /** `<seq>-<epoch>.<n>`, n from 1; on events of records only. */
@@ -47,7 +49,6 @@ export interface TaskEvent extends EventBase {
   readonly kind: 'task';
   /** The task id, under the name that A2A gives it. */
   readonly id: string;
-  readonly agentId: string;
   readonly status: TaskStatus;
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
@@ -67,7 +68,7 @@ export interface StatusUpdateEvent extends EventBase {
 
 export interface ArtifactUpdateEvent extends EventBase {
   readonly kind: 'artifact-update';
-  readonly artifact: { readonly artifactId: string; readonly parts: readonly A2APart[] };
+  readonly artifact: { readonly artifactId: string; readonly name?: string; readonly parts: readonly A2APart[] };
   /** False: this replaces whatever the artifact held. */
   readonly append: boolean;
   readonly lastChunk: boolean;
@@ -178,6 +179,27 @@ export interface ExtensionErrorEvent extends IterationEventBase {
   readonly fatal: boolean;
 }
 
+/** A turn on the way from a turn to one of its descendants. */
+export interface SubAgentStep {
+  readonly agentId: string;
+  readonly taskId: string;
+  /** The call of the turn above that it runs for. */
+  readonly callId: string;
+}
+
+/**
+ * An event of a child turn, at any depth: never nested, and never shown under its own kind. Its `cursor` is one of its own turn. A reader that
+ * comes back gets the events of open child turns from their beginning; `(event.taskId, event.cursor)` tells what it has.
+ */
+export interface SubAgentEvent extends EventBase {
+  readonly kind: 'internal:sub-agent';
+  /** The agent whose event it is. */
+  readonly agentId: string;
+  /** From the child turn of this turn to the turn whose event it is. */
+  readonly path: readonly SubAgentStep[];
+  readonly event: Exclude<AgentEvent, SubAgentEvent>;
+}
+
 /** What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. */
 export type AgentEvent =
   | TaskEvent
@@ -197,4 +219,5 @@ export type AgentEvent =
   | PausedEvent
   | ResumedEvent
   | CompactionEvent
+  | SubAgentEvent
   | ExtensionErrorEvent;

@@ -5,7 +5,7 @@ import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
-import type { Finish, RecordedCall, ToolResultRecord, TurnOverrides } from './records.ts';
+import type { AgentChoice, AgentUsage, Finish, RecordedCall, ToolResultRecord, TurnOverrides } from './records.ts';
 import type { LoopState, TurnOutcome } from './state.ts';
 
 /** What a hook may give back: nothing, its answer, or a promise of either. */
@@ -44,6 +44,20 @@ export interface Failure {
   readonly reason?: string;
 }
 
+/** What a turn and its child turns used so far, those that still run included. */
+export interface TreeUsage {
+  readonly usage: Usage;
+  readonly usageBy: readonly AgentUsage[];
+  /** The turn that the extension belongs to. */
+  readonly state: LoopState;
+}
+
+/** A limit of a turn that its child turns have reached. */
+export interface ReachedLimit extends Failure {
+  /** Whether the turn fails; else only the running child turns are cancelled. */
+  readonly fails: boolean;
+}
+
 /** What an extension does to the course of a turn. It is journaled, so that a resumed turn takes the same course. */
 export interface TurnChange {
   /** Appended to the history. Behind the last response they make the turn go on. */
@@ -57,8 +71,15 @@ export interface TurnChange {
   };
   /** Ends the turn once every call has its result; calls that have not started are skipped. */
   readonly finish?: Finish;
+  /**
+   * Another of the configuration's `agents` runs the turn once every call has its result. Of several the first counts; the rest of what
+   * extensions changed is undone then, but for `data`.
+   */
+  readonly agent?: AgentChoice;
   /** What model calls of the extension's own took: it is added to the turn's. */
   readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. Child turns of the hook are added without it. */
+  readonly usageBy?: readonly AgentUsage[];
   /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
   readonly data?: unknown;
   /** Shown to subscribers, live and replayed. */
@@ -71,6 +92,8 @@ export interface TurnChange {
 export interface TurnBeginning extends TurnChange {
   /** Replaces the messages that the caller gave. */
   readonly given?: readonly Message[];
+  /** How many of `given` are of earlier turns of the context; they come first. */
+  readonly earlier?: number;
 }
 
 /** What the next model call sees, before the system prompt is put in front. */
@@ -85,7 +108,7 @@ export interface IterationView {
 }
 
 /** Changes of one view; the history stays as it is. */
-export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'data' | 'event' | 'fail'> {
+export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'> {
   readonly view?: {
     readonly messages?: readonly Message[];
     /** `null`: none. */
@@ -152,7 +175,8 @@ export interface ToolCallOutcome extends ToolCallRequest {
   readonly thrown: unknown;
 }
 
-export interface ToolOutcomeChange extends Pick<TurnChange, 'messages' | 'finish' | 'data' | 'event' | 'fail'> {
+export interface ToolOutcomeChange
+  extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'> {
   /** What the model reads. */
   readonly result?: ToolAnswer;
 }
@@ -187,8 +211,11 @@ export interface TurnFinish extends HookContext {
   readonly value: unknown;
 }
 
-/** Messages make the turn go on; `finish` changes what it ends with. */
-export type FinishChange = Pick<TurnChange, 'messages' | 'settings' | 'finish' | 'data' | 'event' | 'fail'>;
+/** Messages, and another agent, make the turn go on; `finish` changes what it ends with. */
+export type FinishChange = Pick<
+  TurnChange,
+  'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'
+>;
 
 /** How a turn ended, or is about to. */
 export interface TurnEnd extends HookContext {
@@ -234,13 +261,18 @@ export interface Extension {
   /** Tools that come with it. */
   readonly toolProviders?: readonly ToolProvider[];
   /**
+   * Says whether what the turn and its child turns used reaches a limit. Called before each model call of a child turn, at any depth; must
+   * answer at once and must not throw. The calls that run such child turns are then cancelled, and the turn fails where `fails` says so.
+   */
+  readonly limitUsage?: (used: TreeUsage) => ReachedLimit | undefined;
+  /**
    * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
    * takes its place, and has to be the same for the same message. Answers at once: no promise, no time limit, no span, and no context, as
    * there may be no turn yet. Where it fails, the message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another
    * process is logged. Asked in each process that such a message comes through.
    */
   readonly beforeMessage?: (message: Message) => Message | undefined;
-  /** Once, before the first iteration. */
+  /** Once, before the first iteration; of an agent that takes a turn over, before its first. */
   readonly beforeTurn?: (context: HookContext) => HookAnswer<TurnBeginning>;
   /** Before each iteration but the first. True, or a reason, suspends the turn; a turn that is resumed there is not asked again. */
   readonly shouldPause?: (context: HookContext) => HookAnswer<boolean | { readonly reason: string }>;

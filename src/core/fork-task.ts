@@ -53,13 +53,14 @@ export async function forkTask(taskId: string, options: ForkOptions): Promise<Fo
   return { taskId: turn.taskId, contextId: turn.contextId };
 }
 
-/** The records up to the end of an iteration. */
+/** The records up to the end of an iteration, with the change of agent that it ended in. */
 function prefixOf(records: readonly JournalRecord[], at: number): readonly JournalRecord[] {
   const lengths = [1];
   let state: LoopState | undefined;
   for (const [index, record] of records.entries()) {
     state = applyRecord(state, record);
-    if (hasClosedIteration(state) && lengths[state.iteration] === undefined) lengths[state.iteration] = index + 1;
+    const ends = lengths[state.iteration] === undefined || record.type === 'agent.changed';
+    if (hasClosedIteration(state) && ends) lengths[state.iteration] = index + 1;
   }
   const length = lengths[at];
   if (length !== undefined) return records.slice(0, length);
@@ -85,8 +86,10 @@ function renumbered(
   records: readonly JournalRecord[],
   place: NewPlace,
 ): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
-  const [first, ...rest] = records;
-  if (first?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
+  const [begun, ...rest] = records;
+  if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
+  // A fork of a child turn belongs to no parent turn.
+  const { parent: _, ...first } = begun;
   const shift = place.now - (records.at(-1) ?? first).at;
   const { taskId, contextId = first.contextId } = place;
   const forkedFrom = { ...place.from, records: records.length };

@@ -14,12 +14,13 @@ import type { HookName } from './hooks.ts';
 type Members<Change> = Readonly<Record<keyof Change, true>>;
 
 const noted = { data: true, event: true, fail: true } as const;
-const course = { ...noted, messages: true, settings: true, finish: true } as const;
-const turn = { ...course, tools: true, usage: true } as const;
+const used = { usage: true, usageBy: true } as const;
+const course = { ...noted, ...used, messages: true, settings: true, finish: true } as const;
+const turn = { ...course, tools: true } as const;
 
-const beforeTurn: Members<TurnBeginning> = { ...turn, given: true };
+const beforeTurn: Members<TurnBeginning> = { ...turn, given: true, earlier: true, agent: true };
 const shouldPause: Members<{ readonly reason: string }> = { reason: true };
-const prepareIteration: Members<IterationChange> = { ...noted, view: true, finish: true, usage: true };
+const prepareIteration: Members<IterationChange> = { ...noted, ...used, view: true, finish: true };
 const beforeLLMCall: Members<CallChange> = { params: true, provider: true, response: true, fail: true };
 const afterLLMCall: Members<ResponseChange> = { ...noted, response: true };
 const beforeToolCall: Members<ToolCallChange> = {
@@ -29,9 +30,16 @@ const beforeToolCall: Members<ToolCallChange> = {
   deadline: true,
   fail: true,
 };
-const afterToolCall: Members<ToolOutcomeChange> = { ...noted, result: true, messages: true, finish: true };
-const beforeFinish: Members<FinishChange> = course;
-const afterIteration: Members<StepChange> = { ...turn, results: true };
+const afterToolCall: Members<ToolOutcomeChange> = {
+  ...noted,
+  ...used,
+  result: true,
+  messages: true,
+  finish: true,
+  agent: true,
+};
+const beforeFinish: Members<FinishChange> = { ...course, agent: true };
+const afterIteration: Members<StepChange> = { ...turn, results: true, agent: true };
 const afterTurn: Members<EndChange> = { text: true, value: true, fail: true };
 
 const members: Readonly<Partial<Record<HookName, Readonly<Record<string, true>>>>> = {

@@ -3,20 +3,17 @@ import { startHookSpan } from '../observability/spans/hook-span.ts';
 import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { addUsed } from './add-usage.ts';
 import { maxIterationsOf } from './call-settings.ts';
+import { ParentTurn, parentTurn } from './child-turns.ts';
 import type { Clock } from './clock.ts';
 import type { Extension, HookContext } from './extension.ts';
 import type { HookName } from './hooks.ts';
+import type { AgentUsage } from './records.ts';
 import type { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
-import type { ToolSet } from './tool-set.ts';
-import type { RunDeps } from './turn-deps.ts';
-
-/** What a hook needs of the run that it belongs to. */
-export interface HookDeps extends RunDeps {
-  /** Absent where the turn ended before its tools were known. */
-  readonly tools?: ToolSet;
-}
+import type { HookDeps } from './turn-deps.ts';
+import { viewSince } from './view.ts';
 
 /** Where a hook is asked. */
 export interface HookPlace {
@@ -51,6 +48,7 @@ export interface HookQuestion {
 interface Opened {
   over: boolean;
   scope?: AbortScope;
+  parents?: ParentTurn[];
   traced?: { readonly span: Span; readonly traceContext: Context };
 }
 
@@ -80,7 +78,7 @@ export class AskedHook implements HookContext {
   }
 
   get agentId(): string {
-    return this.state.turn.agentId;
+    return this.state.agentId;
   }
 
   get contextId(): string {
@@ -88,7 +86,7 @@ export class AskedHook implements HookContext {
   }
 
   get metadata(): Readonly<Record<string, unknown>> {
-    return this.state.turn.metadata;
+    return this.deps.turn.metadata;
   }
 
   get authContext(): AuthContext | undefined {
@@ -120,9 +118,28 @@ export class AskedHook implements HookContext {
   }
 
   get signal(): AbortSignal {
+    return this.#scope.signal;
+  }
+
+  /** What child turns of the hook take from this turn, each with a name of its own. */
+  [parentTurn](name: string): ParentTurn {
+    const { deps, state, iteration, agentId } = this;
+    const parent = new ParentTurn(deps, {
+      callId: `${iteration}.${name}`,
+      agentId,
+      scope: this.#scope,
+      recorded: [],
+      show: () => {},
+      view: () => viewSince(deps.hooks.lastCall, state),
+    });
     const opened = this.#open();
-    opened.scope ??= this.deps.scope.child();
-    return opened.scope.signal;
+    opened.parents = [...(opened.parents ?? []), parent];
+    return parent;
+  }
+
+  /** What its child turns used. */
+  get childUsage(): readonly AgentUsage[] {
+    return (this.#opened?.parents ?? []).reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
   }
 
   get traceContext(): Context {
@@ -158,6 +175,7 @@ export class AskedHook implements HookContext {
       return;
     }
     opened.over = true;
+    for (const parent of opened.parents ?? []) parent.end();
     opened.scope?.release();
     opened.traced?.span.end();
   }
@@ -165,6 +183,12 @@ export class AskedHook implements HookContext {
   /** The run that asks. */
   protected get deps(): HookDeps {
     return this.#question.deps;
+  }
+
+  get #scope(): AbortScope {
+    const opened = this.#open();
+    opened.scope ??= this.deps.scope.child();
+    return opened.scope;
   }
 
   #open(): Opened {

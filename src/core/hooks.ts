@@ -1,17 +1,19 @@
 import { failSpan } from '../observability/spans/tracing-options.ts';
 import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { CallLost, leftReason } from './child-turns.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import { checkMembers } from './hook-answers.ts';
-import type { AskedHook, HookDeps, HookPlace, HookQuestion } from './hook-context.ts';
+import type { AskedHook, HookPlace, HookQuestion } from './hook-context.ts';
 import type { ToolCall } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
-import type { ToolResultRecord } from './records.ts';
+import type { AgentUsage, ToolResultRecord } from './records.ts';
 import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
+import type { HookDeps, RunDeps } from './turn-deps.ts';
 
-export type HookName = Exclude<keyof Extension, 'name' | 'onError' | 'timeoutMs' | 'toolProviders'>;
+export type HookName = Exclude<keyof Extension, 'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage'>;
 
 /** Every hook there is, in the order in which a turn comes by them. */
 export const hookNames: readonly HookName[] = [
@@ -53,15 +55,25 @@ export function hookLists(extensions: readonly Extension[]): HookLists {
   return lists;
 }
 
+/** A model call of this run. */
+export interface LastCall {
+  readonly iteration: number;
+  readonly params: LLMCallParams;
+  /** How many messages the history had. */
+  readonly historyLength: number;
+}
+
 /** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
 export class Hooks {
-  readonly lists: HookLists;
+  lists: HookLists;
+  /** What the agent that runs the turn now runs with; absent as long as it is the one that the turn began with. */
+  stint: RunDeps | undefined;
   /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
   failure: AgentLoopError | undefined;
   /** Calls of tools that a hook is asked about: it has its own time for that. */
   readonly askedAbout = new WeakSet<ToolCall>();
   /** What the last model call of this run was asked. */
-  lastCall: { readonly iteration: number; readonly params: LLMCallParams } | undefined;
+  lastCall: LastCall | undefined;
   /** Shows the failure of a hook. */
   report: (error: ExtensionError) => void = () => {};
   /** The iteration at which each was asked last. */
@@ -69,6 +81,14 @@ export class Hooks {
 
   constructor(lists: HookLists) {
     this.lists = lists;
+  }
+
+  /** Another agent runs the turn from here on. */
+  begin(stint: RunDeps): void {
+    this.stint = stint;
+    this.lists = stint.config.hooks;
+    this.lastCall = undefined;
+    this.#asked.delete('beforeTurn');
   }
 
   /** Whether a hook that comes once in an iteration still has to be asked. */
@@ -91,6 +111,8 @@ export interface Asking<C extends AskedHook, A> {
   readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
   /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
   readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
+  /** Records what child turns of the hook used, where the hook changes nothing. */
+  readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
 }
 
 /**
@@ -146,8 +168,11 @@ interface Given<C, A> {
 
 /** Takes what a hook answered. Whether the others are asked too. */
 function given<C extends AskedHook, A>(asking: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
-  const { hook, take } = asking;
-  const more = answer === undefined || answer === null || take(checked(hook, answer), extension, context) !== false;
+  const { hook, take, count } = asking;
+  const isNothing = answer === undefined || answer === null;
+  const used = count && isNothing ? context.childUsage : [];
+  if (used.length > 0) count?.(used, extension);
+  const more = isNothing || take(checked(hook, answer), extension, context) !== false;
   context.done();
   return more;
 }
@@ -183,6 +208,7 @@ interface Failed {
 
 /** True where the turn goes on as if the hook had given nothing. One that is over fails no more, and the others are asked all the same. */
 function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
+  if (CallLost.isInstance(error)) throw error;
   if (error instanceof DeliberateFailure) {
     context.done();
     if (context.state.isComplete) return true;
@@ -249,7 +275,7 @@ function limited<A>(
     };
     const leave = (scope: AbortScope) => () => {
       stop();
-      context.leave(scope.reason);
+      context.leave(scope === deps.drain ? leftReason(context.taskId) : scope.reason);
       if (hook === 'afterTurn' || hook === 'afterEnd') reject(scope.reason);
     };
     const drained = leave(deps.drain);

@@ -8,13 +8,6 @@ import { type LoopState, nextQuestionId, type PendingToolCall } from './state.ts
 import { refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** Calls that another owner of the turn had started and that have no result and ask nothing: their outcome is unknown. */
-export function doubtfulCalls(epoch: number, state: LoopState): readonly PendingToolCall[] {
-  return state.pendingToolCalls.filter(
-    ({ intent, question, result }) => !result && !question && intent && intent.epoch !== epoch,
-  );
-}
-
 /** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
 export type Settled = 'run' | ToolResultRecord | TurnAsked;
 
@@ -26,7 +19,7 @@ export interface Doubt {
 }
 
 /**
- * Settles a call in doubt as its tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
+ * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
  * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
  * within `abortGraceMs` of a cancel; `ask` asks whoever is behind the turn, once for each start of the call; all else tells the model
  * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
@@ -37,6 +30,7 @@ export function settleDoubt(deps: TurnDeps, doubt: Doubt): Settled | Observable<
   const said = saidOf(pending);
   if (said) return reconciled(pending, said);
   if (!tool) return unknownOutcome(pending);
+  if (pending.child || tool.definition.childTurn) return 'run';
   const { onInDoubt = 'fail', idempotent, readOnly, timeoutMs = deps.config.toolTimeoutMs } = tool.definition;
   if (typeof onInDoubt === 'function') return reconcile(deps, doubt, { ask: onInDoubt, timeoutMs });
   if (onInDoubt === 'ask') return askOutcome(pending);

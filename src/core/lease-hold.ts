@@ -7,20 +7,23 @@ import type { Clock } from './clock.ts';
 export class LeaseHold {
   readonly #clock: Clock;
   readonly #leaseMs: number;
+  /** Of the parent turn: the right to a child turn follows from it. */
+  readonly #above: LeaseHold | undefined;
   #until: number;
   #renew: () => void = () => {};
   #waiting: (() => void)[] = [];
 
   /** `askedAt`: when the lease was asked for. */
-  constructor(clock: Clock, leaseMs: number, askedAt: number) {
+  constructor(clock: Clock, leaseMs: number, askedAt: number, above?: LeaseHold) {
     this.#clock = clock;
+    this.#above = above;
     this.#leaseMs = leaseMs;
     this.#until = askedAt + leaseMs;
   }
 
-  /** Whether nobody else can own the turn at this moment. */
+  /** Whether nobody else can own the turn, or a turn above it, at this moment. */
   get isSure(): boolean {
-    return this.#clock.now() < this.#until;
+    return this.#clock.now() < this.#until && this.#above?.isSure !== false;
   }
 
   /** Whether somebody waits for the next renewal. */
@@ -33,8 +36,11 @@ export class LeaseHold {
     this.#renew = renew;
   }
 
-  /** Has the lease renewed, and calls back once it was; where that took long, the hold is not sure again. */
+  /** Has the lease renewed, that of the parent turn first, and calls back once it was; where that took long, the hold is not sure again. */
   afterRenewal(callback: () => void): void {
+    const above = this.#above;
+    if (above && !above.isSure)
+      return above.afterRenewal(() => (this.isSure ? callback() : this.afterRenewal(callback)));
     this.#waiting.push(callback);
     this.#renew();
   }

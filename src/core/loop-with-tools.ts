@@ -1,23 +1,119 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
+import { cancelSpan, failSpan } from '../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import { checkToolsOfOpenCalls } from './in-doubt.ts';
+import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import { handOver } from './operators/hand-over.ts';
 import { loopIterations } from './operators/iteration-operators.ts';
 import type { Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
+import { stintDeps, stintSpan } from './stint-deps.ts';
 import { collectTools, noTools, ToolSet } from './tool-set.ts';
 import type { RunDeps, TurnDeps } from './turn-deps.ts';
 
 /**
- * The loop of a turn, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
- * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
+ * The loop of a turn, agent by agent: where another agent has the turn, it continues with the setup of that one. Flat for any number of
+ * changes. Errors as `loopStint`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
 export function loopWithTools(
   deps: RunDeps,
   traceContext: Context,
   resumed: boolean,
 ): (state: LoopState) => Observable<Signal> {
+  if (!deps.config.agents) return loopStint(deps, traceContext, resumed);
+  return (state) => new Observable((to) => new Stints({ deps, traceContext, resumed, state, to }).advance());
+}
+
+interface StintsOptions {
+  readonly deps: RunDeps;
+  readonly traceContext: Context;
+  readonly resumed: boolean;
+  readonly state: LoopState;
+  readonly to: Subscriber<Signal>;
+}
+
+/** The agents of one run of a turn, one after another. */
+class Stints {
+  readonly #options: StintsOptions;
+  #state: LoopState;
+  #advancing = false;
+  #again = false;
+
+  constructor(options: StintsOptions) {
+    this.#options = options;
+    this.#state = options.state;
+  }
+
+  /** A trampoline: agents that answer synchronously do not nest. */
+  advance(): void {
+    this.#again = true;
+    if (this.#advancing) return;
+    this.#advancing = true;
+    try {
+      while (this.#again && !this.#options.to.closed) {
+        this.#again = false;
+        this.#run();
+      }
+    } catch (error) {
+      this.#options.to.error(error);
+    }
+    this.#advancing = false;
+  }
+
+  #run(): void {
+    const { deps, traceContext, resumed, to } = this.#options;
+    const { agentId } = this.#state;
+    const own = this.#deps();
+    deps.hooks.begin(own);
+    const { span, traceContext: inner } = stintSpan(own, this.#state, traceContext);
+    let ended = false;
+    const running = new DirectSubscriber<Signal>({
+      next: (signal) => {
+        if (signal.type === 'commit') this.#state = signal.after;
+        to.next(signal);
+      },
+      error: (error) => {
+        ended = true;
+        failSpan(span, error);
+        span.end();
+        to.error(error);
+      },
+      complete: () => {
+        ended = true;
+        if (deps.scope.aborted) cancelSpan(span);
+        span.end();
+        if (this.#state.outcome || this.#state.agentId === agentId) to.complete();
+        else this.advance();
+      },
+    });
+    to.add(() => {
+      if (ended) return;
+      ended = true;
+      running.unsubscribe();
+      cancelSpan(span);
+      span.end();
+    });
+    loopStint(own, inner, resumed)(this.#state).subscribe(running);
+  }
+
+  /** A turn that is stopped only has to be closed: no agent has to be known for that. */
+  #deps(): RunDeps {
+    const { deps } = this.#options;
+    try {
+      return stintDeps(deps, this.#state);
+    } catch (error) {
+      if (!stopped(deps)) throw error;
+      return { ...deps, agentId: this.#state.agentId };
+    }
+  }
+}
+
+/**
+ * The loop of one agent, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
+ * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
+ */
+function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) =>
     toolsOf(deps, resumed).pipe(
       handOver((tools) => {
@@ -58,6 +154,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
   return {
     config: deps.config,
     turn: deps.turn,
+    agentId: deps.agentId,
     systemPrompt: deps.systemPrompt,
     maxIterations: deps.maxIterations,
     provider: deps.provider,
@@ -70,6 +167,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     drain: deps.drain,
     inbox: deps.inbox,
     openCall: deps.openCall,
+    node: deps.node,
     hold: deps.hold,
     epoch: deps.epoch,
     now: deps.now,

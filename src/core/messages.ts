@@ -42,6 +42,8 @@ export interface SystemMessage extends MessageBase {
 
 export interface UserMessage extends MessageBase {
   readonly role: 'user';
+  /** Who says it, where that is not the user: an agent that hands the turn to another. */
+  readonly name?: string;
   readonly content: Content;
 }
 

@@ -1,4 +1,5 @@
 import { maxIterationsOf } from './call-settings.ts';
+import { agentChange, isIterationOpen } from './change-agent.ts';
 import type { StepHook, StepQuestion } from './decide-step.ts';
 import { messageOf } from './errors.ts';
 import type { PauseRequest } from './inbox.ts';
@@ -13,7 +14,7 @@ import { failureBy } from './tool-results.ts';
 import type { Offer } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** What a turn does next: it is over, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
+/** What a turn does next: it is over, or another agent has it, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
 export type NextStep =
   | { readonly do: 'end' }
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
@@ -25,7 +26,7 @@ export type CallStep = Extract<NextStep, { do: 'call' }>;
 
 /** Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. */
 export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
-  if (state.outcome) return { do: 'end' };
+  if (state.outcome || state.agentId !== deps.agentId) return { do: 'end' };
   if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
@@ -37,6 +38,7 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
   if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
+  if (state.changes.agent && state.phase !== 'llm') return handOver(deps, state);
   if (state.phase === 'answered' && state.lastResponse)
     return close(deps, state, ending(deps, state, state.lastResponse));
   if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
@@ -46,11 +48,19 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
 
 function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {
   const { hooks } = deps;
-  if (state.iteration === 0 && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
-  if (state.iteration > 0 && hooks.isDue('afterIteration', state)) return ask('afterIteration');
+  if (state.iteration === state.stint.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
+  if (isIterationOpen(deps, state)) return ask('afterIteration');
+  const change = agentChange(deps, state);
+  if (change) return write(change);
   if (state.iteration >= maxIterationsOf(deps, state)) return atLimit(deps, state);
   if (hooks.isDue('shouldPause', state)) return ask('shouldPause');
   return call(deps, state, state.iteration + 1, 1);
+}
+
+/** Another agent was chosen: the one that leaves is asked about its last iteration before. */
+function handOver(deps: TurnDeps, state: LoopState): NextStep {
+  const change = agentChange(deps, state);
+  return change ? write(change) : ask('afterIteration');
 }
 
 function ask(hook: StepHook, ending?: TurnDone): NextStep {
@@ -73,7 +83,7 @@ function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
   if (last.type !== 'turn.done') return writeEnd(deps, last);
   const { hooks } = deps;
   if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
-  if (!state.summary && state.iteration > 0 && hooks.isDue('afterIteration', state)) return ask('afterIteration', last);
+  if (!state.summary && isIterationOpen(deps, state)) return ask('afterIteration', last);
   return end(deps, state, last);
 }
 
@@ -93,7 +103,7 @@ function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
 }
 
 function limitOf(deps: TurnDeps, state: LoopState): Limit {
-  return { maxIterations: maxIterationsOf(deps, state) };
+  return { maxIterations: maxIterationsOf(deps, state) - state.stint.after };
 }
 
 function canceled({ scope, openCall }: TurnDeps): TurnRecord {

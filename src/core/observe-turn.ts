@@ -64,7 +64,8 @@ function signalsOf(start: LoopState, isOver: Watch['isOver']) {
   });
 }
 
-function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], state: LoopState): Signal {
+/** What a follower sees of a delta. */
+export function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], state: LoopState): Signal {
   if (delta.type === 'llm') return delta.chunk;
   const { callId, update } = delta;
   const call = state.pendingToolCalls.find((pending) => pending.callId === callId)?.call;

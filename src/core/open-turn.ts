@@ -1,11 +1,24 @@
-import { catchError, from, type MonoTypeOperatorFunction, map, Observable, of, switchMap } from 'rxjs';
-import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import {
+  catchError,
+  defer,
+  finalize,
+  from,
+  ignoreElements,
+  type MonoTypeOperatorFunction,
+  map,
+  Observable,
+  of,
+  switchMap,
+} from 'rxjs';
+import type { Lease, TaskStateStore, Under } from '../stores/interfaces.ts';
+import { foldRecords } from './apply-record.ts';
+import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
-import { AgentLoopError, type ErrorCode } from './errors.ts';
+import { AgentLoopError } from './errors.ts';
 import { giveBack } from './give-back.ts';
 import { replayOf } from './observe-turn.ts';
 import { type Deadline, whenReady } from './operators/when-ready.ts';
-import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
+import type { JournalRecord, ParentLink, Stamped, TurnStarted } from './records.ts';
 import type { Commit } from './signals.ts';
 import { waitsForAnswers } from './state.ts';
 
@@ -19,7 +32,14 @@ export type Opening =
       readonly askedAt: number;
       readonly resumed: boolean;
     }
-  | { readonly own: false };
+  | {
+      readonly own: false;
+      /**
+       * Where another owner holds the lease: how long it lasts, in milliseconds. Where the turn waits for answers: when to look whether
+       * they were written before it is watched.
+       */
+      readonly busyMs?: number;
+    };
 
 export interface OpenOptions {
   readonly store: TaskStateStore;
@@ -31,29 +51,33 @@ export interface OpenOptions {
   readonly contextId: string | undefined;
   /** Answers to the questions of a suspended turn. */
   readonly answers?: Answers | undefined;
+  /** The lease of the parent turn, for a child turn. */
+  readonly under?: Under | undefined;
+  /** What becomes of a turn that another owner runs: an error `BUSY`, or it is watched until its lease ends. */
+  readonly onBusy: 'fail' | 'wait';
 }
 
 /**
- * Opens the journal of a new turn. A task that exists is attached to where its messages, agent and context are the same: taken over
- * where nobody holds it, watched otherwise; else the error is `CONFLICT`.
+ * Opens the journal of a new turn. A task that exists is attached to where its messages, agent and context are the same, or where it is the
+ * child turn of the same call: taken over where nobody holds it, watched otherwise; else the error is `CONFLICT`.
  */
 export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
   const { store, deadline } = options;
   return whenReady(() => store.create(started.taskId, started), deadline).pipe(
     switchMap((answer) => {
-      if (answer.created) return takeOver(options, [answer.started], false);
+      if (answer.created) return takeOver(options, started.taskId, [answer.started], false);
       checkSameTurn(started, answer.started);
       return openOldTurn(options, started.taskId);
     }),
     // Between the creation and the lease, another may have taken the turn over, and ended it.
-    watchWhere('BUSY', 'TERMINAL'),
+    watchInstead({ ...options, onBusy: 'wait' }),
   );
 }
 
 /**
- * Opens the journal of a turn that was started before, to go on with it. Errors: `NOT_FOUND`; `BUSY` while somebody holds it;
- * `CONFLICT` where it belongs to another context than the caller says; `SCHEMA`, `POISON`; as `recordsOfAnswers` for its answers. A
- * suspended turn that waits for answers and is given none is only shown.
+ * Opens the journal of a turn that was started before, to resume it. Errors: `NOT_FOUND`; `BUSY` as `onBusy` says;
+ * `CONFLICT` where it belongs to another context than the caller says, and for a child turn whose parent turn is open; `SCHEMA`, `POISON`;
+ * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and is given none is only shown.
  */
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, deadline, contextId } = options;
@@ -64,52 +88,115 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
       if (past.after.isComplete) return of({ own: false } as const);
+      const { parent } = past.after.turn;
+      if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
-      return waits ? of({ own: false } as const) : takeOver(options, records, true);
+      return waits ? of({ own: false, busyMs: lookAgainMs } as const) : takeOver(options, taskId, records, true);
     }),
     // The turn may have ended since it was read.
-    watchWhere('TERMINAL'),
+    watchInstead(options),
   );
 }
 
-/** A turn whose lease is refused for one of these reasons is somebody else's, or over. */
-function watchWhere(...codes: readonly ErrorCode[]): MonoTypeOperatorFunction<Opening> {
+/**
+ * Takes over a turn that is watched, once its lease ends. Emits nothing where it has ended or is suspended by then: the watch tells.
+ * Errors as `openOldTurn`.
+ */
+export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Extract<Opening, { own: true }>> {
+  return takeOver(options, taskId, [], true).pipe(
+    switchMap((opening) => {
+      if (opening.past.after.outcome === undefined) return of(opening);
+      return from(giveBack(options.store, opening.lease)).pipe(ignoreElements());
+    }),
+  );
+}
+
+/** A child turn is resumed by its parent turn. Where that has ended or was deleted, nobody continues the child turn: it is cancelled. */
+function notByItself({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
+  return defer(async () => {
+    if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
+    await cancelTask(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
+    return { own: false as const };
+  });
+}
+
+async function isOpen(store: TaskStateStore, taskId: string): Promise<boolean> {
+  try {
+    return !foldRecords(await store.read(taskId)).isComplete;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
+    throw error;
+  }
+}
+
+/** Refuses what only the parent turn may do with a child turn. */
+export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
+  const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+function parentEnded({ taskId }: ParentLink): string {
+  return `its parent turn "${taskId}" has ended`;
+}
+
+/** A turn whose lease is refused because another owner holds it, or because the turn is over, is watched. */
+function watchInstead({ onBusy }: OpenOptions): MonoTypeOperatorFunction<Opening> {
   return catchError((error: unknown) => {
-    if (AgentLoopError.isInstance(error) && codes.includes(error.code)) return of({ own: false } as const);
+    const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+    if (code === 'TERMINAL') return of({ own: false } as const);
+    if (code === 'BUSY' && onBusy === 'wait') return of({ own: false, busyMs: retryAfterMs(error) } as const);
     throw error;
   });
 }
 
-function takeOver(options: OpenOptions, known: readonly JournalRecord[], resumed: boolean): Observable<Opening> {
+const lookAgainMs = 1_000;
+
+/** When to ask a store again for a lease that another owner holds. */
+export function retryAfterMs(error: unknown): number {
+  return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? lookAgainMs;
+}
+
+function takeOver(
+  options: OpenOptions,
+  taskId: string,
+  known: readonly JournalRecord[],
+  resumed: boolean,
+): Observable<Extract<Opening, { own: true }>> {
   const { store, deadline } = options;
-  const { taskId } = known[0] as Stamped<TurnStarted>;
   const askedAt = deadline.clock.now();
   return leaseOf(options, taskId).pipe(
-    switchMap((lease) =>
-      missing(options, lease, known.length).pipe(
+    switchMap((lease) => {
+      let isTaken = false;
+      return missing(options, lease, known.length).pipe(
         map((records) => {
           const past = pastOf([...known, ...records], lease);
           // Others may have answered since the journal was read.
           recordsOfAnswers(past.after, options.answers ?? {});
+          isTaken = true;
           return { own: true as const, past, lease, askedAt, resumed: resumed || records.length > 0 };
         }),
-        catchError((error: unknown) =>
-          from(giveBack(store, lease)).pipe(
+        catchError((error: unknown) => {
+          isTaken = true;
+          return from(giveBack(store, lease)).pipe(
             map(() => {
               throw error;
             }),
-          ),
-        ),
-      ),
-    ),
+          );
+        }),
+        // Nobody waits for it any more.
+        finalize(() => {
+          if (!isTaken) void giveBack(store, lease);
+        }),
+      );
+    }),
   );
 }
 
 /** The right to the turn. One that comes when nobody waits for it any more is given back. */
-function leaseOf({ store, deadline, owner, leaseMs }: OpenOptions, taskId: string): Observable<Lease> {
+function leaseOf({ store, deadline, owner, leaseMs, under }: OpenOptions, taskId: string): Observable<Lease> {
   return new Observable((to) => {
     const ask = () => {
-      const answer = store.acquire(taskId, owner, leaseMs);
+      const answer = store.acquire(taskId, owner, leaseMs, under);
       if (answer instanceof Promise)
         answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
       return answer;
@@ -143,6 +230,10 @@ function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
 }
 
 function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+  const { parent, agentId } = found;
+  if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
+    if (agentId === asked.agentId) return;
+  }
   const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
   if (same) return;
   throw new AgentLoopError(

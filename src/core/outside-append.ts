@@ -1,5 +1,5 @@
 import { filter, firstValueFrom, map, merge, Observable } from 'rxjs';
-import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
+import type { Lease, TaskStateStore, Under } from '../stores/interfaces.ts';
 import { applyRecord, foldRecords } from './apply-record.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
@@ -17,6 +17,10 @@ export interface OutsideAppend {
   readonly deadlineMs: number;
   /** What is still to be written in this state; `'done'` where it is there, or needs no more. Throws where it cannot be any more. */
   readonly missing: (state: LoopState) => readonly TurnRecord[] | 'done';
+  /** The lease of the parent turn, where it is a child turn. */
+  readonly under?: Under | undefined;
+  /** What has to be done with the lease before the records are written. */
+  readonly before?: (state: LoopState, lease: Lease) => Promise<void>;
 }
 
 const leaseMs = 5_000;
@@ -43,11 +47,11 @@ export async function appendFromOutside(wanted: OutsideAppend): Promise<boolean>
 }
 
 async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<boolean> {
-  const { store, taskId, missing } = wanted;
+  const { store, taskId, missing, under } = wanted;
   let state = foldRecords(await store.read(taskId));
   while (!over.aborted) {
     if (missing(state) === 'done') return true;
-    const lease = await leaseOf(store, taskId);
+    const lease = await leaseOf(store, taskId, under);
     if (lease) return await writeMissing(wanted, lease, state);
     state = await caughtUp(store, state);
     if (missing(state) !== 'done') await change(wanted, state, over);
@@ -57,9 +61,9 @@ async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<bool
 }
 
 /** The lease, where nobody holds the turn and it is not over. */
-async function leaseOf(store: TaskStateStore, taskId: string): Promise<Lease | undefined> {
+async function leaseOf(store: TaskStateStore, taskId: string, under: Under | undefined): Promise<Lease | undefined> {
   try {
-    return await store.acquire(taskId, `outside-${crypto.randomUUID()}`, leaseMs);
+    return await store.acquire(taskId, `outside-${crypto.randomUUID()}`, leaseMs, under);
   } catch (error) {
     if (AgentLoopError.isInstance(error) && (error.code === 'BUSY' || error.code === 'TERMINAL')) return undefined;
     throw error;
@@ -71,11 +75,16 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
   return records.reduce<LoopState>(applyRecord, state);
 }
 
-async function writeMissing({ store, clock, missing }: OutsideAppend, lease: Lease, known: LoopState): Promise<true> {
+async function writeMissing(
+  { store, clock, missing, before }: OutsideAppend,
+  lease: Lease,
+  known: LoopState,
+): Promise<true> {
   try {
     const state = await caughtUp(store, known);
     const records = missing(state);
     if (records === 'done' || records.length === 0) return true;
+    await before?.(state, lease);
     const commit = commitOf({ epoch: lease.epoch, now: () => clock.now() }, state, records);
     const stamped = commit.steps.map((step) => step.record);
     await store.append(lease, stamped, { status: taskState(commit.after), barrier: true });

@@ -7,7 +7,7 @@ import type { IterationChange, IterationView } from './extension.ts';
 import { AskedHook, DraftPlace } from './hook-context.ts';
 import { askHooks } from './hooks.ts';
 import type { Message } from './messages.ts';
-import { recordOfChange } from './record-of-change.ts';
+import { recordOfChange, usageRecord } from './record-of-change.ts';
 import { shownValue } from './shown-value.ts';
 import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
@@ -43,15 +43,22 @@ export function prepareView(
       place: new DraftPlace(draft, traceContext),
       asked: (question, extension) => new AskedHook(question, extension),
       ask: (extension, context) => extension.prepareIteration?.(shown, context),
-      take: (change, { name }) => {
+      take: (change, { name }, { childUsage: used }) => {
         if (change.view) {
           view = changedView(deps, view, change.view);
           shown = shownView(view);
         }
-        const record = recordOfChange(kept(change), { deps, state: draft.after, name, hook: 'prepareIteration' });
+        const record = recordOfChange(kept(change), {
+          deps,
+          state: draft.after,
+          name,
+          hook: 'prepareIteration',
+          used,
+        });
         if (record) draft.add(record);
         return !change.finish;
       },
+      count: (used, { name }) => draft.add(usageRecord(used, { name, hook: 'prepareIteration' })),
     });
     return asked instanceof Promise ? asked.then(() => ({ view, draft })) : { view, draft };
   };
@@ -61,10 +68,11 @@ function shownView({ messages, systemPrompt, offer, settings }: PreparedView): I
   return { messages, systemPrompt, tools: offer.offered, settings };
 }
 
-function kept({ finish, usage, data, event }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
+function kept({ finish, usage, usageBy, data, event }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
   return {
     ...(finish && { finish }),
     ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
     ...(data === undefined ? {} : { data }),
     ...(event && { event }),
   };

@@ -1,15 +1,25 @@
 import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
+import { noUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
 import { checkContent, checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
+import { recordedUsage } from './child-turns.ts';
 import type { StepChange, TurnBeginning } from './extension.ts';
-import type { HookDeps } from './hook-context.ts';
 import type { Content, Message } from './messages.ts';
-import type { Effects, ExtensionRecord, Finish, RecordedHook, TurnOverrides } from './records.ts';
+import type {
+  AgentChoice,
+  AgentUsage,
+  Effects,
+  ExtensionRecord,
+  Finish,
+  RecordedHook,
+  TurnOverrides,
+} from './records.ts';
 import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import { collectTools } from './tool-set.ts';
+import type { HookDeps } from './turn-deps.ts';
 
 /** Every change that a hook may ask for; each hook has its part of them. */
 export type AnyChange = StepChange & TurnBeginning;
@@ -20,12 +30,14 @@ export interface ChangeOrigin {
   /** Of the extension. */
   readonly name: string;
   readonly hook: RecordedHook;
+  /** What child turns of the hook used. Default none. */
+  readonly used?: readonly AgentUsage[];
 }
 
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
-  const { messages, given, results, settings, tools, finish, usage, data, event } = change;
-  checkObjects({ results, settings, tools, finish, usage, event });
+  const { messages, given, earlier, results, settings, tools, finish, agent, usage, usageBy, data, event } = change;
+  checkObjects({ results, settings, tools, finish, agent, usage, event });
   if (event && event.kind !== 'internal:compaction') throw new TypeError(wrongEvent(event));
   for (const [name, value] of Object.entries({ messages, given, results, finish, event })) {
     if (value) jsonOf(name, value);
@@ -33,11 +45,13 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
   const effects: Effects = {
     ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
     ...(given ? { given: checkedMessages(given) } : {}),
+    ...(earlier === undefined ? {} : { earlier: checkedCount(earlier) }),
     ...(results ? { results: checkedResults(results, origin.state) } : {}),
     ...(settings ? { settings: checkedSettings(settings) } : {}),
     ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
     ...(finish ? { finish: checkedFinish(finish) } : {}),
-    ...(usage ? { usage: checkedUsage(usage) } : {}),
+    ...(agent ? { agent: checkedChoice(agent, origin.deps) } : {}),
+    ...(usageBy ? { usage: checkedUsage(usage ?? noUsage), usageBy } : usageOfChange(usage, origin.used)),
   };
   const changes = Object.keys(effects).length > 0;
   if (!changes && data === undefined && !event) return undefined;
@@ -48,6 +62,18 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
     ...(event ? { event } : {}),
     hook: origin.hook,
   };
+}
+
+function usageOfChange(usage: Usage | undefined, used: readonly AgentUsage[] = []): Pick<Effects, 'usage' | 'usageBy'> {
+  return recordedUsage(usage && checkedUsage(usage), used);
+}
+
+/** The record of what child turns of a hook used that changes nothing. */
+export function usageRecord(
+  used: readonly AgentUsage[],
+  { name, hook }: { readonly name: string; readonly hook: RecordedHook },
+): ExtensionRecord {
+  return { type: `x.${name}`, effects: recordedUsage(undefined, used), hook };
 }
 
 function checkObjects(members: Readonly<Record<string, unknown>>): void {
@@ -128,6 +154,20 @@ function checkedFinish(finish: Finish): Finish {
     throw new TypeError(`finish.reason must be a text, not ${shownValue(reason)}`);
   }
   return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
+}
+
+function checkedCount(earlier: number): number {
+  if (Number.isSafeInteger(earlier) && earlier >= 0) return earlier;
+  throw new TypeError(`earlier must be an integer of at least 0, not ${shownValue(earlier)}`);
+}
+
+function checkedChoice({ to, reason, callId, note }: AgentChoice, { config }: HookDeps): AgentChoice {
+  if (typeof to !== 'string') throw new TypeError(`agent.to must be the id of an agent, not ${shownValue(to)}`);
+  if (!config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
+  if (typeof reason !== 'string') throw new TypeError(`agent.reason must be a string, not ${shownValue(reason)}`);
+  if (note !== undefined && typeof note !== 'string')
+    throw new TypeError(`agent.note must be a string, not ${shownValue(note)}`);
+  return { to, reason, ...(callId !== undefined && { callId }), ...(note !== undefined && { note }) };
 }
 
 function checkedUsage(usage: Usage): Usage {

@@ -4,8 +4,8 @@ import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
 
-/** The version of the records below. A journal with a newer one is refused. */
-export const journalSchema = 1;
+/** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
+export const journalSchema = 2;
 
 /** The trace that a record was written in, so that a resumed turn can link to it. */
 export interface TraceLink {
@@ -15,6 +15,8 @@ export interface TraceLink {
 
 /** What the caller gave for this turn beyond the configuration; a resumed turn uses the same. */
 export interface TurnSettings {
+  /** The agent that answers first, where the caller named one and the configuration has `agents`. */
+  readonly agentId?: string;
   readonly systemPrompt?: string;
   readonly maxIterations?: number;
 }
@@ -36,6 +38,32 @@ export interface ForkOrigin {
   readonly records: number;
 }
 
+/** The call that a child turn runs for. */
+export interface ParentLink {
+  /** The parent turn. */
+  readonly taskId: string;
+  /** The call of the parent turn, or the hook of it. */
+  readonly callId: string;
+  /** The agent that made the call. */
+  readonly agentId: string;
+  /** The turn at the top of the tree. */
+  readonly rootTaskId: string;
+}
+
+/** The child turn that a call runs as. */
+export interface ChildLink {
+  readonly taskId: string;
+  readonly agentId: string;
+}
+
+/** The usage of the model calls that one agent made with one model. */
+export interface AgentUsage {
+  readonly agentId: string;
+  /** Absent where the provider does not name it. */
+  readonly model?: string;
+  readonly usage: Usage;
+}
+
 export interface TurnStarted {
   readonly type: 'turn.started';
   readonly schema: number;
@@ -47,6 +75,8 @@ export interface TurnStarted {
   readonly metadata?: Readonly<Record<string, unknown>>;
   readonly trace?: TraceLink;
   readonly forkedFrom?: ForkOrigin;
+  /** Absent for a turn that no other turn started. */
+  readonly parent?: ParentLink;
 }
 
 export interface TurnResumed {
@@ -85,6 +115,8 @@ export interface ToolIntent {
   readonly attempt: number;
   /** The arguments as the tool gets them. */
   readonly arguments: unknown;
+  /** Where the call runs as a child turn. */
+  readonly child?: ChildLink;
 }
 
 export interface ToolResultRecord {
@@ -98,8 +130,10 @@ export interface ToolResultRecord {
   readonly arguments?: unknown;
   /** Milliseconds from start to result; 0 where it never ran. */
   readonly durationMs: number;
-  /** Of model calls of the tool's own. */
+  /** Of model calls of the tool's own; of a child turn, those of its whole tree. */
   readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
   /** How the turn fails once its other calls have stopped, where an extension said so of this one: whoever goes on with it fails it too. */
   readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason'>;
 }
@@ -134,6 +168,8 @@ export interface TurnAsked {
   readonly question: Question;
   /** Of model calls that the tool made before it asked. */
   readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
 }
 
 /** A question has its answer. */
@@ -184,6 +220,21 @@ export interface TurnCanceled extends TurnEnded {
   readonly reason: string;
 }
 
+/** Another agent runs the turn from the next model call on. */
+export interface AgentChanged {
+  readonly type: 'agent.changed';
+  readonly from: string;
+  readonly to: string;
+  readonly reason: 'current' | 'named' | 'route' | 'hand_off' | 'sequence';
+  /** The call that handed the turn over. */
+  readonly callId?: string;
+  /** Added to the history as a user-role message whose `name` is `from`. */
+  readonly note?: string;
+}
+
+/** The agent that runs the turn next, and why. */
+export type AgentChoice = Omit<AgentChanged, 'type' | 'from'>;
+
 /** Settings for the rest of a turn. */
 export interface TurnOverrides extends CallSettings {
   readonly systemPrompt?: string;
@@ -206,6 +257,8 @@ export interface Effects {
   readonly messages?: readonly Message[];
   /** Replaces the messages that the caller gave. Only before the first iteration. */
   readonly given?: readonly Message[];
+  /** How many of `given` are of earlier turns of the context; they come first. Default: as before. */
+  readonly earlier?: number;
   /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
   readonly results?: Readonly<Record<string, Content>>;
   /** For all later model calls. */
@@ -214,8 +267,12 @@ export interface Effects {
   readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
   /** The turn ends once every call has its result. */
   readonly finish?: Finish;
-  /** Of model calls of the extension's own. */
+  /** Runs the turn once every call has its result: `agent.changed` follows. Of several the first counts. */
+  readonly agent?: AgentChoice;
+  /** Of model calls of the extension's own, and of its child turns. */
   readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
 }
 
 /** The points at which an extension decides something between two steps; each comes once in an iteration. */
@@ -262,6 +319,7 @@ export type TurnRecord =
   | TurnAsked
   | TurnAnswered
   | TurnSuspended
+  | AgentChanged
   | TerminalRecord
   | ExtensionRecord;
 
@@ -288,6 +346,7 @@ const knownTypes: ReadonlySet<string> = new Set<TurnRecord['type']>([
   'turn.asked',
   'turn.answered',
   'turn.suspended',
+  'agent.changed',
   'turn.done',
   'turn.failed',
   'turn.canceled',

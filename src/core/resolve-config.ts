@@ -23,6 +23,8 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly leaseMs: number;
   readonly storeDeadlineMs: number;
   readonly maxResumes: number;
+  readonly maxHandOffs: number;
+  readonly subAgentEvents: 'all' | 'records' | 'none';
   readonly enableTracing: boolean;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -43,6 +45,8 @@ const defaults = {
   leaseMs: 30_000,
   storeDeadlineMs: 30_000,
   maxResumes: 10,
+  maxHandOffs: 10,
+  subAgentEvents: 'all' as const,
   enableTracing: true,
   logger: silent,
   clock: systemClock,
@@ -55,6 +59,8 @@ export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>(
   'llmProvider',
   'toolProviders',
   'extensions',
+  'agents',
+  'maxHandOffs',
   'taskStateStore',
   'maxIterations',
   'onLimit',
@@ -73,6 +79,7 @@ export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>(
   'storeDeadlineMs',
   'maxResumes',
   'shutdown',
+  'subAgentEvents',
   'enableTracing',
   'captureContent',
   'redact',
@@ -165,6 +172,7 @@ function checkNumbers(config: ResolvedConfig): void {
   wholeNumber('maxIterations', config.maxIterations, 1);
   wholeNumber('toolConcurrency', config.toolConcurrency, 1);
   wholeNumber('maxResumes', config.maxResumes, 1);
+  wholeNumber('maxHandOffs', config.maxHandOffs, 0);
   milliseconds('toolTimeoutMs', config.toolTimeoutMs, 0);
   milliseconds('abortGraceMs', config.abortGraceMs, 0);
   milliseconds('leaseMs', config.leaseMs, 100);
@@ -176,6 +184,7 @@ function checkNumbers(config: ResolvedConfig): void {
 function checkChoices(config: ResolvedConfig): void {
   oneOf('onLimit', config.onLimit, ['fail', 'summarize', 'stop']);
   oneOf('toolFailureMode', config.toolFailureMode, ['continue', 'fail']);
+  oneOf('subAgentEvents', config.subAgentEvents, ['all', 'records', 'none']);
   if (config.spanNames !== undefined) oneOf('spanNames', config.spanNames, ['millrace', 'semconv']);
   if (config.systemPrompt !== undefined && typeof config.systemPrompt !== 'string') {
     throw invalidConfig(
@@ -193,7 +202,7 @@ function checkSeams(config: ResolvedConfig): void {
       throw invalidConfig(`${name} must be true or false, not ${shownValue(flag)}`, leaveOut(name));
     }
   }
-  for (const name of ['redact', 'generateId'] as const) {
+  for (const name of ['redact', 'generateId', 'agents'] as const) {
     const given = config[name];
     if (given !== undefined && typeof given !== 'function') {
       throw invalidConfig(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');

@@ -8,6 +8,7 @@ import { AbortScope } from './abort-scope.ts';
 import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
+import { belowParent, type ParentTurn, reachedLimit, TurnNode } from './child-turns.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
@@ -15,12 +16,21 @@ import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { OpenCall } from './open-call.ts';
-import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+import {
+  type Opening,
+  type OpenOptions,
+  openNewTurn,
+  openOldTurn,
+  openWatchedTurn,
+  retryAfterMs,
+} from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import {
   askBehindEnd,
   catchTurnError,
+  endChildTurns,
   failWhereDrained,
+  leaveBelow,
   shutDown,
   tapAfterTurn,
 } from './operators/execute-operators.ts';
@@ -43,10 +53,14 @@ export interface RunRequest {
   readonly authContext: AuthContext | undefined;
   /** To questions of a turn that is resumed. */
   readonly answers?: Answers;
+  /** For a child turn. */
+  readonly parent?: ParentTurn | undefined;
+  /** What becomes of a turn that another owner runs when it is resumed. */
+  readonly onBusy: 'fail' | 'wait';
 }
 
 /** What a new turn starts from. */
-export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom'>;
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom' | 'parent'>;
 
 /**
  * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
@@ -57,17 +71,16 @@ export function startRun(
   request: RunRequest,
   { start, contextId }: { readonly start: TurnStart; readonly contextId: string | undefined },
 ): Observable<Signal> {
-  return defer(() => {
+  return childRun(request, start.taskId, () => {
     const { config, parentContext } = request;
-    if (config.shutdown?.aborted) throw shutDown(start.taskId);
     const tracing = turnTracing(config, start);
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
     const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
-    const started = startRecord(config, start, traced.span);
+    const started = startRecord(request, start, traced.span);
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]) });
-    return openNewTurn(openOptions(config, store, contextId), started).pipe(
-      leftOnShutdown(config, start.taskId),
+    return openNewTurn(openOptions(request, store, contextId), started).pipe(
+      leftOnShutdown(request, start.taskId),
       endingOnError(traced.span),
       handOver((opening) => {
         if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced, resumed: false }, opening);
@@ -84,14 +97,28 @@ export function resumeRun(
   store: TaskStateStore,
   { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
 ): Observable<Signal> {
-  return defer(() => {
-    const { config, answers } = request;
-    if (config.shutdown?.aborted) throw shutDown(taskId);
-    return openOldTurn({ ...openOptions(config, store, contextId), answers }, taskId).pipe(
-      leftOnShutdown(config, taskId),
+  return childRun(request, taskId, () => {
+    const { answers } = request;
+    return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
+      leftOnShutdown(request, taskId),
       handOver((opening) => goOn(request, store, { opening, taskId })),
     );
   });
+}
+
+/** Nothing begins in a process that shuts down; a child turn follows the call that it runs for. */
+function childRun(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
+  const { parent, scope } = request;
+  const run$ = defer(() => {
+    if (drainsOf(request).some(({ aborted }) => aborted)) throw shutDown(taskId);
+    return run();
+  });
+  return parent ? belowParent(run$, { parent, scope, taskId }) : run$;
+}
+
+/** What tells this process to leave the turn: its own shutdown, and that of the parent turn. */
+function drainsOf({ config, parent }: RunRequest): readonly AbortScope[] {
+  return [...(config.shutdown ? [AbortScope.of(config.shutdown)] : []), ...(parent ? [parent.drain] : [])];
 }
 
 function goOn(
@@ -99,7 +126,12 @@ function goOn(
   store: TaskStateStore,
   { opening, taskId }: { readonly opening: Opening; readonly taskId: string },
 ): Observable<Signal> {
-  if (!opening.own) return watch(request, store, taskId).pipe(leftOnShutdown(request.config, taskId));
+  if (!opening.own) {
+    const { busyMs } = opening;
+    const watched$ =
+      busyMs === undefined ? watch(request, store, taskId) : watchUntilFree(request, store, { taskId, busyMs });
+    return watched$.pipe(leftOnShutdown(request, taskId));
+  }
   const { turn, trace: before } = opening.past.after;
   const tracing = turnTracing(request.config, turn);
   const maxIterations = turn.settings.maxIterations ?? request.config.maxIterations;
@@ -109,16 +141,14 @@ function goOn(
 }
 
 /** What this process only waits for or watches is left at once when it shuts down. */
-function leftOnShutdown<T>({ shutdown }: ResolvedConfig, taskId: string): MonoTypeOperatorFunction<T> {
+function leftOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
+  const drains = drainsOf(request);
+  if (drains.length === 0) return (source) => source;
   return (source) =>
-    shutdown === undefined
-      ? source
-      : new Observable((to) => {
-          const drain = AbortScope.of(shutdown).child();
-          to.add(() => drain.release());
-          to.add(source.subscribe(to));
-          to.add(drain.onAbort(() => to.error(shutDown(taskId))));
-        });
+    new Observable((to) => {
+      to.add(source.subscribe(to));
+      for (const drain of drains) to.add(drain.onAbort(() => to.error(shutDown(taskId))));
+    });
 }
 
 /** Follows a turn that somebody else runs, or that is over. What it is asked, its owner is asked. */
@@ -140,6 +170,64 @@ function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, task
     subscriber.add(scope.onAbort(ask));
     subscriber.add(observeTurn(store, taskId, deadlineOf(config)).subscribe(subscriber));
     if (scope.aborted) void ask();
+  });
+}
+
+const longestPollMs = 2_000;
+
+/**
+ * Watches a turn that another owner runs, and takes it over once its lease ends or is given back: from there on only the records that
+ * were not shown yet are. Asks the store for the lease when it should have expired, and every 2 s until then.
+ */
+function watchUntilFree(
+  request: RunRequest,
+  store: TaskStateStore,
+  { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number },
+): Observable<Signal> {
+  const { clock } = request.config;
+  return new Observable((to) => {
+    let seen = 0;
+    let cancelPoll = () => {};
+    const watching = watch(request, store, taskId).subscribe({
+      next(signal) {
+        if (signal.type === 'commit') seen = signal.after.seq;
+        to.next(signal);
+      },
+      error: (error: unknown) => to.error(error),
+      complete: () => to.complete(),
+    });
+    to.add(watching);
+    to.add(() => cancelPoll());
+    const take = (opening: Extract<Opening, { own: true }>) => {
+      watching.unsubscribe();
+      const { past } = opening;
+      const steps = past.steps.filter(({ record }) => record.seq > seen);
+      to.add(goOn(request, store, { opening: { ...opening, past: { ...past, steps } }, taskId }).subscribe(to));
+    };
+    const ask = () => {
+      if (watching.closed) return;
+      const opening = openWatchedTurn(openOptions(request, store, undefined), taskId).subscribe({
+        next: take,
+        // It was suspended when the lease was granted: the watch tells, unless it looked later, when the turn had its answers.
+        complete() {
+          if (!watching.closed) askAfter(longestPollMs);
+        },
+        error(error: unknown) {
+          if (!AgentLoopError.isInstance(error) || !error.retryable) {
+            // The watch shows how it ended.
+            if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return;
+            return to.error(error);
+          }
+          askAfter(retryAfterMs(error));
+        },
+      });
+      to.add(opening);
+    };
+    /** A little later than the lease ends, and not all watchers at once. */
+    const askAfter = (ms: number) => {
+      if (!to.closed) cancelPoll = clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
+    };
+    askAfter(busyMs);
   });
 }
 
@@ -172,16 +260,23 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { afterTurn, afterEnd } = deps.hooks.lists;
   const operators = fuse(
     catchTurnError(deps, first?.after ?? past.after),
+    ...(target ? [endChildTurns(deps, first?.after ?? past.after)] : []),
     journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
     ...(target ? storeOperators(deps, target, past.after) : []),
-    ...(config.shutdown ? [failWhereDrained(deps, past.after)] : []),
-    ...(afterTurn.length + afterEnd.length > 0 ? [askBehindEnd(deps, past.after, traced.traceContext)] : []),
+    ...(drainsOf(request).length > 0 ? [failWhereDrained(deps, past.after)] : []),
+    ...(config.agents || afterTurn.length + afterEnd.length > 0
+      ? [askBehindEnd(deps, past.after, traced.traceContext)]
+      : []),
     tapAfterTurn(deps, traced.span),
   );
   const own$ = operators(first ? concat(of(first), loop$) : loop$);
   return new Observable((subscriber) => {
     request.inbox.keep();
-    subscriber.add(() => deps.drain.release());
+    request.parent?.begin(deps.node);
+    for (const drain of drainsOf(request)) {
+      if (drain.aborted) deps.drain.abort(drain.reason);
+      else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
+    }
     subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
     own$.subscribe(subscriber);
   });
@@ -195,6 +290,7 @@ function storeOperators(
   const { clock, storeDeadlineMs } = deps.config;
   const leased = { ...target, clock };
   return [
+    leaveBelow(deps),
     publishDeltas(deps, target.store),
     followCommands(deps, target.store, state.commands),
     ...(deps.hold ? [keepLease({ ...leased, hold: deps.hold, storeDeadlineMs })] : []),
@@ -203,24 +299,29 @@ function storeOperators(
 }
 
 function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
-  const { config, scope, inbox, authContext } = request;
+  const { config, scope, inbox, authContext, parent } = request;
   const { settings } = state.turn;
+  const hooks = hooksOf(config, state);
   return {
     config,
     turn: state.turn,
+    agentId: state.turn.agentId,
     systemPrompt: settings.systemPrompt ?? config.systemPrompt,
     maxIterations: settings.maxIterations ?? config.maxIterations,
     provider: config.llmProvider,
     authContext,
     tracing,
-    hooks: hooksOf(config, state),
+    hooks,
     checks: new WeakMap(),
     deciding: new WeakSet(),
     scope,
-    drain: config.shutdown ? AbortScope.of(config.shutdown).child() : new AbortScope(),
+    drain: new AbortScope(),
     inbox,
     openCall: new OpenCall(),
-    hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt),
+    node: new TurnNode(state, parent, (used) =>
+      reachedLimit(hooks.stint?.config.extensions ?? config.extensions, used),
+    ),
+    hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.hold),
     epoch: lease?.epoch ?? 0,
     now: () => config.clock.now(),
   };
@@ -233,12 +334,13 @@ function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
   return hooks;
 }
 
-function startRecord(config: ResolvedConfig, start: TurnStart, span: Span): Stamped<TurnStarted> {
+function startRecord({ config, parent }: RunRequest, start: TurnStart, span: Span): Stamped<TurnStarted> {
   const link = linkOf(span);
   const record = {
     type: 'turn.started' as const,
     schema: journalSchema,
     ...start,
+    ...(parent && { parent: parent.link }),
     seq: 1,
     epoch: 0,
     at: config.clock.now(),
@@ -265,8 +367,14 @@ function linksTo(link: TraceLink | undefined): readonly Link[] {
   return link ? [{ context: { ...link, traceFlags: 1, isRemote: true } }] : [];
 }
 
-function openOptions(config: ResolvedConfig, store: TaskStateStore, contextId: string | undefined): OpenOptions {
-  return { store, owner: config.generateId(), leaseMs: config.leaseMs, deadline: deadlineOf(config), contextId };
+function openOptions(
+  { config, parent, onBusy }: RunRequest,
+  store: TaskStateStore,
+  contextId: string | undefined,
+): OpenOptions {
+  const { leaseMs } = config;
+  const owner = config.generateId();
+  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy };
 }
 
 function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {

@@ -1,5 +1,6 @@
 import type { LLMChunk } from '../providers/interfaces.ts';
 import { applyRecord } from './apply-record.ts';
+import type { AgentEvent, SubAgentEvent, SubAgentStep } from './events.ts';
 import type { JournalRecord, RecordStamp, TurnRecord } from './records.ts';
 import type { LoopState } from './state.ts';
 
@@ -34,6 +35,14 @@ export interface ToolProgress {
   readonly update: unknown;
 }
 
+/** An event of a child turn, shown by the process that runs it; not published, since the child turn has its own stream. */
+export interface SubAgentSignal {
+  readonly type: 'sub-agent';
+  /** From the child turn of this turn to the turn whose event it is. */
+  readonly path: readonly SubAgentStep[];
+  readonly event: Exclude<AgentEvent, SubAgentEvent>;
+}
+
 /** A hook of an extension failed. Shown by the process where it did. */
 export interface ExtensionError {
   readonly type: 'extension-error';
@@ -46,7 +55,7 @@ export interface ExtensionError {
 export type StreamChunk = Exclude<LLMChunk, { type: 'done' }>;
 
 /** What flows through a turn: records to write, and deltas that are only shown. */
-export type Signal = Commit | StreamChunk | ToolProgress | ExtensionError;
+export type Signal = Commit | StreamChunk | ToolProgress | SubAgentSignal | ExtensionError;
 
 /** What the stamp of a record needs. */
 export interface Stamper {

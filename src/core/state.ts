@@ -1,13 +1,19 @@
 import type { Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
+import { addUsed, usageOf } from './add-usage.ts';
 import type { ErrorCode } from './errors.ts';
 import type { TaskState } from './events.ts';
 import type { History } from './history.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
 import type {
+  AgentChanged,
+  AgentChoice,
+  AgentUsage,
+  ChildLink,
   DecisionPoint,
   Finish,
   LlmDone,
+  ParentLink,
   Question,
   Stamped,
   ToolIntent,
@@ -24,8 +30,12 @@ export interface TurnIdentity {
   readonly agentId: string;
   readonly settings: TurnSettings;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Absent for a turn that no other turn started. */
+  readonly parent?: ParentLink;
   /** How many messages the caller gave. */
   readonly given: number;
+  /** How many of these are of earlier turns of the context; they come first. */
+  readonly earlier: number;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
 }
@@ -53,6 +63,10 @@ export interface PendingToolCall {
   readonly question: Question | undefined;
   /** What it was answered, in order. */
   readonly answers: readonly GivenAnswer[];
+  /** The child turn that it runs as, once it was started. */
+  readonly child: ChildLink | undefined;
+  /** What its child turn had used when it asked last. */
+  readonly childUsage: readonly AgentUsage[];
   readonly result: Stamped<ToolResultRecord> | undefined;
 }
 
@@ -71,6 +85,8 @@ export interface Changes {
   readonly tools: { readonly added: readonly string[]; readonly removed: readonly string[] } | undefined;
   /** What the turn ends with once every call has its result. */
   readonly finish: Finish | undefined;
+  /** The agent that runs the turn once every call has its result. */
+  readonly agent: AgentChoice | undefined;
   /** The iteration at which a hook decided last. */
   readonly decided: Readonly<Partial<Record<DecisionPoint, number>>>;
   /** What extensions recorded last, by name. */
@@ -80,11 +96,41 @@ export interface Changes {
 /** Where no record says what the model was offered. */
 export const neverOffered: LoopFields['availableTools'] = [];
 
-export const noChanges: Changes = { settings: {}, tools: undefined, finish: undefined, decided: {}, data: {} };
+/** Before the first model call. */
+export const noneUsed: readonly AgentUsage[] = [];
+
+export const noChanges: Changes = {
+  settings: {},
+  tools: undefined,
+  finish: undefined,
+  agent: undefined,
+  decided: {},
+  data: {},
+};
+
+/** The part of a turn that one agent runs. */
+export interface Stint {
+  /** How many iterations the turn had before it. */
+  readonly after: number;
+  /** How many messages the history had before it, without a note. */
+  readonly messages: number;
+  /** The agent that ran the turn before; the agent itself in the first one. */
+  readonly from: string;
+  /** Absent for the first one. */
+  readonly reason: AgentChanged['reason'] | undefined;
+  /** How often an agent handed the turn to another, up to this one. */
+  readonly handOffs: number;
+}
 
 /** The members of a state that records change. */
 export interface LoopFields {
   readonly turn: TurnIdentity;
+  /** The agent that runs the turn now. */
+  readonly agentId: string;
+  /** How often the agent changed. */
+  readonly agentChanges: number;
+  /** Since the agent changed last. */
+  readonly stint: Stint;
   /** The last iteration that started, from 1; 0 before the first. */
   readonly iteration: number;
   /** Starts of the current iteration's model call. */
@@ -105,6 +151,8 @@ export interface LoopFields {
   readonly answers: readonly GivenAnswer[];
   /** Messages that came while calls were open; they enter the history behind the results. */
   readonly told: readonly Message[];
+  /** Child turns of calls that have no result. */
+  readonly openChildren: readonly ChildLink[];
   /** How many of the calls have no result. */
   readonly openCalls: number;
   /** The calls of the last response, once all of them have their result. */
@@ -116,7 +164,10 @@ export interface LoopFields {
   readonly value: unknown;
   readonly changes: Changes;
   readonly outcome: TurnOutcome | undefined;
-  readonly usage: Usage;
+  /** Usage of the model calls of this turn, by agent and model. */
+  readonly ownUsage: readonly AgentUsage[];
+  /** Usage of its child turns, as far as it is recorded. */
+  readonly childUsage: readonly AgentUsage[];
   /** Calls that have a result. */
   readonly toolCalls: number;
   /** The commands that were followed, by id. */
@@ -137,40 +188,49 @@ export interface LoopFields {
 /** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
 export type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
 
-export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
-
-/** A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. */
+/**
+ * A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. Its members are declared only: defined
+ * ones would be written twice.
+ */
 export class LoopState implements LoopFields {
-  readonly turn: TurnIdentity;
-  readonly iteration: number;
-  readonly attempt: number;
-  readonly phase: LoopFields['phase'];
-  readonly summary: boolean;
-  readonly history: History;
-  readonly availableTools: LoopFields['availableTools'];
-  readonly pendingToolCalls: readonly PendingToolCall[];
-  readonly answers: readonly GivenAnswer[];
-  readonly told: readonly Message[];
-  readonly openCalls: number;
-  readonly closedCalls: readonly PendingToolCall[];
-  readonly lastResponse: Stamped<LlmDone> | undefined;
-  readonly finalMessage: string | undefined;
-  readonly value: unknown;
-  readonly changes: Changes;
-  readonly outcome: TurnOutcome | undefined;
-  readonly usage: Usage;
-  readonly toolCalls: number;
-  readonly commands: readonly string[];
-  readonly resumes: number;
-  readonly trace: TraceLink | undefined;
-  readonly suspendedMs: number;
-  readonly suspendedAt: number | undefined;
-  readonly seq: number;
-  readonly epoch: number;
-  readonly updatedAt: number;
+  declare readonly turn: TurnIdentity;
+  declare readonly agentId: string;
+  declare readonly agentChanges: number;
+  declare readonly stint: Stint;
+  declare readonly iteration: number;
+  declare readonly attempt: number;
+  declare readonly phase: LoopFields['phase'];
+  declare readonly summary: boolean;
+  declare readonly history: History;
+  declare readonly availableTools: LoopFields['availableTools'];
+  declare readonly pendingToolCalls: readonly PendingToolCall[];
+  declare readonly answers: readonly GivenAnswer[];
+  declare readonly told: readonly Message[];
+  declare readonly openChildren: readonly ChildLink[];
+  declare readonly openCalls: number;
+  declare readonly closedCalls: readonly PendingToolCall[];
+  declare readonly lastResponse: Stamped<LlmDone> | undefined;
+  declare readonly finalMessage: string | undefined;
+  declare readonly value: unknown;
+  declare readonly changes: Changes;
+  declare readonly outcome: TurnOutcome | undefined;
+  declare readonly ownUsage: readonly AgentUsage[];
+  declare readonly childUsage: readonly AgentUsage[];
+  declare readonly toolCalls: number;
+  declare readonly commands: readonly string[];
+  declare readonly resumes: number;
+  declare readonly trace: TraceLink | undefined;
+  declare readonly suspendedMs: number;
+  declare readonly suspendedAt: number | undefined;
+  declare readonly seq: number;
+  declare readonly epoch: number;
+  declare readonly updatedAt: number;
 
   constructor(fields: LoopFields) {
     this.turn = fields.turn;
+    this.agentId = fields.agentId;
+    this.agentChanges = fields.agentChanges;
+    this.stint = fields.stint;
     this.iteration = fields.iteration;
     this.attempt = fields.attempt;
     this.phase = fields.phase;
@@ -180,6 +240,7 @@ export class LoopState implements LoopFields {
     this.pendingToolCalls = fields.pendingToolCalls;
     this.answers = fields.answers;
     this.told = fields.told;
+    this.openChildren = fields.openChildren;
     this.openCalls = fields.openCalls;
     this.closedCalls = fields.closedCalls;
     this.lastResponse = fields.lastResponse;
@@ -187,7 +248,8 @@ export class LoopState implements LoopFields {
     this.value = fields.value;
     this.changes = fields.changes;
     this.outcome = fields.outcome;
-    this.usage = fields.usage;
+    this.ownUsage = fields.ownUsage;
+    this.childUsage = fields.childUsage;
     this.toolCalls = fields.toolCalls;
     this.commands = fields.commands;
     this.resumes = fields.resumes;
@@ -202,6 +264,16 @@ export class LoopState implements LoopFields {
   /** The caller's messages and what the turn added, without the system prompt. A new array at each read. */
   get messages(): readonly Message[] {
     return this.history.toArray();
+  }
+
+  /** Usage of the turn and its child turns, by agent and model. */
+  get usageBy(): readonly AgentUsage[] {
+    return addUsed(this.ownUsage, this.childUsage);
+  }
+
+  /** Usage of the turn and its child turns. */
+  get usage(): Usage {
+    return usageOf(this.usageBy);
   }
 
   /** Whether the turn has ended for good. */

@@ -1,7 +1,6 @@
 import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
-import { addUsage } from './add-usage.ts';
+import { addUsage, noUsage } from './add-usage.ts';
 import { withDiscarded } from './estimate-usage.ts';
-import { noUsage } from './state.ts';
 
 /** What a provider tells of the requests of one call that gave no answer, added up. */
 export class ToldUsage {

@@ -3,6 +3,7 @@ import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import type { CheckedCall } from './check-call.ts';
+import type { TurnNode } from './child-turns.ts';
 import type { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import type { LeaseHold } from './lease-hold.ts';
@@ -16,7 +17,10 @@ import type { ToolSet } from './tool-set.ts';
 /** What a run of a turn has before its tools are known. */
 export interface RunDeps extends Stamper {
   readonly config: ResolvedConfig;
+  /** With the id and the metadata of the current agent. */
   readonly turn: TurnIdentity;
+  /** The agent that runs the turn with these. */
+  readonly agentId: string;
   readonly systemPrompt: string | undefined;
   /** Unless an extension changed it; see `maxIterationsOf`. */
   readonly maxIterations: number;
@@ -36,8 +40,16 @@ export interface RunDeps extends Stamper {
   readonly inbox: Inbox;
   /** What the model call took that no record tells of yet. */
   readonly openCall: OpenCall;
+  /** The turn in the tree of its child turns. */
+  readonly node: TurnNode;
   /** Absent without a store: nobody else can own the turn then. */
   readonly hold: LeaseHold | undefined;
+}
+
+/** What a hook needs of the run that it belongs to. */
+export interface HookDeps extends RunDeps {
+  /** Absent where the turn ended before its tools were known. */
+  readonly tools?: ToolSet;
 }
 
 /** What the operators of one run of a turn are given. */

@@ -1,14 +1,17 @@
 import type { Usage } from '../providers/interfaces.ts';
+import { usageOf } from './add-usage.ts';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from './errors.ts';
 import type { TaskState } from './events.ts';
 import { type AssistantMessage, type Message, textOf } from './messages.ts';
-import type { Question } from './records.ts';
+import type { AgentUsage, Question } from './records.ts';
 import { closedMessages, type LoopState, taskState } from './state.ts';
 
 /** How a turn ended, or what it waits for. `T`: what it finishes with besides text. */
 export interface TurnResult<T = unknown> {
   readonly taskId: string;
   readonly contextId: string;
+  /** The agent that ran the turn last: in a team, the one that answered. */
+  readonly agentId: string;
   readonly status: TaskState;
   /** `stop`, `max_iterations`, a caller's words, … */
   readonly reason: string;
@@ -22,8 +25,12 @@ export interface TurnResult<T = unknown> {
   readonly message: AssistantMessage | undefined;
   /** What the turn added to the caller's messages, in a form that the next turn can use: every call has one result. */
   readonly messages: readonly Message[];
-  /** The sum over the turn's model calls. */
+  /** Usage of the model calls of the turn and of its child turns. */
   readonly usage: Usage;
+  /** Usage of the turn's own model calls. */
+  readonly ownUsage: Usage;
+  /** `usage` by agent and model. */
+  readonly usageBy: readonly AgentUsage[];
   readonly iterations: number;
   readonly toolCalls: number;
   /** What a suspended turn asks. */
@@ -40,6 +47,7 @@ export function resultOf(state: LoopState): TurnResult {
   return {
     taskId: state.turn.taskId,
     contextId: state.turn.contextId,
+    agentId: state.agentId,
     status: taskState(state),
     reason: state.outcome?.reason ?? '',
     text: state.finalMessage ?? textOf(state.lastResponse?.message.content),
@@ -48,6 +56,8 @@ export function resultOf(state: LoopState): TurnResult {
     message: answers.at(-1),
     messages,
     usage: state.usage,
+    ownUsage: usageOf(state.ownUsage),
+    usageBy: state.usageBy,
     iterations: state.iteration,
     toolCalls: state.toolCalls,
     questions: state.outcome?.questions ?? [],

@@ -1,5 +1,7 @@
 import { type History, isInstruction } from './history.ts';
+import type { LastCall } from './hooks.ts';
 import { type Message, textOf } from './messages.ts';
+import type { LoopState } from './state.ts';
 
 /** What the model is told at the limit under `onLimit: 'summarize'`. */
 const summaryRequest: Message = {
@@ -38,6 +40,16 @@ export function instructionsOf(history: History, systemPrompt: string | undefine
     .filter(isInstruction)
     .map((message) => textOf(message.content));
   return [...(systemPrompt === undefined ? [] : [systemPrompt]), ...texts].join('\n\n');
+}
+
+/**
+ * The messages that the last model call of this process was sent, without instructions, and those that were added after it. Where another
+ * process made that call: the history.
+ */
+export function viewSince(lastCall: LastCall | undefined, { history }: LoopState): readonly Message[] {
+  if (!lastCall) return withoutInstructions(history);
+  const sent = lastCall.params.messages.filter((message) => !isInstruction(message));
+  return [...sent, ...history.toArray().slice(lastCall.historyLength)];
 }
 
 /** A new array. */

@@ -1,38 +1,63 @@
 import { AgentLoop } from '../core/agent-loop.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
+import { childResult, hookParentOf, withParent } from '../core/child-turns.ts';
+import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import type { HookContext } from '../core/extension.ts';
 import type { Message } from '../core/messages.ts';
+import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 
-export interface BranchOptions {
-  /** Of the child turn. With the parent's store the branch survives a crash. */
-  readonly config: AgentLoopConfig;
-  /** Behind the parent's history: what the child is asked. */
+/** Runs turns: an `Agent` or an `AgentLoop`. */
+export interface TurnStarter {
+  startTurn(messages: readonly Message[], options: StartOptions): Turn;
+}
+
+interface BranchBase {
+  /** Appended to the parent's messages: what the child turn is asked. */
   readonly messages: readonly Message[];
-  /** Tells branches of one iteration apart: the child's task is `<taskId>.<iteration>.<name>`. Default `branch`. */
+  /**
+   * The parent's messages that the child turn is sent: `'current'` (default), those of the parent's last model call, compacted as they were,
+   * and what was added since; or `'log'`, the whole history.
+   */
+  readonly view?: 'current' | 'log';
+  /** Tells the branches of one iteration apart: the child's task is `<taskId>.<iteration>.<name>`. Default `branch`. */
   readonly name?: string;
 }
 
+/** `agent`: who runs the child turn. Or `config`: how it runs. The parent's store is used in place of theirs. */
+export type BranchOptions = BranchBase &
+  (
+    | { readonly agent: TurnStarter; readonly config?: never }
+    | { readonly config: AgentLoopConfig; readonly agent?: never }
+  );
+
 /**
- * Runs a child turn from within a hook, on the parent's history so far, and resolves with its result; nothing of it enters the parent
- * but what the hook makes of that: hand `usage` on to have it counted. Behind a crash the hook is asked again, and finds the child that
- * there is: it goes on, or has its result at once. For the same iteration the messages must be the same, else `CONFLICT`.
+ * Runs a child turn from within a hook, on the parent's messages so far, and resolves with its result; nothing of it enters the parent but
+ * what the hook makes of that. What it used is added to the parent's usage by itself, where the hook is `beforeTurn`, `prepareIteration`,
+ * `beforeFinish`, `afterIteration` or `afterToolCall`. After a crash the hook is called again and finds the child turn: it continues, or has
+ * its result at once.
  *
- * The parent's cancel and the hook's time limit cancel the child; its spans are below the hook's. Rejects with a `TurnError` where the
- * child does not complete.
+ * The parent's cancel and the hook's time limit cancel the child turn; a parent that is lost to this process leaves it open. Its spans are
+ * below the hook's. Rejects with a `TurnError` where the child turn does not complete.
  */
-export function branch(
-  context: HookContext,
-  { config, messages, name = 'branch' }: BranchOptions,
-): Promise<TurnResult> {
-  const { taskId, contextId, iteration, authContext, signal, traceContext, state } = context;
-  return new AgentLoop(config)
-    .startTurn([...state.messages, ...messages], {
+export function branch(context: HookContext, options: BranchOptions): Promise<TurnResult> {
+  const { messages, view = 'current', name = 'branch' } = options;
+  const { taskId, contextId, iteration, authContext, traceContext, state } = context;
+  const parent = hookParentOf(context, name);
+  if (!parent) {
+    const message = 'branch was given a copy of a hook context; hand on the context that the hook was called with.';
+    throw new AgentLoopError('INVALID_INPUT', message);
+  }
+  const given = [...(view === 'log' ? state.messages : parent.view()), ...messages];
+  const start = withParent(
+    {
       taskId: `${taskId}.${iteration}.${name}`,
       contextId,
-      signal,
       parentContext: traceContext,
       ...(authContext && { authContext }),
-    })
-    .result();
+    },
+    parent,
+  );
+  const by = options.agent ?? new AgentLoop(options.config);
+  return childResult(parent, () => by.startTurn(given, start));
 }

@@ -1,4 +1,4 @@
-import { addUsage } from '../core/add-usage.ts';
+import { addUsage, noUsage } from '../core/add-usage.ts';
 import { estimateTokens } from '../core/count-tokens.ts';
 import type {
   Extension,
@@ -8,7 +8,7 @@ import type {
   IterationView,
   TurnChange,
 } from '../core/extension.ts';
-import { type LoopState, noUsage, type TurnIdentity } from '../core/state.ts';
+import type { LoopState, TurnIdentity } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';

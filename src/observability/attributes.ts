@@ -45,6 +45,8 @@ export const attribute = {
 
   taskId: 'millrace.task.id',
   agentId: 'millrace.agent.id',
+  changedFrom: 'millrace.agent.changed_from',
+  changeReason: 'millrace.agent.change_reason',
   callId: 'millrace.call.id',
   questionKind: 'millrace.question.kind',
   extension: 'millrace.extension',

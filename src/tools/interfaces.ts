@@ -1,5 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { Content, ToolCall } from '../core/messages.ts';
+import type { ChildLink } from '../core/records.ts';
 import type { Usage } from '../providers/interfaces.ts';
 
 /** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
@@ -42,8 +43,20 @@ export interface ToolPolicy {
   readonly hidden?: boolean;
   /** Whether `cacheTools` may give an earlier result again. Default: where the tool is `readOnly`. */
   readonly cache?: boolean;
+  /**
+   * The child turn that a call runs as: its task and its agent. It is named in the record of the call's start, so that a cancel from another
+   * process finds it. A call that runs as one is continued by whoever resumes the turn, whatever its `onInDoubt`; a cancel and its time
+   * limit wait for the end of the child turn. Must be the same for the same call.
+   */
+  readonly childTurn?: (call: StartedChild) => ChildLink | undefined;
   /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
   readonly acceptsRaw?: boolean;
+}
+
+/** A call that may run as a child turn. */
+export interface StartedChild {
+  readonly arguments: unknown;
+  readonly idempotencyKey: string;
 }
 
 /** Whether a call with these arguments has to be approved. */

@@ -93,6 +93,7 @@ const known: ReadonlySet<string> = new Set<keyof AnyToolOptions>([
   'timeoutMs',
   'onInDoubt',
   'needsApproval',
+  'childTurn',
 ]);
 
 /** Throws `INVALID_CONFIG`, naming the tool, the option and the cure, where a value is not the options of a tool. */
@@ -191,6 +192,8 @@ function checkPolicy(value: Fields, fail: Fail): void {
   if (needsApproval !== undefined && typeof needsApproval !== 'boolean' && typeof needsApproval !== 'function') {
     fail('needsApproval', needsApproval, 'give true, false or a function (args, context) => boolean');
   }
+  if (value['childTurn'] !== undefined && typeof value['childTurn'] !== 'function')
+    fail('childTurn', value['childTurn'], 'give a function (call) => ({ taskId, agentId })');
   if (onInDoubt === 'retry' && idempotent !== true && readOnly !== true) {
     fail('onInDoubt', onInDoubt, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail"');
   }

@@ -63,7 +63,18 @@ function definitionOf(
 
 /** The policy alone, without options that were not given. */
 export function policyOf(options: ToolPolicy): ToolPolicy {
-  const { timeoutMs, sequential, readOnly, idempotent, onInDoubt, needsApproval, hidden, cache, acceptsRaw } = options;
+  const {
+    timeoutMs,
+    sequential,
+    readOnly,
+    idempotent,
+    onInDoubt,
+    needsApproval,
+    hidden,
+    cache,
+    acceptsRaw,
+    childTurn,
+  } = options;
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(sequential !== undefined && { sequential }),
@@ -74,5 +85,6 @@ export function policyOf(options: ToolPolicy): ToolPolicy {
     ...(hidden !== undefined && { hidden }),
     ...(cache !== undefined && { cache }),
     ...(acceptsRaw !== undefined && { acceptsRaw }),
+    ...(childTurn !== undefined && { childTurn }),
   };
 }

@@ -67,7 +67,10 @@ describe('the configuration', () => {
       'is no hook; the hooks',
     ],
     ['maxResumes', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
+    ['agents', [{}, [], null], 'must be a function'],
+    ['maxHandOffs', [-1, 1.5, '3', null], 'must be a whole number of at least 0'],
     ['shutdown', [true, {}, new AbortController()], 'must be an AbortSignal'],
+    ['subAgentEvents', ['some', null], 'must be one of all, records, none'],
     ['storeDeadlineMs', [-1, Number.NaN, 2 ** 31, null], 'must be milliseconds from 0'],
     ['enableTracing', ['yes', 1, null], 'must be true or false'],
     ['captureContent', ['yes', 0, null], 'must be true or false'],
@@ -131,6 +134,8 @@ describe('the configuration', () => {
     const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
     const full: Required<AgentLoopConfig> = {
       ...agent,
+      agents: () => undefined,
+      maxHandOffs: 0,
       toolProviders: [new LocalToolProvider()],
       taskStateStore: new InMemoryStateStore(),
       extensions: [{ name: 'all', approveToolCall: () => ({ decision: 'approve' }) }],
@@ -150,6 +155,7 @@ describe('the configuration', () => {
       leaseMs: 100,
       storeDeadlineMs: 0,
       maxResumes: 1,
+      subAgentEvents: 'records',
       shutdown: new AbortController().signal,
       enableTracing: false,
       captureContent: true,
@@ -175,6 +181,7 @@ describe('the configuration', () => {
       toolProviders: [],
       extensions: [],
       maxIterations: 10,
+      maxHandOffs: 10,
       onLimit: 'fail',
       toolConcurrency: 5,
       toolTimeoutMs: 30_000,
@@ -183,6 +190,7 @@ describe('the configuration', () => {
       leaseMs: 30_000,
       storeDeadlineMs: 30_000,
       maxResumes: 10,
+      subAgentEvents: 'all',
       enableTracing: true,
     });
     expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000);

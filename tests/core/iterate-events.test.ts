@@ -11,7 +11,7 @@ import { turnBench } from './turn-bench.ts';
 import { ofRecords, outlineOf, textsOf, watch } from './watch-events.ts';
 
 const bench = turnBench();
-const base = { taskId: 't', contextId: 'c', timestamp: '2030-01-01T00:00:00.000Z' };
+const base = { taskId: 't', contextId: 'c', agentId: 'a', timestamp: '2030-01-01T00:00:00.000Z' };
 
 function text(piece: string, changes: { append?: boolean; lastChunk?: boolean; of?: number } = {}): AgentEvent {
   const { append = true, lastChunk = false, of = 1 } = changes;

@@ -75,6 +75,8 @@ function lineOf(event: AgentEvent): string {
       return `task ${event.status.state}`;
     case 'status-update':
       return `status ${event.status.state}${event.final ? ' final' : ''}${event.reason === undefined ? '' : ` (${event.reason})`}`;
+    case 'internal:sub-agent':
+      return `sub-agent ${event.path.map(({ agentId }) => agentId).join('/')}: ${lineOf(event.event)}`;
     case 'artifact-update': {
       const mode = `${event.append ? 'appends' : 'is'}${event.lastChunk ? ', last' : ''}`;
       return `${event.artifact.artifactId} ${mode}: ${JSON.stringify(textOfParts(event))}`;

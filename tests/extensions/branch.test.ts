@@ -20,8 +20,8 @@ function reviewing(child: ScriptedLLM): Extension {
     name: 'reviewer',
     async afterIteration(step) {
       if (step.iteration !== 1) return undefined;
-      const { text, usage } = await branch(step, { config: bench.config(child), messages: [review], name: 'review' });
-      return { messages: [{ role: 'user', content: `The reviewer says: ${text}` }], usage };
+      const { text } = await branch(step, { config: bench.config(child), messages: [review], name: 'review' });
+      return { messages: [{ role: 'user', content: `The reviewer says: ${text}` }] };
     },
   };
 }
@@ -76,5 +76,43 @@ describe('branch', () => {
     await observed.ended;
     expect(child.unsubscribed).toBe(1);
     expect(observed.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
+  });
+
+  it('T-20 is sent the view of the last model call, with the compacted history, and by an agent too', async () => {
+    const long = 'word '.repeat(2_000);
+    const compacting: Extension = {
+      name: 'compacting',
+      prepareIteration: ({ messages }) => ({
+        view: { messages: messages.map((each) => (each.content === long ? { ...each, content: 'Words.' } : each)) },
+      }),
+    };
+    const seen: number[] = [];
+    const size = (messages: readonly Message[]) => JSON.stringify(messages).length;
+    const child = bench.model([{ text: 'Yes.' }]);
+    const logged = bench.model([{ text: 'Yes.' }]);
+    const asking: Extension = {
+      name: 'asking',
+      async afterIteration(step) {
+        if (step.iteration !== 1) return;
+        await branch(step, { agent: new AgentLoop(bench.config(child)), messages: [review] });
+        await branch(step, { config: bench.config(logged), messages: [review], view: 'log', name: 'log' });
+      },
+    };
+    const model = bench.model([counting, { text: 'Two.' }]);
+    const config = bench.config(model, { toolProviders, extensions: [compacting, asking] });
+    await new AgentLoop(config).startTurn([{ role: 'user', content: long }], { taskId: 't' }).result();
+    seen.push(size(child.calls[0]?.messages ?? []), size(logged.calls[0]?.messages ?? []));
+    expect(texts(child, 0)).toEqual(['Words.', '', '2', 'Is two right?']);
+    expect(seen[0]).toBeLessThanOrEqual(size(model.calls[1]?.messages ?? []) + size([review]));
+    expect(texts(logged, 0)[0]).toBe(long);
+  });
+
+  it('T-07 is cancelled with a parent whose process died within the hook, with the store alone', async () => {
+    deadTurn(bench, [firstCall, answerOf(['count']), intentOf(0), resultOf(0, '2')]);
+    const parent = { taskId: 't', callId: '1.review', agentId: 'tester', rootTaskId: 't' };
+    deadTurn(bench, [firstCall], { taskId: 't.1.review', parent });
+    await AgentLoop.cancel('t', { store: bench.store, clock: bench.clock });
+    for (const taskId of ['t', 't.1.review'])
+      expect(bench.store.read(taskId).at(-1)).toMatchObject({ type: 'turn.canceled' });
   });
 });

@@ -31,6 +31,11 @@ export function isBehind(cursor: string): (event: AgentEvent) => boolean {
   };
 }
 
+/** The record of a cursor; 0 for none. Errors with `INVALID_INPUT` for what is no cursor. */
+export function seqOf(cursor: string | undefined): number {
+  return cursor === undefined ? 0 : placeOf(cursor).seq;
+}
+
 function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
   const match = typeof cursor === 'string' ? cursorPattern.exec(cursor) : undefined;
   if (match) return { seq: Number(match[1]), n: Number(match[3]) };

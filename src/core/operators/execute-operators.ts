@@ -2,37 +2,45 @@ import type { Context, Span } from '@opentelemetry/api';
 import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AbortScope } from '../abort-scope.ts';
+import { cancelChildren } from '../cancel-task.ts';
+import { CallLost, leftReason, type TurnNode } from '../child-turns.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
 import { AskedEnd } from '../hook-subjects.ts';
 import { type Asking, askHooks } from '../hooks.ts';
 import { textOf } from '../messages.ts';
+import type { ChildLink } from '../records.ts';
 import { failed } from '../response.ts';
-import { commitOf, type Signal } from '../signals.ts';
+import { type Commit, commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
 import { type FusibleOperator, operate } from './operate.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
- * that is none of ours becomes `INTERNAL`. A tool that a resumed turn misses fails nothing: that error passes, and the turn can be
- * resumed where the tool is.
+ * that is none of ours becomes `INTERNAL`. The error of a lost child turn, a tool that a resumed turn misses, and an agent that is not
+ * known, fail nothing: such an error passes, and the turn can be resumed.
  */
 export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
     return {
       next(signal) {
-        if (signal.type === 'commit') state = signal.after;
-        if (signal.type === 'commit' && signal.cause) logFailure(deps, signal.after.error?.code);
+        if (signal.type === 'commit') {
+          state = signal.after;
+          deps.node.state = state;
+        }
+        if (signal.type === 'commit' && signal.cause) logFailure(deps.hooks.stint ?? deps, signal.after.error?.code);
         to.next(signal);
       },
       error(thrown) {
+        if (CallLost.isInstance(thrown)) return to.error(thrown.cause);
         const error = turnError(thrown);
-        if (error.code === 'MISSING_TOOL') return to.error(error);
-        logFailure(deps, error.code);
+        if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return to.error(error);
+        logFailure(deps.hooks.stint ?? deps, error.code);
         const end = deps.openCall.closedBy(failed(error.code, error.message, error.reason));
         const commit = commitOf(deps, state, [end], true);
+        deps.node.state = commit.after;
         to.next({ ...commit, cause: thrown });
         to.complete();
       },
@@ -75,6 +83,70 @@ export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOper
   });
 }
 
+/**
+ * Cancels the open child turns of a turn before the record of its end is written, and those of calls that are skipped: the turn waits for
+ * them. Others have ended by then. Errors, as a lost turn, where that cannot be done.
+ */
+export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = deps.config;
+  return operate((to) => {
+    let state = initial;
+    let waiting: Signal[] | undefined;
+    let hasEnded = false;
+    const flush = (signals: readonly Signal[]) => {
+      waiting = undefined;
+      for (const signal of signals) take(signal);
+      if (hasEnded && !waiting) to.complete();
+    };
+    const take = (signal: Signal) => {
+      if (waiting) return void waiting.push(signal);
+      const before = state;
+      if (signal.type === 'commit') state = signal.after;
+      const children =
+        before.openChildren.length > 0 && signal.type === 'commit' ? unendedChildren(deps.node, before, signal) : [];
+      if (!store || children.length === 0) return to.next(signal);
+      const later: Signal[] = [];
+      waiting = later;
+      const { scope } = deps;
+      const reason = state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
+      const under = deps.hold && { taskId: deps.turn.taskId, epoch: deps.epoch };
+      cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
+        () => {
+          to.next(signal);
+          flush(later);
+        },
+        (error: unknown) => to.error(error),
+      );
+    };
+    return {
+      next: take,
+      complete() {
+        hasEnded = true;
+        if (!waiting) to.complete();
+      },
+    };
+  });
+}
+
+/** The child turns that a commit would leave open below a turn that is over, or a call that is skipped. */
+function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }: Commit): readonly ChildLink[] {
+  const left = after.isComplete ? openChildren : openChildren.filter((link) => !after.openChildren.includes(link));
+  return left.filter(({ taskId }) => !node.hasEnded(taskId));
+}
+
+/**
+ * Leaves what still runs below a turn that is lost to this process, before its lease is released: the signals of its calls and hooks, and so
+ * its child turns, are aborted with the reason `LEFT`.
+ */
+export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    to.add(() => {
+      if (!deps.node.state.outcome) deps.scope.abort(leftReason(deps.turn.taskId));
+    });
+    return {};
+  });
+}
+
 /** Says that a turn is not gone on with in this process. */
 export function shutDown(taskId: string): AgentLoopError {
   const message = `Turn "${taskId}" is left because this process shuts down; go on with AgentLoop.resume elsewhere.`;
@@ -92,8 +164,8 @@ export function askBehindEnd(
 ): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let state = initial;
-    const own = { ...deps, scope: new AbortScope() };
-    to.add(() => own.scope.abort(new AgentLoopError('CANCELED', 'The turn was left.')));
+    const scope = new AbortScope();
+    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was left.')));
     return {
       next(signal) {
         if (signal.type === 'commit') state = signal.after;
@@ -102,7 +174,7 @@ export function askBehindEnd(
       complete() {
         if (!state.isComplete) return to.complete();
         deps.hooks.report = () => {};
-        const asked = askEnded(own, { state, traceContext });
+        const asked = askEnded({ ...(deps.hooks.stint ?? deps), scope }, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
         asked.then(
           () => to.complete(),

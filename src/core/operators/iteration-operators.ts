@@ -72,7 +72,7 @@ export function runIteration(
 }
 
 /**
- * Iterations, one after another, until the turn ends, suspends or is cancelled; completes with the record of that. Flat for any
+ * Iterations, one after another, until the turn ends, suspends, is cancelled, or another agent has it; completes with the record of that. Flat for any
  * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
  * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
  */
@@ -186,6 +186,7 @@ class IterationLoop {
   }
 
   #call(step: CallStep): void {
+    if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
     if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
     this.#await(this.#prepare(this.#state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
@@ -260,7 +261,7 @@ class IterationLoop {
   #failed(error: unknown): void {
     this.#iteration = undefined;
     if (!this.#state.summary || this.#state.phase !== 'llm') return this.#out.error(error);
-    const reason = limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) });
+    const reason = limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) - this.#state.stint.after });
     this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 

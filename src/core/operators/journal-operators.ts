@@ -38,7 +38,10 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   });
 }
 
-/** Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not told there. */
+/**
+ * Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not published, nor
+ * events of child turns, which publish their own.
+ */
 export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
   const { taskId } = deps.turn;
   const { epoch } = deps;
@@ -52,7 +55,7 @@ export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOper
           attempt = signal.after.attempt;
         } else if (signal.type === 'tool-progress') {
           store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
-        } else if (signal.type !== 'extension-error') {
+        } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
           store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
         }
         to.next(signal);

@@ -16,7 +16,7 @@ import type { PreparedView } from '../prepare-view.ts';
 import { endWithResponse, recordOfResponse, responseFlaw } from '../response.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
-import { planStarts } from '../tool-plan.ts';
+import { planFirstWave } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { messagesWith, viewOf } from '../view.ts';
 import { type FusibleOperator, fuse, operate } from './operate.ts';
@@ -83,7 +83,7 @@ function callAsked(deps: TurnDeps, traceContext: Context) {
 /** What every model call goes through. A step that extensions look at later is told what its call was made with. */
 function stagesOf(deps: TurnDeps, call: PreparedCall, { state, traceContext }: HookPlace) {
   const { hooks } = deps;
-  if (hooks.lists.afterIteration.length > 0) hooks.lastCall = { iteration: state.iteration, params: call.params };
+  hooks.lastCall = { iteration: state.iteration, params: call.params, historyLength: state.history.length };
   return [
     catchLLMError(deps, call),
     tapLLMResponse(deps, call),
@@ -345,7 +345,7 @@ function commitOfResponse(
     return draft.finish(true);
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
     for (const told of steeringRecords(deps)) draft.add(told);
-    draft.add(endWithResponse({ maxIterations: maxIterationsOf(deps, state) }, state, record));
+    draft.add(endWithResponse({ maxIterations: maxIterationsOf(deps, state) - state.stint.after }, state, record));
     deps.inbox.close();
   }
   return draft.finish(true);
@@ -359,7 +359,7 @@ function closesWithHooks({ hooks }: TurnDeps, { changes }: LoopState): boolean {
 
 /** Adds what starts first. Where a call that may not run fails the turn, the batch is left to say so. */
 function addFirstWave(deps: TurnDeps, draft: CommitDraft, traceContext: Context): void {
-  const { records } = planStarts(deps, { state: draft.after, traceContext });
+  const records = planFirstWave(deps, { state: draft.after, traceContext });
   if (deps.hooks.failure) return;
   if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
   for (const record of records) draft.add(record);

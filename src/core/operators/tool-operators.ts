@@ -6,14 +6,17 @@ import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
+import { CallLost, leftReason } from '../child-turns.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
+import type { AgentEvent } from '../events.ts';
+import type { ReachedLimit } from '../extension.ts';
 import { failTurn } from '../hooks.ts';
 import type { Content } from '../messages.ts';
 import { isPromiseLike } from '../promise-like.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import { type LoopState, openQuestions } from '../state.ts';
-import { ToolBatch, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
+import { MergedBatch, type ToolBatchOptions, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
 import { type FusibleOperator, operate } from './operate.ts';
@@ -64,10 +67,10 @@ export function executeTools(deps: TurnDeps, traceContext: Context): (state: Loo
         if (canceled) cancelSpan(span);
         span.end();
       };
-      const run = runTool(deps, batchContext);
+      const run: ToolBatchOptions['run'] = (call, out) => new RunningTool(deps, call, out).start(batchContext);
       const onAsked = (asked: Question) => noteQuestion(span, asked);
       openQuestions(state).forEach(onAsked);
-      const batch = new ToolBatch(deps, { state, out: subscriber, run, traceContext: batchContext, onAsked, end });
+      const batch = new MergedBatch(deps, { state, out: subscriber, run, traceContext: batchContext, onAsked, end });
       subscriber.add(() => batch.stop());
       batch.start();
     });
@@ -90,6 +93,8 @@ class RunningTool {
   readonly #startedAt: number;
   #thrownError: unknown;
   #cancelTimeout: (() => void) | undefined;
+  /** The result of a call that ran into its time limit. */
+  #late: ToolResultRecord | undefined;
 
   constructor(deps: TurnDeps, run: ToolCallRun, out: Subscriber<ToolSignal>) {
     this.#deps = deps;
@@ -107,6 +112,7 @@ class RunningTool {
     const end = (result?: ToolResultRecord) => {
       ended = true;
       scope.release();
+      context.parentTurn?.end();
       if (result === undefined || isCanceled(result)) cancelSpan(span);
       else if (context.asked) noteQuestion(span, context.asked);
       else finishToolSpan(this.#deps.tracing, span, result);
@@ -114,7 +120,7 @@ class RunningTool {
     };
     this.#out.add(() => {
       if (ended) return;
-      scope.abort(new AgentLoopError('CANCELED', 'The call was left before its end.'));
+      scope.abort(leftReason(this.#deps.turn.taskId));
       end();
     });
     let settled = false;
@@ -128,11 +134,14 @@ class RunningTool {
       if (ended || settled) return;
       settled = true;
       this.#cancelTimeout?.();
-      const { asked, usage } = context;
-      const told = usage && { usage };
+      const { asked } = context;
+      const told = context.told;
       const waits = asked && !scope.aborted ? { type: 'turn.asked' as const, question: asked, ...told } : undefined;
       if (waits) scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
-      if (!waits) return this.#changed(told ? { ...record, ...told } : record, traceContext, give);
+      if (!waits) {
+        const stopped = asked ? (this.#late ?? this.#failed('CANCELED', messageOf(scope.reason))) : record;
+        return this.#changed(withUsage(limited(stopped, context.parentTurn?.exceeded), told), traceContext, give);
+      }
       end(record);
       this.#out.next(waits);
       this.#out.complete();
@@ -140,8 +149,21 @@ class RunningTool {
     const progress = (update: unknown) => {
       this.#out.next({ type: 'tool-progress', callId, toolName: tool.definition.function.name, update });
     };
-    const context = new CallContext(this.#deps, { started, iteration, scope, traceContext, progress });
+    const show = (event: AgentEvent, childAgentId: string) => this.#show(event, childAgentId);
+    const { state } = this.#run;
+    const context = new CallContext(this.#deps, { started, iteration, scope, traceContext, progress, show, state });
     this.#answer(context, settle);
+  }
+
+  /** Shows an event of the child turn, with the way to it. */
+  #show(event: AgentEvent, childAgentId: string): void {
+    const { subAgentEvents } = this.#deps.config;
+    const isNested = event.kind === 'internal:sub-agent';
+    const own = isNested ? event.event : event;
+    if (subAgentEvents === 'none' || (subAgentEvents === 'records' && own.cursor === undefined)) return;
+    const { callId } = this.#run.started;
+    const step = { agentId: childAgentId, taskId: event.taskId, callId };
+    this.#out.next({ type: 'sub-agent', path: isNested ? [step, ...event.path] : [step], event: own });
   }
 
   /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
@@ -175,26 +197,39 @@ class RunningTool {
       this.#limitTime(settle);
       answer.then(
         (result) => settle(this.#resultOf(result)),
-        (error: unknown) => settle(this.#thrown(error)),
+        (error: unknown) => {
+          if (CallLost.isInstance(error)) this.#lose(error);
+          else settle(this.#thrown(error));
+        },
       );
     } catch (error) {
       settle(this.#thrown(error));
     }
   }
 
+  /** The call has no result here. In a process that shuts down the other calls may still get theirs. */
+  #lose(error: CallLost): void {
+    if (!this.#deps.drain.aborted) return this.#out.error(error);
+    this.#out.next({ type: 'tool-left', callId: this.#run.started.callId });
+    this.#out.complete();
+  }
+
   #limitTime(settle: (record: ToolResultRecord) => void): void {
-    const { scope, tool } = this.#run;
+    const { scope, tool, started } = this.#run;
     const { clock, abortGraceMs, toolTimeoutMs } = this.#deps.config;
     const ownMs = tool.definition.timeoutMs ?? toolTimeoutMs;
     const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
     if (timeoutMs < Number.POSITIVE_INFINITY) {
       const cancelTimeout = clock.schedule(timeoutMs, () => {
-        settle(this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${timeoutMs} ms`));
+        this.#late = this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${timeoutMs} ms`);
+        // A child turn is cancelled first: its end is in the journal before the result of the call.
+        if (!started.intent.child) settle(this.#late);
         scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${timeoutMs} ms.`));
       });
       this.#cancelTimeout = cancelTimeout;
       this.#out.add(cancelTimeout);
     }
+    if (started.intent.child) return;
     const onAbort = () => {
       const abandon = () =>
         settle(this.#failed('TOOL_ABANDONED', `the tool did not stop within ${abortGraceMs} ms of the cancel`));
@@ -229,6 +264,7 @@ class RunningTool {
 
   #thrown(error: unknown): ToolResultRecord {
     this.#thrownError = error;
+    if (this.#late) return this.#late;
     const code = this.#run.scope.aborted ? 'CANCELED' : codeOf(error);
     return this.#failed(
       code,
@@ -244,6 +280,22 @@ class RunningTool {
     const { callId } = this.#run.started;
     return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
   }
+}
+
+function withUsage(
+  record: ToolResultRecord,
+  told: Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined,
+): ToolResultRecord {
+  return told ? { ...record, ...told } : record;
+}
+
+/** The result of a call that was cancelled because a limit of the turn is reached. */
+function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
+  if (!reached) return record;
+  const { code, message, reason = code.toLowerCase(), fails } = reached;
+  const error = { code, message };
+  const result = { ...record, content: `Tool error: ${message}`, success: false, error };
+  return fails ? { ...result, fails: { code, message, reason } } : result;
 }
 
 const maxResultBytes = 8 * 1024 * 1024;

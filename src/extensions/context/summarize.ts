@@ -1,10 +1,9 @@
 import type { Context } from '@opentelemetry/api';
-import { addUsage } from '../../core/add-usage.ts';
+import { addUsage, noUsage } from '../../core/add-usage.ts';
 import type { TokenCounter } from '../../core/count-tokens.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { type Message, textOf } from '../../core/messages.ts';
-import { noUsage } from '../../core/state.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';

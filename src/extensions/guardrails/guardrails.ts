@@ -97,7 +97,9 @@ function isGuardrail(value: unknown): boolean {
 
 async function checkInput(guards: readonly InputGuardrail[], context: HookContext): Promise<TurnBeginning | undefined> {
   const { history, turn } = context.state;
-  const before: readonly Message[] = history.toArray().slice(0, turn.given);
+  const all = history.toArray().slice(0, turn.given);
+  const earlier = all.slice(0, turn.earlier);
+  const before: readonly Message[] = all.slice(turn.earlier);
   let given = before;
   for (const { name, check } of guards) {
     const verdict = await check(given, context);
@@ -105,7 +107,7 @@ async function checkInput(guards: readonly InputGuardrail[], context: HookContex
     if (verdict && 'block' in verdict) return blocked(name, verdict);
     if (verdict) given = verdict.replace;
   }
-  return given === before ? undefined : { given };
+  return given === before ? undefined : { given: [...earlier, ...given] };
 }
 
 async function checkCall(

@@ -1,6 +1,7 @@
 import { estimateTokens } from '../../core/count-tokens.ts';
 import type { IterationView } from '../../core/extension.ts';
 import type { LoopState } from '../../core/state.ts';
+import type { Usage } from '../../providers/interfaces.ts';
 import { failuresInARow } from './failures-in-a-row.ts';
 import { repeatedCalls } from './repeated-calls.ts';
 
@@ -49,13 +50,12 @@ export interface LimitedTurn {
 /** The first limit that does not allow another model call. */
 export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit | undefined {
   const { state, now, cost } = turn;
-  const { maxTokens, maxCost, maxConsecutiveFailures, maxRepeatedCalls } = limits;
+  const { maxConsecutiveFailures, maxRepeatedCalls } = limits;
   const { history, usage } = state;
   if (now >= deadlineOf(limits, state)) return outOfTime(limits);
   if (state.toolCalls > (limits.maxToolCalls ?? Number.POSITIVE_INFINITY)) return tooManyCalls(limits);
-  if (maxTokens !== undefined && usage.totalTokens >= maxTokens)
-    return broken('max_tokens', `took ${usage.totalTokens} of ${maxTokens} tokens`, 'maxTokens');
-  if (maxCost !== undefined && cost >= maxCost) return broken('max_cost', `cost $${cost} of $${maxCost}`, 'maxCost');
+  const used = brokenUsage(limits, usage, cost);
+  if (used) return used;
   if (maxConsecutiveFailures !== undefined) {
     const failures = failuresInARow(history, state.turn.given);
     if (failures >= maxConsecutiveFailures)
@@ -67,6 +67,18 @@ export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit
       return broken('repeated_call', `made the same tool calls ${times} times in a row`, 'maxRepeatedCalls');
   }
   return brokenContext(limits, turn);
+}
+
+/** The limit on tokens or cost that this usage reaches; `cost` in US dollars. */
+export function brokenUsage(
+  { maxTokens, maxCost }: LimitValues,
+  { totalTokens }: Usage,
+  cost: number,
+): BrokenLimit | undefined {
+  if (maxTokens !== undefined && totalTokens >= maxTokens)
+    return broken('max_tokens', `took ${totalTokens} of ${maxTokens} tokens`, 'maxTokens');
+  if (maxCost === undefined || cost < maxCost) return undefined;
+  return broken('max_cost', `cost $${cost} of $${maxCost}`, 'maxCost');
 }
 
 /** Milliseconds since 1970. */

@@ -1,4 +1,5 @@
 import { map } from 'rxjs';
+import { restOf } from '../../core/add-usage.ts';
 import { usageOfAnswer } from '../../core/estimate-usage.ts';
 import type {
   CallChange,
@@ -8,7 +9,9 @@ import type {
   ResponseChange,
   ToolCallChange,
   ToolCallRequest,
+  TreeUsage,
 } from '../../core/extension.ts';
+import type { AgentUsage } from '../../core/records.ts';
 import type { LoopState, TurnIdentity } from '../../core/state.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
@@ -18,6 +21,7 @@ import { pricedModel } from '../usage/priced-model.ts';
 import {
   type BrokenLimit,
   brokenLimit,
+  brokenUsage,
   deadlineOf,
   type LimitValues,
   outOfTime,
@@ -33,13 +37,16 @@ export interface LimitsOptions extends LimitValues {
   readonly prices?: PriceList;
 }
 
+const limitsName = 'limits';
+
 /**
  * Limits on what a turn may take, looked at before each model call and each tool call; what was begun inside of a limit on tokens or
  * cost may exceed it. Each has its own reason: `max_wall_time`, `max_tool_calls`, `max_tokens`, `max_cost`, `max_context`,
  * `max_failures`, `repeated_call`.
  *
  * At the end of the wall time a running model call is left and running tools are aborted: their results are `TOOL_TIMEOUT`. The
- * limits hold for the whole turn, resumed or not: they count what the journal says. Put it behind extensions that change what the model
+ * limits hold for the whole turn, resumed or not: they count what the journal says. Tokens and cost are those of the turn and its child turns:
+ * where these reach a limit, they are cancelled, and the turn fails. Put it behind extensions that change what the model
  * reads or who is asked. Errors: `INVALID_CONFIG`, naming the option; a turn with `maxCost` fails with it where a call costs nobody
  * knows what.
  */
@@ -48,11 +55,19 @@ export function limits(options: LimitsOptions): Extension {
   const { maxWallTimeMs, maxToolCalls, maxTokens, maxCost } = options;
   const asked: AskedModels = new WeakMap();
   return {
-    name: 'limits',
+    name: limitsName,
     prepareIteration: (view, { state, clock, data }) => {
-      const broken = brokenLimit(options, { state, view, now: clock.now(), cost: costIn(data) });
+      const cost = dollars(costIn(data) + costBelow(options, state.childUsage));
+      const broken = brokenLimit(options, { state, view, now: clock.now(), cost });
       return broken && reaction(options, broken);
     },
+    ...((maxTokens ?? maxCost) !== undefined && {
+      limitUsage: (used) => {
+        const broken = brokenUsage(options, used.usage, costOf(options, used));
+        const { onLimit = 'fail' } = options;
+        return broken && { code: 'LIMIT', ...broken, fails: onLimit === 'fail' };
+      },
+    }),
     ...((maxTokens ?? maxWallTimeMs ?? maxCost) !== undefined && {
       beforeLLMCall: (_, context) => limitedCall(options, context, asked),
     }),
@@ -161,6 +176,19 @@ function countedCost(
     : ['what a model call took', 'take a provider that reports usage'];
   const message = `The turn has a maxCost, and ${what} is not known; ${cure}, or leave maxCost out.`;
   return { fail: { code: 'INVALID_CONFIG', message } };
+}
+
+/** US dollars of a turn and its child turns. */
+function costOf(options: LimitsOptions, { usageBy, state }: TreeUsage): number {
+  if (options.maxCost === undefined) return 0;
+  const below = restOf(usageBy, state.ownUsage);
+  return dollars(costIn(state.changes.data[limitsName]) + costBelow(options, below));
+}
+
+/** US dollars of child turns, where their providers say them or the prices of their models are known. */
+function costBelow({ maxCost, prices }: LimitsOptions, below: readonly AgentUsage[]): number {
+  if (maxCost === undefined) return 0;
+  return below.reduce((sum, { usage, model }) => sum + (callCost(usage, { model, prices }) ?? 0), 0);
 }
 
 function costIn(data: unknown): number {

@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto';
 import { stableJson } from '../../core/check-answers.ts';
+import type { HookContext } from '../../core/extension.ts';
 
 /** What the extension knows of a turn, also behind a crash: it stands in the journal. */
 export interface OutputMemory {
+  /** Whose output it is: where the agent changes, the next one has retries of its own. */
+  readonly agentId: string;
   /** How often the model was asked again. */
   readonly retries: number;
   /** Whether it has to give the output now. */
@@ -11,10 +14,12 @@ export interface OutputMemory {
   readonly accepted?: string;
 }
 
-export function memoryOf(data: unknown): OutputMemory {
-  const { retries, forced, accepted }: Readonly<Record<string, unknown>> =
-    typeof data === 'object' && data !== null ? { ...data } : {};
+export function memoryOf({ data, agentId }: Pick<HookContext, 'data' | 'agentId'>): OutputMemory {
+  const known: Readonly<Record<string, unknown>> = typeof data === 'object' && data !== null ? { ...data } : {};
+  const isOwn = known['agentId'] === undefined || known['agentId'] === agentId;
+  const { retries, forced, accepted } = isOwn ? known : {};
   return {
+    agentId,
     retries: typeof retries === 'number' ? retries : 0,
     forced: forced === true,
     ...(typeof accepted === 'string' ? { accepted } : {}),

@@ -99,7 +99,7 @@ export class StructuredOutput<T> implements Extension {
 
   prepareIteration(view: IterationView, context: HookContext): IterationChange | undefined {
     const { name, parameters: schema } = this.#tool.definition.function;
-    const { forced } = memoryOf(context.data);
+    const { forced } = memoryOf(context);
     switch (this.#way(context)) {
       case 'tool':
         return undefined;
@@ -123,9 +123,10 @@ export class StructuredOutput<T> implements Extension {
     return { response: { ...response, toolCalls: [call], finishReason: 'tool_calls' } };
   }
 
-  afterToolCall({ call, arguments: value, result, data }: ToolCallOutcome): ToolOutcomeChange | undefined {
+  afterToolCall(outcome: ToolCallOutcome): ToolOutcomeChange | undefined {
+    const { call, arguments: value, result } = outcome;
     if (call.function.name !== this.#name || !result.success) return undefined;
-    return accepted(value, data);
+    return accepted(value, outcome);
   }
 
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
@@ -145,9 +146,10 @@ export class StructuredOutput<T> implements Extension {
   }
 
   /** A value that is not as it was accepted is checked. */
-  afterTurn({ outcome, value, data }: TurnEnd): EndChange | Promise<EndChange> | undefined {
+  afterTurn(end: TurnEnd): EndChange | Promise<EndChange> | undefined {
+    const { outcome, value } = end;
     if (outcome.state !== 'completed' || value === undefined) return undefined;
-    if (memoryOf(data).accepted === fingerprint(value)) return undefined;
+    if (memoryOf(end).accepted === fingerprint(value)) return undefined;
     return then(this.#check(value), (check): EndChange => {
       const fail = check.ok ? notJson(check.value) : undefined;
       if (check.ok) return fail ? { fail } : { value: check.value };
@@ -159,16 +161,16 @@ export class StructuredOutput<T> implements Extension {
     return this.#tool.definition.function.name;
   }
 
-  #way({ provider, data }: HookContext): OutputWay {
-    return wayOf(this.#options.mode, provider.capabilities, memoryOf(data).forced);
+  #way(context: HookContext): OutputWay {
+    return wayOf(this.#options.mode, context.provider.capabilities, memoryOf(context).forced);
   }
 
   #check(value: unknown): ArgumentCheck | Promise<ArgumentCheck> {
     return this.#tool.definition.checkArguments?.(value) ?? { ok: true, value };
   }
 
-  #isSingleTurn({ maxIterations }: HookContext): boolean {
-    return maxIterations === 1 && !this.#options.forceFinish;
+  #isSingleTurn({ maxIterations, state }: HookContext): boolean {
+    return maxIterations - state.stint.after === 1 && !this.#options.forceFinish;
   }
 
   #takeText(finish: TurnFinish): FinishChange | Promise<FinishChange> {
@@ -176,7 +178,7 @@ export class StructuredOutput<T> implements Extension {
     if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
     return then(this.#check(parsed.value), (check): FinishChange => {
       if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
-      return accepted(check.value, finish.data);
+      return accepted(check.value, finish);
     });
   }
 
@@ -189,16 +191,17 @@ export class StructuredOutput<T> implements Extension {
   }
 
   /** Why an iteration that should have given the output has not. */
-  #problemOf({ calls, results, data }: IterationStep): string | undefined {
+  #problemOf(step: IterationStep): string | undefined {
+    const { calls, results } = step;
     const own = calls.filter(({ call }) => call.function.name === this.#name).map(({ callId }) => callId);
     const refused = results.find(({ callId, success }) => own.includes(callId) && !success);
     if (refused) return refused.error?.message ?? textOf(refused.content);
-    return memoryOf(data).forced && calls.length > 0 ? `${this.#name} was not called` : undefined;
+    return memoryOf(step).forced && calls.length > 0 ? `${this.#name} was not called` : undefined;
   }
 
   /** Another iteration, as long as there are retries. */
   #askAgain(context: HookContext, problem: string): FinishChange {
-    const { retries, ...memory } = memoryOf(context.data);
+    const { retries, ...memory } = memoryOf(context);
     if (retries >= this.#options.parseRetries) {
       const attempts = `${retries + 1} ${retries === 0 ? 'attempt' : 'attempts'} (parseRetries)`;
       return { fail: parseError(`The model gave no valid output in ${attempts}; the last problem: ${problem}`) };
@@ -214,7 +217,7 @@ export class StructuredOutput<T> implements Extension {
 
   #force(step: IterationStep): StepChange {
     const settings = { maxIterations: step.maxIterations + 1, ...this.#toolChoice(step) };
-    return { settings, data: { ...memoryOf(step.data), forced: true } };
+    return { settings, data: { ...memoryOf(step), forced: true } };
   }
 
   #toolChoice({ provider }: HookContext) {
@@ -224,9 +227,9 @@ export class StructuredOutput<T> implements Extension {
 }
 
 /** Ends the turn with a value. */
-function accepted(value: unknown, data: unknown): Pick<FinishChange, 'finish' | 'data' | 'fail'> {
+function accepted(value: unknown, context: HookContext): Pick<FinishChange, 'finish' | 'data' | 'fail'> {
   const fail = notJson(value);
-  return fail ? { fail } : { finish: { value }, data: { ...memoryOf(data), accepted: fingerprint(value) } };
+  return fail ? { fail } : { finish: { value }, data: { ...memoryOf(context), accepted: fingerprint(value) } };
 }
 
 /** A value that a schema has made, which the journal would not give back as it was: a turn that is resumed would end with another. */

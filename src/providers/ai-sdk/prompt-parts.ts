@@ -10,7 +10,8 @@ import { type Content, type FilePart, type ImagePart, type ToolMessage, textOf }
 export type MediaPart = ImagePart | FilePart;
 
 /** The parts of a user's message. Errors: `INVALID_INPUT` for a part that the AI SDK has no form for. */
-export function userParts(content: Content): (LanguageModelV3TextPart | LanguageModelV3FilePart)[] {
+export function userParts(content: Content, name?: string): (LanguageModelV3TextPart | LanguageModelV3FilePart)[] {
+  if (name !== undefined) return [{ type: 'text', text: `${name}:` }, ...userParts(content)];
   if (typeof content === 'string') return [{ type: 'text', text: content }];
   return content.map((part) => (part.type === 'text' ? { type: 'text', text: part.text } : filePart(part)));
 }

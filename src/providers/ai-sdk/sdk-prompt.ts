@@ -58,7 +58,7 @@ class PromptDraft {
         this.#instructionOptions = options ?? this.#instructionOptions;
         return;
       case 'user':
-        this.#push({ role: 'user', content: userParts(message.content) }, options);
+        this.#push({ role: 'user', content: userParts(message.content, message.name) }, options);
         return;
       case 'assistant':
         this.#addAssistant(message, options);

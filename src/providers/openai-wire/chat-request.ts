@@ -35,7 +35,7 @@ interface WireCall {
 type WireContent = string | readonly ContentPart[];
 
 type WireMessage =
-  | { readonly role: 'system' | 'developer' | 'user'; readonly content: WireContent }
+  | { readonly role: 'system' | 'developer' | 'user'; readonly content: WireContent; readonly name?: string }
   | {
       readonly role: 'assistant';
       readonly content: string | null;
@@ -106,12 +106,21 @@ function wireMessage(message: Message, ids: ToolCallIds, dialect: ChatDialect): 
     case 'developer':
       return { role: message.role, content: compact(message.content) };
     case 'user':
-      return { role: 'user', content: wireContent(message.content) };
+      return {
+        role: 'user',
+        content: wireContent(message.content),
+        ...(message.name && { name: wireName(message.name) }),
+      };
     case 'assistant':
       return wireAssistant(message, ids, dialect);
     case 'tool':
       return { role: 'tool', tool_call_id: ids.ofResult(message.toolCallId), content: compact(message.content) };
   }
+}
+
+/** In the letters that vendors take. */
+function wireName(name: string): string {
+  return name.replaceAll(/[^a-zA-Z0-9_-]+/g, '_').slice(0, 64);
 }
 
 function wireAssistant(message: AssistantMessage, ids: ToolCallIds, { reasoningField }: ChatDialect): WireMessage {

@@ -1,5 +1,5 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
-import { noUsage } from '../../core/state.ts';
+import { noUsage } from '../../core/add-usage.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import type { MaybePromise } from '../../stores/interfaces.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';

@@ -207,7 +207,7 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
   [
     'prepareIteration with messages outside of its view',
     { prepareIteration: () => nonsense({ messages: [] }) },
-    /it answered with "messages", which nobody reads here; give data, event, fail, view, finish, usage/,
+    /it answered with "messages", which nobody reads here; give data, event, fail, usage, usageBy, view, finish/,
   ],
   [
     'beforeLLMCall with messages',

@@ -43,6 +43,7 @@ function runOf(
       call,
       intent: { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: { of: 'apples' } },
       answers: [],
+      childUsage: [],
     },
     tool: { definition, provider },
     iteration: 1,
@@ -313,7 +314,7 @@ describe('runTool', () => {
       out: '',
       leave: '10ms !',
     });
-    expect(context.signal).toMatchObject({ aborted: true, reason: { code: 'CANCELED' } });
+    expect(context.signal).toMatchObject({ aborted: true, reason: { code: 'LEFT' } });
     expect(results).toEqual([]);
     expect(ending).toEqual(canceled);
     expect(fired).toEqual([]);

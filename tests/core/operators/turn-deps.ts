@@ -1,5 +1,6 @@
 import { AbortScope } from '../../../src/core/abort-scope.ts';
 import { applyRecord } from '../../../src/core/apply-record.ts';
+import { TurnNode } from '../../../src/core/child-turns.ts';
 import type { AgentLoopConfig } from '../../../src/core/config.ts';
 import { Hooks } from '../../../src/core/hooks.ts';
 import { Inbox } from '../../../src/core/inbox.ts';
@@ -38,6 +39,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
   return {
     config,
     turn,
+    agentId: turn.agentId,
     systemPrompt: config.systemPrompt,
     maxIterations: config.maxIterations,
     provider: config.llmProvider,
@@ -50,6 +52,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     drain: new AbortScope(),
     inbox: new Inbox(),
     openCall: new OpenCall(),
+    node: new TurnNode(startedState(), undefined, () => undefined),
     hold: undefined,
     epoch: 1,
     now: () => config.clock.now(),
