@@ -39,7 +39,7 @@ export type OutputOf<S extends ToolParameters> = S extends StandardSchemaV1
 
 /** The options of every agent, the type of its dependencies not known. */
 export interface AgentSettings<S extends ToolParameters = ToolParameters>
-  extends Omit<AgentLoopConfig, 'agentId' | 'llmProvider' | 'model' | 'systemPrompt'> {
+  extends Omit<AgentLoopConfig, 'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt'> {
   /** Stands in records, events and spans. Default: the name, else a new one. */
   readonly id?: string;
   /** For people, and for other agents. Default: the id. */

@@ -1,12 +1,15 @@
 import type { Observable } from 'rxjs';
+import { usageOf } from '../core/add-usage.ts';
 import { AgentLoop, type ResumeOptions } from '../core/agent-loop.ts';
+import { parentTurnOf } from '../core/child-turns.ts';
 import { systemClock } from '../core/clock.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
+import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
+import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import type { ToolParameters } from '../tools/tool-options.ts';
 import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
@@ -20,10 +23,11 @@ import type {
   OutputOf,
 } from './agent-options.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
+import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
 import { assertObject } from './check-agent-options.ts';
-import { conversation } from './conversation.ts';
+import { type ConversationOptions, conversation, withoutMemory } from './conversation.ts';
 import { closed, Lifecycle } from './lifecycle.ts';
-import { type ResolvedAgent, resolveAgent } from './resolve-agent.ts';
+import { type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
 import { TurnControls } from './turn-controls.ts';
 import { messagesOf, type TurnInput } from './turn-input.ts';
@@ -85,7 +89,7 @@ export class Agent<T = unknown> {
   readonly #running: RunningTurns;
   readonly #life: Lifecycle;
   readonly #controls: TurnControls;
-  readonly #usage = new UsageTally();
+  readonly #usage: UsageTally;
   /** Absent where contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
   readonly #config: AgentLoopConfig;
@@ -99,11 +103,23 @@ export class Agent<T = unknown> {
     this.#resolved = resolved;
     this.#derive = derive;
     this.#internals = internals;
+    this.#usage = internals.usage ?? new UsageTally();
     this.#running = internals.running ?? new RunningTurns();
-    this.#between = betweenTurnsOf(resolved, (usage) => this.#usage.addUsage(usage));
+    const { members } = internals;
+    const compacting = members ? { ...members.compactedBy.#resolved, messageStore: resolved.messageStore } : resolved;
+    this.#between = betweenTurnsOf(compacting, (usage) => {
+      this.#usage.addUsage(usage);
+      members?.count([{ agentId: members.compactedBy.id, usage }]);
+    });
     const { id: agentId, settings } = resolved;
     this.#life = new Lifecycle({ agentId, running: this.#running, between: this.#between, logger: settings.logger });
-    this.#config = { ...resolved.loop, toolProviders: resolved.toolsWith({}), extensions: this.#extensions() };
+    if (internals.relay) this.#life.events$.subscribe(internals.relay);
+    this.#config = {
+      ...resolved.loop,
+      toolProviders: resolved.toolsWith({}),
+      extensions: this.#extensions(),
+      ...(members && { agents: members.agentsWith(undefined), maxHandOffs: members.maxHandOffs }),
+    };
     this.#loop = new AgentLoop(this.#config);
     this.#controls = new TurnControls({ running: this.#running, config: this.#config, newId: () => this.#newId() });
   }
@@ -127,7 +143,11 @@ export class Agent<T = unknown> {
     return this.#life.events$;
   }
 
-  /** What the turns that ended here took; `undefined` where `enableUsageTracking` is off. */
+  /**
+   * The usage of the model calls that this agent made, wherever it did: in turns of its own, as a sub-agent, and in turns of a team; counted
+   * when a turn ends here. Of a team's agent (`team.asAgent()`) that of its turns with all their child turns. `undefined` where
+   * `enableUsageTracking` is off.
+   */
   get usage(): UsageSummary | undefined {
     return this.options.enableUsageTracking === false ? undefined : this.#usage.summary;
   }
@@ -154,13 +174,15 @@ export class Agent<T = unknown> {
     if (typeof options !== 'object' || options === null)
       throw new AgentLoopError('INVALID_INPUT', 'The options of a turn are an object; leave them out for none.');
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
+    const isChild = parentTurnOf(options) !== undefined;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
-    const same = this.#running.get(taskId);
+    const same = isChild ? undefined : this.#running.get(taskId);
     if (same && !this.#config.taskStateStore) return same.turn;
-    const steered = same ? undefined : this.#steeredInstead(contextId, taskId, messages);
+    const steered = same || isChild ? undefined : this.#steeredInstead(contextId, taskId, messages);
     if (steered) return steered;
     const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
-    const turn = this.#loopWith(dependencies).startTurn(messages, {
+    const loop = isChild ? new AgentLoop(this.#childConfig) : this.#loopWith(dependencies);
+    const turn = loop.startTurn(messages, {
       ...rest,
       taskId,
       contextId,
@@ -188,7 +210,8 @@ export class Agent<T = unknown> {
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);
-    const turn = AgentLoop.resume(taskId, this.#configWith(dependencies), { ...rest, parentContext });
+    const config = parentTurnOf(options) ? this.#childConfig : this.#configWith(dependencies);
+    const turn = AgentLoop.resume(taskId, config, { ...rest, parentContext });
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -233,6 +256,30 @@ export class Agent<T = unknown> {
     return this.withInternals(changes, {});
   }
 
+  /** @internal As `with`; its usage is counted here, and the events of its turns are told here. */
+  variant(changes: AgentChanges): Agent<T>;
+  variant(changes: AgentChanges): Agent {
+    const relay = (notice: AgentNotice) => {
+      if (notice.kind !== 'agent:state') this.#life.tell(notice);
+    };
+    return this.withInternals(changes, { usage: this.#usage, relay });
+  }
+
+  /** @internal Whether its turns are those of a team. */
+  get isTeam(): boolean {
+    return this.#internals.members !== undefined;
+  }
+
+  /** @internal Cancels what a turn of this agent that nobody runs has begun elsewhere. */
+  get cancelOutside(): CancelOutside {
+    return cancelOutside(this.#config);
+  }
+
+  /** @internal */
+  countUsage(used: Usage): void {
+    this.#usage.addUsage(used);
+  }
+
   /** @internal */
   withInternals(changes: AgentChanges, internals: AgentInternals): Agent {
     assertObject('the changes of an agent', changes, 'write agent.with({ … })');
@@ -242,10 +289,44 @@ export class Agent<T = unknown> {
     return this.#derive({ ...id, name, contextId, messageStore, ...changes }, internals);
   }
 
+  /** @internal What it brings to a turn of a team. */
+  setupWith(dependencies: Dependencies): AgentSetup {
+    return setupOf(this.#resolved, dependencies);
+  }
+
+  /** @internal Whether dependencies of a turn make a difference. */
+  get toolsDepend(): boolean {
+    return this.#resolved.toolsDepend;
+  }
+
+  /** A child turn has a fresh context, which nobody keeps beyond its journal. */
+  get #childConfig(): AgentLoopConfig {
+    const { loop } = this.#resolved;
+    const extensions = [
+      ...(loop.extensions ?? []),
+      withoutMemory({ ...this.#notices, choose: this.#internals.members?.choose }),
+    ];
+    return { ...this.#config, extensions };
+  }
+
+  get #notices(): Pick<ConversationOptions, 'onSent' | 'onEnd'> {
+    const agentId = this.id;
+    return {
+      onSent: ({ taskId, contextId, state }, messages, chosen = state.turn.settings.agentId ?? agentId) =>
+        this.#life.tell({ kind: 'message:sent', agentId: chosen, taskId, contextId, messages }),
+      onEnd: ({ taskId, state }) => {
+        const running = this.#running.get(taskId);
+        if (running) running.endsHere = true;
+        const { members } = this.#internals;
+        this.#usage.add(state, members ? state.usage : usageOf(state.ownUsage));
+        members?.count(state.ownUsage);
+      },
+    };
+  }
+
   #extensions(): NonNullable<AgentLoopConfig['extensions']> {
     const { messageStore, busy, loop } = this.#resolved;
     const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal } = loop;
-    const agentId = this.id;
     const remember = conversation({
       messageStore,
       journal,
@@ -255,13 +336,8 @@ export class Agent<T = unknown> {
       leaseMs,
       between: this.#between,
       endsOnly: this.#internals.endsOnly === true,
-      onSent: ({ taskId, contextId }, messages) =>
-        this.#life.tell({ kind: 'message:sent', agentId, taskId, contextId, messages }),
-      onEnd: ({ taskId, state }) => {
-        const running = this.#running.get(taskId);
-        if (running) running.endsHere = true;
-        this.#usage.add(state);
-      },
+      choose: this.#internals.members?.choose,
+      ...this.#notices,
     });
     return [...(loop.extensions ?? []), remember];
   }
@@ -273,6 +349,8 @@ export class Agent<T = unknown> {
         'INVALID_INPUT',
         'dependencies of a turn are an object, by name; leave them out for the agent’s.',
       );
+    const { members } = this.#internals;
+    if (members) return { ...this.#config, agents: members.agentsWith(dependencies) };
     if (this.#resolved.toolsDepend) return { ...this.#config, toolProviders: this.#resolved.toolsWith(dependencies) };
     const message = `Agent "${this.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
     throw new AgentLoopError('INVALID_INPUT', message);

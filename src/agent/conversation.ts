@@ -1,5 +1,6 @@
 import { firstValueFrom } from 'rxjs';
 import { AgentLoop } from '../core/agent-loop.ts';
+import { CallLost } from '../core/child-turns.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension, HookContext, TurnBeginning, TurnEnd } from '../core/extension.ts';
 import { type Message, repairHistory } from '../core/messages.ts';
@@ -9,8 +10,29 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import type { BetweenTurns } from './between-turns.ts';
-import { addedMessages, conversationName, historyLength, type OpenTurn, settleTurnsAhead } from './open-turns.ts';
+import {
+  conversationName,
+  type EndedTurn,
+  endedTurn,
+  historyLength,
+  type OpenTurn,
+  settleTurnsAhead,
+} from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
+
+/** What a turn of a team begins with. */
+export interface OpeningRequest {
+  /** What the context remembers, and what the turn was given. */
+  readonly messages: readonly Message[];
+  /** What the turn was given. */
+  readonly added: readonly Message[];
+  /** The agent that answers next, as the message store has it. */
+  readonly current: string | undefined;
+  readonly context: HookContext;
+}
+
+/** The agent that answers; none where the team itself does. */
+export type Opening = (request: OpeningRequest) => Promise<Pick<TurnBeginning, 'agent'>>;
 
 export interface ConversationOptions {
   readonly messageStore: MessageStore;
@@ -25,7 +47,10 @@ export interface ConversationOptions {
   readonly endsOnly: boolean;
   /** Where contexts are compacted, a turn begins with the summary that was made last, in place of what that stands for. */
   readonly between: BetweenTurns | undefined;
-  readonly onSent: (context: HookContext, messages: readonly Message[]) => void;
+  /** Chooses the agent of a team that answers; absent for one agent, and not asked where the caller named one. */
+  readonly choose?: Opening | undefined;
+  /** `agentId`: the agent that answers, where one was chosen. */
+  readonly onSent: (context: HookContext, messages: readonly Message[], agentId?: string) => void;
   readonly onEnd: (end: TurnEnd) => void;
 }
 
@@ -46,23 +71,52 @@ export function conversation(options: ConversationOptions): Extension {
   };
 }
 
+/** For a child turn: it tells what a conversation tells, chooses an agent as it does, and keeps nothing. */
+export function withoutMemory({
+  onSent,
+  onEnd,
+  choose,
+}: Pick<ConversationOptions, 'onSent' | 'onEnd' | 'choose'>): Extension {
+  return {
+    name: conversationName,
+    onError: 'continue',
+    timeoutMs: 0,
+    beforeTurn(context) {
+      const { messages } = context.state;
+      if (!choose) return onSent(context, messages);
+      return failingAs(async () => {
+        const chosen = await choose({ messages, added: messages, current: undefined, context });
+        onSent(context, messages, chosen.agent?.to);
+        return chosen;
+      });
+    },
+    afterTurn: (end) => onEnd(end),
+  };
+}
+
+/** An error fails the turn with its code. A child turn that is lost, as that of a router, loses the turn. */
+async function failingAs(begin: () => Promise<TurnBeginning>): Promise<TurnBeginning> {
+  try {
+    return await begin();
+  } catch (error) {
+    if (CallLost.isInstance(error)) throw error;
+    const code = AgentLoopError.isInstance(error) ? error.code : 'UNAVAILABLE';
+    return { fail: { code, message: messageOf(error) } };
+  }
+}
+
 class Conversation {
   readonly #options: ConversationOptions;
   /** By context, what could not be saved and no journal keeps: it is tried again before the next turn. */
-  readonly #unsaved = new Map<string, ReadonlyMap<string, readonly Message[]>>();
+  readonly #unsaved = new Map<string, ReadonlyMap<string, EndedTurn>>();
 
   constructor(options: ConversationOptions) {
     this.#options = options;
   }
 
   /** Errors end the turn: without its history it would be another conversation. */
-  async begin(context: HookContext): Promise<TurnBeginning> {
-    try {
-      return await this.#begin(context);
-    } catch (error) {
-      const code = AgentLoopError.isInstance(error) ? error.code : 'UNAVAILABLE';
-      return { fail: { code, message: messageOf(error) } };
-    }
+  begin(context: HookContext): Promise<TurnBeginning> {
+    return failingAs(() => this.#begin(context));
   }
 
   async save(end: TurnEnd): Promise<void> {
@@ -70,11 +124,11 @@ class Conversation {
     const { contextId, taskId, state } = end;
     const began = historyLength(state) !== undefined;
     if (!began && !journal) return;
-    const messages = addedMessages(state);
+    const ended = endedTurn(state);
     try {
-      await this.#append(contextId, taskId, messages);
+      await this.#append(contextId, taskId, ended);
     } catch (error) {
-      if (!journal) this.#keep(contextId, taskId, messages);
+      if (!journal) this.#keep(contextId, taskId, ended);
       throw error;
     }
     await this.#keepSummary(end);
@@ -99,12 +153,16 @@ class Conversation {
     }
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
-    const { messages, metadata } = await this.#ask(() => messageStore.load(contextId));
+    const { messages, metadata, agentId: current } = await this.#ask(() => messageStore.load(contextId));
     const compaction = this.#options.between ? compactionOf(metadata) : undefined;
     const history = repairHistory(carryOver(messages, compaction));
     const added = context.state.messages;
-    this.#options.onSent(context, added);
-    return { given: [...history, ...added], data: { history: history.length, ...(endsOnly && { endsOnly }) } };
+    const given = [...history, ...added];
+    const named = context.state.turn.settings.agentId !== undefined;
+    const chosen = named ? undefined : await this.#options.choose?.({ messages: given, added, current, context });
+    this.#options.onSent(context, added, chosen?.agent?.to);
+    const data = { history: history.length, ...(endsOnly && { endsOnly }) };
+    return { given, earlier: history.length, data, ...chosen };
   }
 
   async #waitHere({ contextId, taskId, signal }: HookContext): Promise<void> {
@@ -145,17 +203,16 @@ class Conversation {
     });
   }
 
-  #append(contextId: string, taskId: string, messages: readonly Message[]): Promise<unknown> {
-    return this.#ask(() => this.#options.messageStore.append(contextId, taskId, messages));
+  #append(contextId: string, taskId: string, { messages, ...current }: EndedTurn): Promise<unknown> {
+    return this.#ask(() => this.#options.messageStore.append(contextId, taskId, messages, current));
   }
 
-  #keep(contextId: string, taskId: string, messages: readonly Message[]): void {
-    this.#unsaved.set(contextId, new Map([...(this.#unsaved.get(contextId) ?? []), [taskId, messages]]));
+  #keep(contextId: string, taskId: string, ended: EndedTurn): void {
+    this.#unsaved.set(contextId, new Map([...(this.#unsaved.get(contextId) ?? []), [taskId, ended]]));
   }
 
   async #saveKept(contextId: string): Promise<void> {
-    for (const [taskId, messages] of this.#unsaved.get(contextId) ?? [])
-      await this.#append(contextId, taskId, messages);
+    for (const [taskId, ended] of this.#unsaved.get(contextId) ?? []) await this.#append(contextId, taskId, ended);
     this.#unsaved.delete(contextId);
   }
 
@@ -165,14 +222,14 @@ class Conversation {
 }
 
 function reasonOf({ taskId, status }: OpenTurn): string {
-  const cure = `agent.resume("${taskId}")`;
-  const end = `or end it with agent.cancel("${taskId}"); what it said is kept`;
+  const cure = `resume("${taskId}")`;
+  const end = `or end it with cancel("${taskId}"); its messages are saved either way`;
   switch (status) {
     case 'running':
       return 'runs in another process; wait for it, or set busy to "queue"';
     case 'suspended':
-      return `waits for an answer or was paused; go on with ${cure}, ${end}`;
+      return `waits for an answer or was paused; continue it with ${cure}, ${end}`;
     case 'dead':
-      return `was left by its process; go on with ${cure}, ${end}`;
+      return `was abandoned (its process exited); continue it with ${cure}, ${end}`;
   }
 }

@@ -1,7 +1,7 @@
 import { filter, type MonoTypeOperatorFunction } from 'rxjs';
 import type { AgentEvent } from '../core/events.ts';
 
-const answers = /^answer-\d+$/;
+const answers = /^answer-\d+(\.\d+)?$/;
 
 /**
  * The events of a turn without what the model says on the way: no deltas, no responses. The last event, `status-update` with

@@ -59,7 +59,7 @@ export class Lifecycle {
 
   /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
   watch(turn: Turn, span: TurnSpanContext): void {
-    const { agentId, running, between } = this.#options;
+    const { running, between } = this.#options;
     let known = false;
     const over = (lost?: { readonly cause: unknown }) => {
       span.end(turn.state, lost);
@@ -80,7 +80,7 @@ export class Lifecycle {
         if (!known) return;
         if (this.#state === 'ready') this.#enter('busy');
         const endsHere = running.get(turn.taskId)?.endsHere === true;
-        const received = endsHere ? receivedMessage(agentId, event, turn.state) : undefined;
+        const received = endsHere ? receivedMessage(event, turn.state) : undefined;
         if (received) this.#notices.next(received);
         this.#notices.next(event);
       },

@@ -19,15 +19,33 @@ export interface ContextStores {
   readonly journal: TaskStateStore;
 }
 
+/** What is saved of a turn that ended. */
+export interface EndedTurn {
+  readonly messages: readonly Message[];
+  /** The agent that answers next, where this turn was handed to it. */
+  readonly agentId?: string;
+}
+
+/** Who is current changes by a hand-off only: an agent that was named, or chosen for one message, leaves it as it is. */
+export function endedTurn(state: LoopState): EndedTurn {
+  const { agentId, stint } = state;
+  return { messages: addedMessages(state), ...(stint.reason === 'hand_off' && { agentId }) };
+}
+
 /**
  * What a turn adds to its context: the caller's messages and its own, in a form that the next turn can use. Nothing for one that never
  * got its history.
  */
-export function addedMessages(state: LoopState): readonly Message[] {
+function addedMessages(state: LoopState): readonly Message[] {
   const length = historyLength(state);
-  if (length === undefined) return [];
+  if (length === undefined || isBlocked(state)) return [];
   const added = closedMessages(state).slice(length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+}
+
+/** Input that a guardrail refused is not remembered: it would be refused again in every later turn. */
+function isBlocked({ error, iteration }: LoopState): boolean {
+  return error?.code === 'GUARDRAIL' && iteration === 0;
 }
 
 function isEnd(message: Message): boolean {
@@ -69,7 +87,8 @@ export async function settleTurnsAhead(
     const held = await isHeld(journal, contextId, ahead);
     const state = await stateOf(journal, ahead);
     if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held) };
-    await messageStore.append(contextId, ahead, state ? addedMessages(state) : []);
+    const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
+    await messageStore.append(contextId, ahead, messages, current);
   }
   return undefined;
 }

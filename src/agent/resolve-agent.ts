@@ -1,4 +1,4 @@
-import type { AgentLoopConfig } from '../core/config.ts';
+import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
 import type { Extension } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { knownOptions } from '../core/resolve-config.ts';
@@ -77,8 +77,10 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
   enableUsageTracking: true,
 };
 
+const loopOnly: readonly string[] = ['agentId', 'llmProvider', 'agents', 'maxHandOffs'];
+
 function checkNames(options: object): void {
-  const ofLoops = [...knownOptions].filter((name) => name !== 'agentId' && name !== 'llmProvider');
+  const ofLoops = [...knownOptions].filter((name) => !loopOnly.includes(name));
   const known = [...new Set([...Object.keys(ownOptions), ...ofLoops])];
   const stray = Object.keys(options).find((name) => !known.includes(name));
   if (stray !== undefined) {
@@ -143,6 +145,20 @@ function extensionsOf({
     ...(outputSchema === undefined ? [] : [structuredOutput({ schema: outputSchema })]),
     ...(contextManagement === null ? [] : manageContext(contextManagement)),
   ];
+}
+
+/** What an agent brings to a turn of a team: its loop without what is the turn's, and its tools. */
+export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, dependencies: Dependencies): AgentSetup {
+  const { llmProvider, extensions, maxIterations, onLimit, systemPrompt } = loop;
+  const { toolConcurrency, toolTimeoutMs, toolFailureMode } = loop;
+  const { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = loop;
+  const given = { extensions, maxIterations, onLimit, systemPrompt, toolConcurrency, toolTimeoutMs, toolFailureMode };
+  const ofCalls = { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions };
+  const { metadata } = settings;
+  const optional: Partial<AgentSetup> = Object.fromEntries(
+    Object.entries({ ...given, ...ofCalls, metadata }).filter(([, value]) => value !== undefined),
+  );
+  return { ...optional, name, llmProvider, toolProviders: toolsWith(dependencies) };
 }
 
 function modelSettings(model: AgentSettings['model']): CallSettings {

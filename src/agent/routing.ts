@@ -1,46 +1,62 @@
+import type { HookContext } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import type { Message } from '../core/messages.ts';
+import type { TurnResult } from '../core/turn-result.ts';
 import type { Agent } from './agent.ts';
 
-/** What a strategy decides by. */
+/** What a choice depends on. */
 export interface RoutingRequest {
   /** The text of the user's last message. */
   readonly text: string;
+  /** What the context remembers, and what the turn was given, with images and files. */
+  readonly messages: readonly Message[];
   readonly agents: readonly Agent[];
-  /** The agent that would answer without a strategy; for a plan, that of the team's own context. */
+  /** The agent that answers without a choice. */
   readonly current: Agent;
 }
 
+export interface RoutingContext extends Pick<HookContext, 'taskId' | 'contextId' | 'traceContext'> {
+  /** Aborted when the turn is cancelled or left. */
+  readonly signal: AbortSignal;
+  /**
+   * Runs an agent in a child turn: what it uses counts for the turn, a cancel reaches it, and after a crash it continues, or has its result at
+   * once. Rejects with a `TurnError` where it does not complete.
+   */
+  readonly ask: (agent: Agent, messages: readonly Message[]) => Promise<TurnResult>;
+}
+
 /**
- * Chooses one agent by the message, at once; `undefined` leaves it to the current one. That agent's turn is the turn. Where it fails, so does
- * `startTurn`, with `EXTENSION_FAILED`.
+ * Chooses one agent for a message; `undefined` leaves it to the current one. It may ask a model. Asked once in a turn, before the first model
+ * call; the choice is recorded, and a resumed turn keeps it. Where it fails, the turn fails with `EXTENSION_FAILED`.
  */
 export interface Choice {
-  readonly choose: (request: RoutingRequest) => string | undefined;
+  readonly choose: (
+    request: RoutingRequest,
+    context: RoutingContext,
+  ) => string | undefined | Promise<string | undefined>;
 }
 
-/** What an agent is asked within a plan. */
-export interface Assignment {
-  readonly agentId: string;
-  readonly message: string;
+/** Agents that answer one after another; see `inSequence`. */
+export interface Sequence {
+  readonly sequence: readonly string[];
 }
 
-/** What a plan wants next: answers of agents, asked at the same time, or the end. */
-export type PlanStep = { readonly ask: readonly Assignment[] } | { readonly answer: string };
-
-export interface PlanProgress extends RoutingRequest {
-  /** The answers so far, round by round, each in the order of its assignments. */
-  readonly rounds: readonly (readonly string[])[];
+/** Agents that answer at the same time; see `inParallel`. */
+export interface Parallel {
+  readonly parallel: readonly string[];
+  readonly join: (answers: readonly Answered[]) => string;
+  /** Answers in place of `join`. */
+  readonly joiner?: string;
 }
 
-/**
- * Several agents for one message. `next` is asked before each round, and again for every round on resume: the same progress has to give
- * the same step. The turn is the team's; those of the agents are below it, see `agentTools`.
- */
-export interface Plan {
-  readonly next: (progress: PlanProgress) => PlanStep;
+/** An agent that asks the others; see `supervisor`. */
+export interface Supervised {
+  readonly supervisor: string;
+  readonly maxRounds: number;
+  readonly mayHandOff: boolean;
 }
 
-export type RoutingStrategy = Choice | Plan;
+export type RoutingStrategy = Choice | Sequence | Parallel | Supervised;
 
 export interface Rule {
   /** An expression or a function of the text. */
@@ -68,14 +84,79 @@ export function byRole(roleOf: (text: string) => string | undefined): Choice {
   };
 }
 
-/** One after another: the first gets the message, each other one the answer of the one before it; the last answer is the team's. */
-export function inSequence(agentIds: readonly string[]): Plan {
+/**
+ * Agents answer one after another in one turn. Each sees the conversation and the answers before its own; all of them stream, the last is the
+ * answer.
+ */
+export function inSequence(agentIds: readonly string[]): Sequence {
   assertIds('inSequence', agentIds);
+  return { sequence: [...agentIds] };
+}
+
+/** What one of several agents answered. */
+export interface Answered {
+  readonly agentId: string;
+  readonly text: string;
+}
+
+export interface ParallelOptions {
+  /** Makes one answer of theirs. Default: a paragraph each. */
+  readonly join?: (answers: readonly Answered[]) => string;
+  /** The agent that makes one answer of theirs, in the same turn: it sees the conversation and what they answered. */
+  readonly joiner?: string;
+}
+
+/**
+ * Agents answer at the same time, each in a child turn that sees the conversation, and one answer is made of theirs. The text of each is
+ * streamed as the artifact `answer-<n>.<index>`, whose name is the agent's id.
+ */
+export function inParallel(agentIds: readonly string[], options: ParallelOptions = {}): Parallel {
+  assertIds('inParallel', agentIds);
+  const { join = paragraphs, joiner } = options;
+  if (typeof join !== 'function') throw invalidConfig('inParallel: join must be a function', 'or leave it out');
+  if (joiner !== undefined && typeof joiner !== 'string')
+    throw invalidConfig('inParallel: joiner must be the id of an agent', 'or leave it out');
+  return { parallel: [...agentIds], join, ...(joiner !== undefined && { joiner }) };
+}
+
+function paragraphs(answers: readonly Answered[]): string {
+  return answers.map(({ text }) => text).join('\n\n');
+}
+
+export interface SupervisorOptions {
+  /** How many model calls the supervisor may make in a turn. Default 20. */
+  readonly maxRounds?: number;
+  /** Whether it may hand the turn to another agent, which answers in its place. Default true. */
+  readonly mayHandOff?: boolean;
+}
+
+/**
+ * An agent that answers with the help of the others: they are its tools, see `agentTools`, and it may ask them as often as it likes. Each sees
+ * the conversation, with images, and the message of the call.
+ */
+export function supervisor(agentId: string, options: SupervisorOptions = {}): Supervised {
+  const { maxRounds = 20, mayHandOff = true } = options;
+  assertId('supervisor', agentId);
+  if (!Number.isSafeInteger(maxRounds) || maxRounds < 1)
+    throw invalidConfig('supervisor: maxRounds must be an integer of at least 1', 'or leave it out for 20');
+  if (typeof mayHandOff !== 'boolean')
+    throw invalidConfig('supervisor: mayHandOff must be true or false', 'or leave it out for true');
+  return { supervisor: agentId, maxRounds, mayHandOff };
+}
+
+/**
+ * A model chooses the agent that answers: the agent `agentId` reads the conversation in a child turn and answers with an id, alone or among other
+ * words; of several, the first counts. Where it names none, the current one answers.
+ */
+export function router(agentId: string): Choice {
+  assertId('router', agentId);
   return {
-    next({ text, rounds }) {
-      const message = rounds.at(-1)?.[0] ?? text;
-      const agentId = agentIds[rounds.length];
-      return agentId === undefined ? { answer: message } : { ask: [{ agentId, message }] };
+    async choose({ messages, agents, current }, { ask }) {
+      const asked = agents.find(({ id }) => id === agentId);
+      if (!asked) throw invalidConfig(`router: "${agentId}" is not of the team`, 'add it to agents');
+      const others = agents.filter(({ id }) => id !== agentId);
+      const { text } = await ask(asked, [...messages, { role: 'user', content: questionOf(others) }]);
+      return namedIn(text, others)?.id ?? (current.id === agentId ? others[0]?.id : undefined);
     },
   };
 }
@@ -85,50 +166,14 @@ function assertIds(strategy: string, agentIds: readonly string[]): void {
   throw invalidConfig(`${strategy} needs ids of agents`, `write ${strategy}(["a", "b"])`);
 }
 
-/** What one of several agents answered. */
-export interface Answered {
-  readonly agentId: string;
-  readonly text: string;
+function assertId(strategy: string, agentId: string): void {
+  if (typeof agentId === 'string' && agentId !== '') return;
+  throw invalidConfig(`${strategy} needs the id of an agent`, `write ${strategy}("lead")`);
 }
 
-/** All at the same time, each with the message; `join` makes one answer of theirs, by default a paragraph each. */
-export function inParallel(
-  agentIds: readonly string[],
-  join: (answers: readonly Answered[]) => string = (answers) => answers.map(({ text }) => text).join('\n\n'),
-): Plan {
-  assertIds('inParallel', agentIds);
-  return {
-    next({ text, rounds: [answers] }) {
-      if (!answers) return { ask: agentIds.map((agentId) => ({ agentId, message: text })) };
-      return { answer: join(agentIds.map((agentId, index) => ({ agentId, text: answers[index] ?? '' }))) };
-    },
-  };
-}
-
-/**
- * A router agent names the one that answers: its text is the id, or has it as a word of its own; of several, the first counts. Where it
- * names none, the current one answers.
- */
-export function supervisor(routerId: string): Plan {
-  if (typeof routerId !== 'string' || routerId === '')
-    throw invalidConfig('supervisor needs the id of an agent', 'write supervisor("router")');
-  return {
-    next({ text, rounds: [routed, answered], agents, current }) {
-      const others = agents.filter(({ id }) => id !== routerId);
-      if (answered) return { answer: answered[0] ?? '' };
-      if (!routed) return { ask: [{ agentId: routerId, message: routerPrompt(text, others) }] };
-      const fallback = current.id === routerId ? others[0] : current;
-      const chosen = namedIn(routed[0] ?? '', others) ?? fallback;
-      return chosen ? { ask: [{ agentId: chosen.id, message: text }] } : { answer: routed[0] ?? '' };
-    },
-  };
-}
-
-function routerPrompt(text: string, agents: readonly Agent[]): string {
+function questionOf(agents: readonly Agent[]): string {
   const list = agents.map(({ id, options }) => `- ${id}: ${options.description ?? 'no description'}`);
-  return ['Which of these agents shall answer the message below? Answer with its id only.', ...list, '', text].join(
-    '\n',
-  );
+  return ['Which of these agents shall answer the message above? Answer with its id only.', ...list].join('\n');
 }
 
 /** The first that stands as a word of its own; of two at one place the longer, since one id may begin with another. */

@@ -2,7 +2,10 @@ import type { ErrorCode } from '../core/errors.ts';
 import type { Content, Message } from '../core/messages.ts';
 import type { AgentNotice } from './agent-events.ts';
 
-/** What happens in a conversation, in the words of chat applications. `streamId` is the task id of the turn. */
+/**
+ * What happens in a conversation, in the words of chat applications. `streamId` is the task id of the turn, `agentId` the agent that runs it by
+ * then; at `stream:start` that is the team.
+ */
 export type TeamEvent =
   | {
       readonly type: 'message:sent';
@@ -17,9 +20,17 @@ export type TeamEvent =
       readonly streamId: string;
     }
   | { readonly type: 'stream:start'; readonly agentId: string; readonly streamId: string }
-  | { readonly type: 'stream:chunk'; readonly chunk: string; readonly streamId: string }
+  | {
+      readonly type: 'stream:chunk';
+      readonly agentId: string;
+      readonly chunk: string;
+      /** `answer-<n>` for the text of an iteration, `answer-<n>.<index>` for that of an agent in parallel, else an artifact of a tool. */
+      readonly artifactId: string;
+      readonly streamId: string;
+    }
   | {
       readonly type: 'tool:called';
+      readonly agentId: string;
       readonly tool: string;
       readonly arguments: unknown;
       readonly toolCallId: string;
@@ -27,14 +38,24 @@ export type TeamEvent =
     }
   | {
       readonly type: 'tool:result';
+      readonly agentId: string;
       readonly tool: string;
       readonly content: Content;
       readonly success: boolean;
       readonly toolCallId: string;
       readonly streamId: string;
     }
-  | { readonly type: 'stream:end'; readonly streamId: string; readonly canceled: boolean }
-  | { readonly type: 'error'; readonly code: ErrorCode; readonly message: string; readonly streamId: string };
+  | { readonly type: 'stream:end'; readonly agentId: string; readonly streamId: string; readonly canceled: boolean }
+  | {
+      readonly type: 'error';
+      readonly agentId: string;
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly streamId: string;
+    };
+
+/** The artifacts that hold what agents in parallel answer; their names are the ids of the agents. */
+const inParallel = /^answer-\d+\.\d+$/;
 
 /** The events of a conversation that an agent's event stands for, in order; most stand for one or none. */
 export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
@@ -47,21 +68,23 @@ export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
       return [{ type: 'stream:start', agentId: notice.agentId, streamId: notice.taskId }];
     case 'artifact-update': {
       const chunk = notice.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
-      return chunk === '' ? [] : [{ type: 'stream:chunk', chunk, streamId: notice.taskId }];
+      const { artifactId, name = notice.agentId } = notice.artifact;
+      const agentId = inParallel.test(artifactId) ? name : notice.agentId;
+      return chunk === '' ? [] : [{ type: 'stream:chunk', agentId, chunk, artifactId, streamId: notice.taskId }];
     }
     case 'internal:tool-start': {
-      const { toolName: tool, arguments: args, callId: toolCallId, taskId: streamId } = notice;
-      return [{ type: 'tool:called', tool, arguments: args, toolCallId, streamId }];
+      const { agentId, toolName: tool, arguments: args, callId: toolCallId, taskId: streamId } = notice;
+      return [{ type: 'tool:called', agentId, tool, arguments: args, toolCallId, streamId }];
     }
     case 'internal:tool-complete': {
-      const { toolName: tool, content, success, callId: toolCallId, taskId: streamId } = notice;
-      return [{ type: 'tool:result', tool, content, success, toolCallId, streamId }];
+      const { agentId, toolName: tool, content, success, callId: toolCallId, taskId: streamId } = notice;
+      return [{ type: 'tool:result', agentId, tool, content, success, toolCallId, streamId }];
     }
     case 'status-update': {
       if (!notice.final) return [];
-      const { taskId: streamId, error, status } = notice;
-      const failed: readonly TeamEvent[] = error ? [{ type: 'error', ...error, streamId }] : [];
-      return [...failed, { type: 'stream:end', streamId, canceled: status.state === 'canceled' }];
+      const { agentId, taskId: streamId, error, status } = notice;
+      const failed: readonly TeamEvent[] = error ? [{ type: 'error', agentId, ...error, streamId }] : [];
+      return [...failed, { type: 'stream:end', agentId, streamId, canceled: status.state === 'canceled' }];
     }
     default:
       return [];

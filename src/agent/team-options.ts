@@ -1,29 +1,61 @@
+import type { Extension } from '../core/extension.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { shownValue } from '../core/shown-value.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Agent } from './agent.ts';
-import type { BusyPolicy, PromptFunction } from './agent-options.ts';
+import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { Interceptors } from './interceptors.ts';
 import type { RoutingStrategy } from './routing.ts';
+import type { TeamView } from './team-view.ts';
 
-export interface TeamOptions {
+/** Options of the turns of a team, whichever agent runs them. */
+const turnOptions = [
+  ...(['clock', 'generateId', 'logger', 'shutdown', 'leaseMs', 'storeDeadlineMs', 'abortGraceMs'] as const),
+  ...(['maxResumes', 'enableTracing', 'captureContent', 'redact', 'spanNames', 'subAgentEvents'] as const),
+  'taskStateStore' as const,
+];
+
+type TurnOption = (typeof turnOptions)[number];
+
+/** As far as they are given. */
+export function turnOptionsOf(
+  options: Partial<Pick<AgentSettings, TurnOption>>,
+): Partial<Pick<AgentSettings, TurnOption>> {
+  const names: readonly string[] = turnOptions;
+  const given = Object.entries(options).filter(([name, value]) => names.includes(name) && value !== undefined);
+  return Object.fromEntries(given);
+}
+
+/** What is not given of the options of turns, such as `shutdown` and `leaseMs`, is that of the first of `agents`. */
+export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOption, 'taskStateStore'>>> {
   /** At least one; their ids differ. */
   readonly agents: readonly Agent[];
   /** Who answers first. Default: the first of `agents`. */
   readonly defaultAgentId?: string;
-  /** Stands in records of plans. Default `team`. */
+  /** Of the team, whose turns they are: in records, and in events before an agent has the turn. Default `team`. */
   readonly id?: string;
   /** In front of the system prompt of each agent, with an empty line between. */
   readonly systemPrompt?: string | PromptFunction;
   /** Who answers a message that names nobody. Default: the current agent. */
   readonly routing?: RoutingStrategy;
   readonly interceptors?: Interceptors;
-  /** Gives each agent a tool `hand_off`, with which it hands the conversation to another. Default false. */
+  /** Of all turns, whichever agent runs them: limits, budgets, guardrails. They come before those of the agents. Default none. */
+  readonly extensions?: readonly Extension[];
+  /**
+   * Gives each agent a tool `hand_off`, with which it hands the turn to another, which is the current one from then on. Default false.
+   */
   readonly handOff?: boolean;
+  /** How often the agents of a turn may hand it over before it fails with `LIMIT`. From 0; default 10. */
+  readonly maxHandOffs?: number;
+  /**
+   * What an agent that takes a turn over is sent of the messages before that. Default: all of them. `withoutCalls` leaves out the tool calls of the
+   * others.
+   */
+  readonly view?: TeamView;
   /** Of the conversation; in place of those of the agents. Default: in the memory of this process. */
   readonly messageStore?: MessageStore;
-  /** Where turns are journaled; in place of those of the agents. Default: each agent's own. */
+  /** Where turns are journaled; in place of those of the agents. Default: that of the first agent. */
   readonly taskStateStore?: TaskStateStore;
   /** The context of turns that name none. Default: a new one. */
   readonly contextId?: string;
@@ -31,8 +63,10 @@ export interface TeamOptions {
   readonly busy?: BusyPolicy;
 }
 
-const optionNames = [
+const optionNames: readonly string[] = [
+  ...turnOptions.filter((name) => name !== 'taskStateStore'),
   ...['agents', 'defaultAgentId', 'id', 'systemPrompt', 'routing', 'interceptors', 'handOff'],
+  ...['maxHandOffs', 'view', 'extensions'],
   ...['messageStore', 'taskStateStore', 'contextId', 'busy'],
 ];
 
@@ -56,11 +90,24 @@ export function checkTeamOptions(options: TeamOptions): void {
     throw invalidConfig(`id must be a non-empty text, not ${shownValue(id)}`, 'or leave it out');
   if (handOff !== undefined && typeof handOff !== 'boolean')
     throw invalidConfig(`handOff must be true or false, not ${shownValue(handOff)}`, 'or leave it out');
+  const { maxHandOffs, view } = options;
+  if (maxHandOffs !== undefined && !(Number.isSafeInteger(maxHandOffs) && maxHandOffs >= 0))
+    throw invalidConfig(
+      `maxHandOffs must be an integer of at least 0, not ${shownValue(maxHandOffs)}`,
+      'or leave it out',
+    );
+  if (view !== undefined && typeof view !== 'function')
+    throw invalidConfig(`view must be a function, not ${shownValue(view)}`, 'or give withoutCalls');
 }
 
 function checkRouting(routing: unknown): void {
-  if (routing === undefined || hasFunction(routing, 'next') || hasFunction(routing, 'choose')) return;
-  throw invalidConfig('routing must be a strategy', 'give byRule([…]), supervisor("id"), inSequence([…]), …');
+  if (routing === undefined || hasFunction(routing, 'choose')) return;
+  const made = ['sequence', 'parallel', 'supervisor'];
+  if (typeof routing === 'object' && routing !== null && made.some((name) => name in routing)) return;
+  throw invalidConfig(
+    'routing must be a strategy',
+    'give byRule([…]), router("id"), supervisor("id"), inSequence([…]), …',
+  );
 }
 
 function checkInterceptors(interceptors: unknown): void {

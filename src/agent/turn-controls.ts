@@ -4,7 +4,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
 import type { Message } from '../core/messages.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
-import { cancelBelow } from './agents-below.ts';
+import { cancelOutside } from './cancel-outside.ts';
 import type { RunningTurns } from './running-turns.ts';
 
 export interface TurnControlsOptions {
@@ -42,15 +42,15 @@ export class TurnControls {
     }
   }
 
-  /** Those of agents that are its tools too. Resolves once it is over. */
+  /** And its child turns. Resolves once it is over. */
   async cancel(taskId: string, reason: string): Promise<void> {
     const running = this.#options.running.get(taskId);
     if (running) return running.turn.cancel(reason);
     const store = this.#journalOf(taskId);
-    const { toolProviders = [], extensions = [], clock } = this.#options.config;
-    await AgentLoop.cancel(taskId, { store, reason, ...(clock && { clock }) });
-    const providers = [...toolProviders, ...extensions.flatMap((each) => each.toolProviders ?? [])];
-    await cancelBelow(await store.read(taskId), { providers, reason });
+    const { config } = this.#options;
+    const end = await cancelOutside(config)(await store.read(taskId), store);
+    await AgentLoop.cancel(taskId, { store, reason, ...(config.clock && { clock: config.clock }) });
+    await end();
   }
 
   #journalOf(taskId: string): TaskStateStore {

@@ -1,5 +1,5 @@
-import { addUsage } from '../core/add-usage.ts';
-import { type LoopState, noUsage } from '../core/state.ts';
+import { addUsage, noUsage } from '../core/add-usage.ts';
+import type { LoopState } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 
 /** What turns took, added up. */
@@ -15,18 +15,19 @@ export interface UsageSummary {
 export class UsageTally {
   summary: UsageSummary = { turns: 0, iterations: 0, toolCalls: 0, usage: noUsage };
 
-  /** What was taken between turns. */
+  /** The usage of model calls that are part of no turn of the agent. */
   addUsage(usage: Usage): void {
     this.summary = { ...this.summary, usage: addUsage(this.summary.usage, usage) };
   }
 
-  add({ iteration, toolCalls, usage }: Pick<LoopState, 'iteration' | 'toolCalls' | 'usage'>): void {
+  /** A turn that ended, with its own usage, or that of its tree. */
+  add({ iteration, toolCalls }: Pick<LoopState, 'iteration' | 'toolCalls'>, used: Usage): void {
     const { summary } = this;
     this.summary = {
       turns: summary.turns + 1,
       iterations: summary.iterations + iteration,
       toolCalls: summary.toolCalls + toolCalls,
-      usage: addUsage(summary.usage, usage),
+      usage: addUsage(summary.usage, used),
     };
   }
 }

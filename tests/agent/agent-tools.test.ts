@@ -1,28 +1,39 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { isSubAgentUpdate, type SubAgentUpdate } from '../../src/agent/sub-agent.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent, SubAgentEvent } from '../../src/core/events.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
 import { budget } from '../../src/extensions/usage/budget.ts';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
-import { textsOf, watch } from '../core/watch-events.ts';
+import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { eventually } from '../eventually.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 
 const on = agentBench();
 const askBo = { toolCalls: [{ name: 'bo', arguments: { message: 'What is it?' } }] };
 
-function updatesOf(events: readonly AgentEvent[]): readonly SubAgentUpdate[] {
-  return events.flatMap((event) => {
-    if (event.kind !== 'internal:tool-progress') return [];
-    return isSubAgentUpdate(event.update) ? [event.update] : [];
-  });
+function updatesOf(events: readonly AgentEvent[]): readonly SubAgentEvent[] {
+  return ofKind(events, 'internal:sub-agent');
 }
 
+function pathOf({ path }: SubAgentEvent): string {
+  return path.map(({ agentId }) => agentId).join('/');
+}
+
+/** The turn of `bo` that the first call of the turn `t` of `ada` runs as. */
+const childOfAda = {
+  taskId: 't:1:0',
+  contextId: 't:1:0',
+  agentId: 'bo',
+  messages: [user('What is it?')],
+  parent: { taskId: 't', callId: '1:0', agentId: 'ada', rootTaskId: 't' },
+};
+
 const begun: TurnRecord = { type: 'x.conversation', hook: 'beforeTurn', data: { history: 0 } };
+
+const child = { taskId: 't:1:0', agentId: 'bo' };
 
 /** The answer of the first iteration, a call of this tool, and the record of its start. */
 function calling(name: string, args: object): readonly TurnRecord[] {
@@ -31,7 +42,7 @@ function calling(name: string, args: object): readonly TurnRecord[] {
   const calls = [{ callId: '1:0', call }];
   return [
     { type: 'llm.done', iteration: 1, attempt: 1, message, calls, finishReason: 'tool_calls' },
-    { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: args },
+    { type: 'tool.intent', callId: '1:0', attempt: 1, arguments: args, ...(name === 'bo' && { child }) },
   ];
 }
 
@@ -58,7 +69,7 @@ describe('an agent that is a tool of another', () => {
     );
     expect(below?.parentSpanContext?.spanId).toBe(tool?.spanContext().spanId);
     const updates = updatesOf(reader.events);
-    expect(updates.every(({ path }) => path.join() === 'bo')).toBe(true);
+    expect(updates.every((update) => pathOf(update) === 'bo')).toBe(true);
     expect(textsOf(updates.map(({ event }) => event))).toEqual({ 'answer-1': 'It is.' });
   });
 
@@ -69,7 +80,7 @@ describe('an agent that is a tool of another', () => {
     const turn = ada.startTurn('Ask.', { taskId: 't' });
     const reader = watch(turn);
     await turn.result();
-    const deep = updatesOf(reader.events).filter(({ path }) => path.join('/') === 'bo/cy');
+    const deep = updatesOf(reader.events).filter((update) => pathOf(update) === 'bo/cy');
     expect(textsOf(deep.map(({ event }) => event))).toEqual({ 'answer-1': 'Deep.' });
     expect(deep[0]?.event.taskId).toBe('t:1:0:1:0');
   });
@@ -79,9 +90,7 @@ describe('an agent that is a tool of another', () => {
     const ada = on.agent([askBo], { toolProviders: [agentTools([bo])] });
     const turn = ada.startTurn('Ask Bo.', { taskId: 't' });
     const reader = watch(turn);
-    await reader.until('internal:tool-progress', ({ update }) => {
-      return isSubAgentUpdate(update) && update.event.kind === 'internal:llm-call';
-    });
+    await reader.until('internal:sub-agent', ({ event }) => event.kind === 'internal:llm-call');
     await turn.cancel('enough');
     expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'canceled' });
     expect(on.bench.store.load('t')).toMatchObject({ status: 'canceled' });
@@ -93,9 +102,7 @@ describe('an agent that is a tool of another', () => {
     const bo = on.agent([{ never: true }], options);
     const ada = on.agent([askBo], { toolProviders: [agentTools([bo])], shutdown: down.signal });
     const reader = watch(ada.startTurn('Ask Bo.', { taskId: 't' }));
-    await reader.until('internal:tool-progress', ({ update }) => {
-      return isSubAgentUpdate(update) && update.event.kind === 'internal:llm-call';
-    });
+    await reader.until('internal:sub-agent', ({ event }) => event.kind === 'internal:llm-call');
     down.abort();
     await eventually(() => on.bench.store.list().some(({ taskId, held }) => taskId === 't:1:0' && !held));
     await new Promise(setImmediate);
@@ -181,8 +188,7 @@ describe('an agent that is a tool of another', () => {
   it('S1-95 goes on after a crash of both, where each was: no finished call of either is repeated', async () => {
     const ran: string[] = [];
     const count = plainTools({ count: () => ran.push('count') });
-    const child = { taskId: 't:1:0', contextId: 't:1:0', agentId: 'bo', messages: [user('What is it?')] };
-    deadTurn(on.bench, [begun, firstCall, ...calling('count', {}), resultOf(0, '2')], child);
+    deadTurn(on.bench, [begun, firstCall, ...calling('count', {}), resultOf(0, '2')], childOfAda);
     deadTurn(on.bench, [begun, firstCall, ...calling('bo', { message: 'What is it?' })], { agentId: 'ada' });
     const bo = on.agent([{ text: 'It is two.' }], { id: 'bo', contextId: 'bo', toolProviders: [count] });
     const provider = on.bench.model([{ text: 'Bo says two.' }]);
@@ -203,8 +209,7 @@ describe('an agent that is a tool of another', () => {
     const ada = on.agent(dead ? [] : [askBo], { toolProviders: [agentTools([bo])] });
     if (!dead) await ada.run('Pay.', { taskId: 't' });
     else {
-      const child = { taskId: 't:1:0', contextId: 't:1:0', agentId: 'bo', messages: [user('What is it?')] };
-      deadTurn(on.bench, [begun, firstCall], child);
+      deadTurn(on.bench, [begun, firstCall], childOfAda);
       deadTurn(on.bench, [begun, firstCall, ...calling('bo', { message: 'What is it?' })], { agentId: 'ada' });
     }
     expect(on.bench.store.load('t:1:0')).toMatchObject({ status });
@@ -230,10 +235,10 @@ describe('an agent that is a tool of another', () => {
       clock: on.bench.clock,
     });
     const provider = on.bench.model([askBo, { text: 'No.' }]);
-    const ada = on.agent([], { provider, toolProviders: [agentTools([bo])] });
+    const ada = agent({ name: 'ada', provider, toolProviders: [agentTools([bo])], clock: on.bench.clock });
     await ada.run('Ask Bo.');
     expect(provider.calls[1]?.messages.at(-1)).toMatchObject({
-      content: expect.stringContaining('give it a taskStateStore'),
+      content: expect.stringContaining('give the calling agent a taskStateStore'),
     });
   });
 

@@ -58,7 +58,11 @@ describe('a context with a turn that was not saved', () => {
   });
 
   it.each([
-    ['was left by its process', [begun, firstCall], /turn "t" was left by its process; go on with agent.resume\("t"\)/],
+    [
+      'was left by its process',
+      [begun, firstCall],
+      /turn "t" was abandoned \(its process exited\); continue it with resume\("t"\)/,
+    ],
     [
       'waits for an answer',
       [begun, firstCall, { type: 'turn.suspended', state: 'input-required', reason: 'r', questions: [] }],

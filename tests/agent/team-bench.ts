@@ -28,3 +28,8 @@ export function teamBench() {
 
 export const answer = (text: string) => [{ text }];
 export const lastOf = ({ model }: Player) => model.calls.at(-1)?.messages;
+
+/** A model that hands the turn over. */
+export const handing = (agentId: string, note?: string) => ({
+  toolCalls: [{ name: 'hand_off', arguments: { agentId, ...(note !== undefined && { note }) } }],
+});

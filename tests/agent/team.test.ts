@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inSequence, supervisor } from '../../src/agent/routing.ts';
+import { inParallel } from '../../src/agent/routing.ts';
 import { team } from '../../src/agent/team.ts';
 import type { TeamEvent } from '../../src/agent/team-events.ts';
 import type { TeamOptions } from '../../src/agent/team-options.ts';
@@ -18,8 +18,9 @@ describe('a team', () => {
     const turn = both.startTurn('2', { agentId: 'a' });
     const reader = watch(turn);
     await expect(turn.result()).resolves.toMatchObject({ text: 'A.' });
-    expect(reader.events[0]).toMatchObject({ kind: 'task', agentId: 'a' });
-    expect(both.getAgent().id).toBe('b');
+    expect(reader.events[0]).toMatchObject({ kind: 'task', agentId: 'team' });
+    expect(reader.events.at(-1)).toMatchObject({ kind: 'status-update', agentId: 'a' });
+    expect((await both.currentAgent()).id).toBe('b');
     await expect(both.ask('3')).resolves.toMatchObject({ text: 'B again.' });
     expect(lastOf(b)).toEqual([user('1'), says('B.'), user('2'), says('A.'), user('3')]);
     const first = made([player('a', answer('First.')), player('b', [])]);
@@ -38,22 +39,23 @@ describe('a team', () => {
     for (const interceptors of [7, { outgoing: 7 }, { outgoin: () => [] }])
       expect(wrong({ interceptors })).toThrow(/interceptors must be functions/);
     expect(wrong({ handOff: 'yes' })).toThrow(/handOff must be true or false, not "yes"/);
-    expect(() => Reflect.apply(supervisor, undefined, [7])).toThrow(/supervisor needs the id of an agent/);
+    expect(wrong({ maxHandOffs: -1 })).toThrow(/maxHandOffs must be an integer of at least 0, not -1/);
+    expect(wrong({ view: 'all' })).toThrow(/view must be a function, not "all"/);
     expect(wrong({ id: '' })).toThrow(/id must be a non-empty text/);
   });
 
   it('S4-49 changes its current agent for the next message', async () => {
     const [a, b, c] = [player('a', answer('A.')), player('b', answer('B.')), player('c', answer('C.'))];
     const two = made([a, b]);
-    two.setAgentById('b');
+    await two.setAgentById('b');
     await two.ask('1');
-    two.setAgent(c.agent);
+    await two.setAgent(c.agent);
     await two.ask('2');
-    expect(two.getAgent().id).toBe('c');
-    two.setAgent(a.agent);
+    expect((await two.currentAgent()).id).toBe('c');
+    await two.setAgent(a.agent);
     await two.ask('3');
     expect(lastOf(a)).toEqual([user('1'), says('B.'), user('2'), says('C.'), user('3')]);
-    expect(() => two.setAgentById('z')).toThrow(/"z" is not of the team; the agents are: a, b, c/);
+    await expect(two.setAgentById('z')).rejects.toThrow(/"z" is not of the team; the agents are: a, b, c/);
     expect(() => two.startTurn('4', { agentId: 'z' })).toThrow(expect.objectContaining({ code: 'INVALID_INPUT' }));
   });
 
@@ -70,14 +72,15 @@ describe('a team', () => {
   });
 
   it('S4-49 hands over one context and leaves the current agent of the others', async () => {
-    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', message: 'Your turn.' } }] };
+    const handing = { toolCalls: [{ name: 'hand_off', arguments: { agentId: 'b', note: 'Your turn.' } }] };
     const a = player('a', [handing, ...answer('A in another.')]);
     const b = player('b', [...answer('B.'), ...answer('B again.')]);
     const two = made([a, b], { handOff: true });
     await expect(two.ask('1', { contextId: 'one' })).resolves.toMatchObject({ text: 'B.' });
     await expect(two.ask('2', { contextId: 'two' })).resolves.toMatchObject({ text: 'A in another.' });
     await expect(two.ask('3', { contextId: 'one' })).resolves.toMatchObject({ text: 'B again.' });
-    expect([two.getAgent('one').id, two.getAgent('two').id, two.getAgent().id]).toEqual(['b', 'a', 'a']);
+    const current = await Promise.all(['one', 'two', 'c'].map((context) => two.currentAgent(context)));
+    expect(current.map(({ id }) => id)).toEqual(['b', 'a', 'a']);
   });
 
   it('offers no hand-over to an agent that is alone', async () => {
@@ -135,14 +138,14 @@ describe('a team', () => {
     await expect(shouting.ask('What is there?')).resolves.toMatchObject({ allText: 'I look.\nA TREE.' });
   });
 
-  it('changes the answers of agents that a plan asks before others have them', async () => {
+  it('changes the answers of agents in parallel before they are joined', async () => {
     const [a, b] = [player('a', answer('The pin is 1234.')), player('b', answer('Noted.'))];
     const incoming: NonNullable<TeamOptions['interceptors']>['incoming'] = (message) => ({
       ...message,
       content: String(message.content).replaceAll('1234', '****'),
     });
-    await made([a, b], { interceptors: { incoming }, routing: inSequence(['a', 'b']) }).ask('1');
-    expect(lastOf(b)).toEqual([user('The pin is ****.')]);
+    const both = made([a, b], { interceptors: { incoming }, routing: inParallel(['a', 'b']) });
+    await expect(both.ask('1')).resolves.toMatchObject({ text: 'The pin is ****.\n\nNoted.' });
   });
 
   it('tells what happens in the words of chat applications', async () => {

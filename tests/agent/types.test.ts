@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { z } from 'zod';
 import { Agent, agent } from '../../src/agent/agent.ts';
-import { Team } from '../../src/agent/team.ts';
+import { Team, team } from '../../src/agent/team.ts';
 import { Turn } from '../../src/core/turn.ts';
 import type { TurnResult } from '../../src/core/turn-result.ts';
 import { StructuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
@@ -76,4 +76,17 @@ it('agents, teams, turns and replays are made by their functions, and show nothi
   expect(() => new Turn()).toThrow();
   // @ts-expect-error: its constructor is private.
   expect(() => new Replay()).toThrow();
+});
+
+it('T-13 the value of a team is the union of what its agents finish with', async () => {
+  const ada = forecaster();
+  const count = agent({ id: 'count', provider: scriptedLLM([]), outputSchema: z.object({ count: z.number() }) });
+  const both = team({ agents: [ada, count] });
+  expect(same<typeof both, Team<Weather | { count: number }>>(true)).toBe(true);
+  const { value } = await both.ask('How cold is it in Oslo?');
+  expect(same<typeof value, Weather | { count: number } | undefined>(true)).toBe(true);
+  expect(value).toEqual({ city: 'Oslo', celsius: 4 });
+  const some: readonly Agent[] = [ada, count];
+  const any = team({ agents: some });
+  expect(same<typeof any, Team>(true)).toBe(true);
 });

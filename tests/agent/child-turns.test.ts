@@ -1,0 +1,690 @@
+import { describe, expect, it } from '@jest/globals';
+import { agentTools } from '../../src/agent/agent-tools.ts';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import type { ToolCall } from '../../src/core/messages.ts';
+import type { JournalRecord } from '../../src/core/records.ts';
+import { limits } from '../../src/extensions/limits/limits.ts';
+import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import { gate } from '../../src/testing/gate.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import type { ToolContext } from '../../src/tools/interfaces.ts';
+import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { plainTools } from '../core/plain-tools.ts';
+import { ofKind, textsOf, watch } from '../core/watch-events.ts';
+import { eventually } from '../eventually.ts';
+import { agentBench } from './agent-bench.ts';
+
+const on = agentBench();
+const askBo: ScriptedLLMStep = { toolCalls: [{ name: 'bo', arguments: { message: 'What is it?' } }] };
+const askCy: ScriptedLLMStep = { toolCalls: [{ name: 'cy', arguments: { message: 'How deep?' } }] };
+
+type Answering = 'create' | 'acquire' | 'append' | 'renew' | 'release' | 'post' | 'read';
+
+/** The bench's store as one process sees it: `before` is called before each call, and may delay or refuse it. */
+function seenBy(before: (method: Answering, taskId: string, args: readonly unknown[]) => Promise<void> | undefined) {
+  const { store } = on.bench;
+  const wrapped: TaskStateStore = new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name, target);
+      if (typeof member !== 'function') return member;
+      return (...args: readonly unknown[]) => {
+        const call = () => Reflect.apply(member, target, args);
+        const [subject] = args;
+        const taskId = typeof subject === 'string' ? subject : String(Reflect.get(Object(subject), 'taskId'));
+        const delay = before(String(name) as Answering, taskId, args);
+        return delay ? delay.then(call) : call();
+      };
+    },
+  });
+  return wrapped;
+}
+
+const types = (taskId: string) => on.bench.store.read(taskId).map(({ type }) => type);
+const has = (taskId: string, type: JournalRecord['type']) => {
+  const task = on.bench.store.load(taskId);
+  return task !== null && types(taskId).includes(type);
+};
+
+/** A process whose calls of the store wait from `freeze` on, as those of one that was stopped. */
+function process() {
+  const wakes = gate();
+  let frozen = false;
+  const store = seenBy(() => (frozen ? wakes.pass() : undefined));
+  return {
+    store,
+    freeze: () => {
+      frozen = true;
+    },
+    wake: () => {
+      frozen = false;
+      wakes.open();
+    },
+  };
+}
+
+/** The tasks of a turn that calls `bo`, which calls `cy`: the deepest first. */
+const tree = () => ['t:1:0:1:0', 't:1:0', 't'];
+
+/** Lets time pass until the promise settles. */
+async function passing<T>(promise: Promise<T>): Promise<T> {
+  let over = false;
+  const settled = promise.finally(() => {
+    over = true;
+  });
+  settled.catch(() => {});
+  await eventually(() => {
+    on.bench.clock.advance(100);
+    return over;
+  });
+  return settled;
+}
+
+describe('the right to a child turn', () => {
+  it('T-01 follows from the right to its parent: who resumes that takes the child turn at once', async () => {
+    const first = process();
+    const stopped = gate();
+    const old = on.agent([() => ({ gate: stopped.pass(), text: 'Never.' })], { id: 'bo', taskStateStore: first.store });
+    const dead = on.agent([askBo, { text: 'Stale.' }], {
+      toolProviders: [agentTools([old.with({ leaseMs: 60_000 })])],
+      taskStateStore: first.store,
+      leaseMs: 1_000,
+    });
+    const lost = dead.startTurn('Ask Bo.', { taskId: 't', detached: true });
+    await stopped.reached;
+    first.freeze();
+    on.bench.leases.advance(1_500);
+    expect(on.bench.store.list().find(({ taskId }) => taskId === 't:1:0')).toMatchObject({ held: true });
+    const bo = on.agent([{ text: 'It is.' }], { id: 'bo' });
+    const ada = on.agent([{ text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    const { text, messages } = await ada.resume('t').result();
+    expect(text).toBe('So.');
+    expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
+    first.wake();
+    stopped.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+  });
+
+  it('T-03 ends with the lease above: a tool of the child turn whose start is recorded does not start then', async () => {
+    const paid: string[] = [];
+    const pay = (who: string) =>
+      new LocalToolProvider([
+        tool({
+          name: 'pay',
+          description: 'Pays.',
+          parameters: { type: 'object', properties: {} },
+          onInDoubt: async () => ({ outcome: 'not-applied' as const }),
+          execute: () => {
+            paid.push(who);
+            return 'paid';
+          },
+        }),
+      ]);
+    const acknowledged = gate();
+    const renewed = gate();
+    let isStopped = false;
+    const isIntent = (record: JournalRecord) => record.type === 'tool.intent';
+    const store: TaskStateStore = new Proxy(on.bench.store, {
+      get(target, name) {
+        const member: unknown = Reflect.get(target, name, target);
+        if (typeof member !== 'function') return member;
+        return (...args: readonly unknown[]) => {
+          if (name === 'renew' && isStopped) return renewed.pass().then(() => Reflect.apply(member, target, args));
+          const answer: unknown = Reflect.apply(member, target, args);
+          const [lease, records] = args;
+          const held =
+            name === 'append' &&
+            Reflect.get(Object(lease), 'taskId') === 't:1:0' &&
+            Array.isArray(records) &&
+            records.some(isIntent);
+          return held ? acknowledged.pass() : answer;
+        };
+      },
+    });
+    const stopped = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay('first')] });
+    const dead = on.agent([askBo], {
+      toolProviders: [agentTools([stopped.with({ leaseMs: 20_000 })])],
+      taskStateStore: store,
+      leaseMs: 1_000,
+    });
+    const lost = dead.startTurn('Ask Bo.', { taskId: 't', detached: true });
+    await acknowledged.reached;
+    on.bench.leases.advance(1_500);
+    const bo = on.agent([{ text: 'Done.' }], { id: 'bo', toolProviders: [pay('second')] });
+    const ada = on.agent([{ text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    await ada.resume('t').result();
+    expect(paid).toEqual(['second']);
+    // The process wakes up: it hears that its intent is durable before it hears that its lease is gone.
+    isStopped = true;
+    on.bench.clock.advance(1_500);
+    acknowledged.open();
+    for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate);
+    expect(paid).toEqual(['second']);
+    renewed.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    expect(paid).toEqual(['second']);
+  });
+
+  it('T-04 is given up by a parent that is FENCED: the child turn stays open, and its answer is not lost', async () => {
+    const answers = gate();
+    const old = on.agent([() => ({ gate: answers.pass(), text: 'Never.' })], { id: 'bo' });
+    const dead = on.agent([askBo], { toolProviders: [agentTools([old])], leaseMs: 3_000 });
+    const lost = dead.startTurn('Ask Bo.', { taskId: 't', detached: true });
+    await answers.reached;
+    on.bench.leases.advance(3_000);
+    const thief = on.bench.store.acquire('t', 'thief', 1_000);
+    on.bench.clock.advance(1_000);
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    on.bench.store.release(thief);
+    expect(types('t:1:0')).not.toContain('turn.canceled');
+    expect(on.bench.store.list().map(({ held }) => held)).toEqual([false, false]);
+    const bo = on.agent([{ text: 'It is.' }], { id: 'bo' });
+    const ada = on.agent([{ text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    const { messages } = await ada.resume('t').result();
+    expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
+    expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'completed' });
+  });
+
+  it('T-04 T-05 is given up in an outage longer than the deadline: nothing is cancelled, no result is made up', async () => {
+    let down = false;
+    const silent = gate();
+    const store = seenBy((method) => (down && method !== 'release' ? silent.pass() : undefined));
+    const answers = gate();
+    const old = on.agent([() => ({ gate: answers.pass(), text: 'It is.' })], { id: 'bo', storeDeadlineMs: 2_000 });
+    const dead = on.agent([askBo], {
+      toolProviders: [agentTools([old])],
+      taskStateStore: store,
+      storeDeadlineMs: 2_000,
+    });
+    const lost = dead.startTurn('Ask Bo.', { taskId: 't', detached: true });
+    await answers.reached;
+    down = true;
+    answers.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    down = false;
+    silent.open();
+    await eventually(() => on.bench.store.list().every(({ held }) => !held));
+    expect(types('t')).not.toContain('tool.result');
+    expect(types('t:1:0')).not.toContain('turn.canceled');
+    const bo = on.agent(has('t:1:0', 'turn.done') ? [] : [{ text: 'It is.' }], { id: 'bo' });
+    const ada = on.agent([{ text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    const { messages } = await ada.resume('t').result();
+    expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
+  });
+
+  it('T-05 is taken back where another had the child turn for a while: the call has no result before that ends', async () => {
+    const answers = gate();
+    const bo = on.agent([() => ({ gate: answers.pass(), text: 'Never.' }), { text: 'It is.' }], {
+      id: 'bo',
+      leaseMs: 3_000,
+    });
+    const ada = on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    const turn = ada.startTurn('Ask Bo.', { taskId: 't', detached: true });
+    await answers.reached;
+    on.bench.leases.advance(3_000);
+    const thief = on.bench.store.acquire('t:1:0', 'thief', 10_000);
+    on.bench.clock.advance(1_000);
+    expect(types('t')).not.toContain('tool.result');
+    on.bench.store.release(thief);
+    const { messages } = await passing(turn.result());
+    expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
+    expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'completed', finalMessage: 'It is.' });
+  });
+
+  it('refuses to resume and to answer a child turn whose parent is open', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const bo = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay] });
+    const ada = on.agent([askBo], { toolProviders: [agentTools([bo])] });
+    await ada.run('Pay.', { taskId: 't' });
+    const answers = { '1:0': { approved: true } };
+    const resumed = bo.resume('t:1:0', { answers });
+    await expect(resumed.result()).rejects.toMatchObject({
+      code: 'CONFLICT',
+      message: expect.stringContaining('resume or answer task "t"'),
+    });
+    const { store } = on.bench;
+    await expect(AgentLoop.answer('t:1:0', { store, answers })).rejects.toMatchObject({ code: 'CONFLICT' });
+    await ada.cancel('t');
+  });
+
+  it('refuses an answer that does not fit the question of a child turn, before anything is recorded', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const cy = on.agent([{ toolCalls: [{ name: 'pay' }] }, { text: 'Paid.' }], { id: 'cy', toolProviders: [pay] });
+    const bo = on.agent([askCy, { text: 'Cy paid.' }], { id: 'bo', toolProviders: [agentTools([cy])] });
+    const ada = on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])] });
+    await ada.run('Pay.', { taskId: 't' });
+    const before = types('t');
+    const wrong = ada.resume('t', { answers: { '1:0': 'yes' } }).result();
+    await expect(wrong).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+    expect(types('t')).toEqual(before);
+    const right = ada.resume('t', { answers: { '1:0': { approved: true } } }).result();
+    await expect(right).resolves.toMatchObject({ text: 'So.' });
+  });
+
+  it('T-07 finds a child turn that a stopped owner created after the end of its parent', async () => {
+    const { store } = on.bench;
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const bo = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay] });
+    const ada = on.agent([askBo], { toolProviders: [agentTools([bo])] });
+    await ada.run('Pay.', { taskId: 't' });
+    const [started] = store.read('t:1:0');
+    store.delete('t:1:0');
+    await AgentLoop.cancel('t', { store, clock: on.bench.clock });
+    if (started?.type === 'turn.started') store.create('t:1:0', started);
+    await AgentLoop.cancel('t', { store, clock: on.bench.clock });
+    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
+  });
+
+  it('cancels a child turn that was left open by a parent that has ended, when somebody resumes it', async () => {
+    const { store } = on.bench;
+    const started = {
+      type: 'turn.started' as const,
+      schema: 2,
+      taskId: 'child',
+      contextId: 'child',
+      agentId: 'bo',
+      messages: [{ role: 'user' as const, content: 'Hi.' }],
+      settings: {},
+      parent: { taskId: 'gone', callId: '1:0', agentId: 'ada', rootTaskId: 'gone' },
+      seq: 1,
+      epoch: 0,
+      at: 0,
+    };
+    store.create('child', started);
+    const bo = on.agent([], { id: 'bo' });
+    await expect(bo.resume('child').result()).rejects.toMatchObject({ code: 'CANCELED' });
+    expect(types('child')).toEqual(['turn.started', 'turn.canceled']);
+  });
+});
+
+describe('a turn that another owner runs', () => {
+  const startFrozen = async () => {
+    const first = process();
+    const stopped = gate();
+    const dead = on.agent([() => ({ text: ['One ', 'two.'], gate: stopped.pass() })], {
+      taskStateStore: first.store,
+      leaseMs: 3_000,
+    });
+    const lost = dead.startTurn('Go.', { taskId: 't', detached: true });
+    await stopped.reached;
+    return { first, stopped, lost };
+  };
+
+  it('T-06 H-21 is taken over by a second startTurn when its lease ends, and each record is shown once', async () => {
+    const { first, stopped, lost } = await startFrozen();
+    const heir = on.agent([{ text: 'Three.' }]);
+    const turn = heir.startTurn('Go.', { taskId: 't' });
+    const reader = watch(turn);
+    await reader.until('internal:llm-call');
+    first.freeze();
+    on.bench.leases.advance(3_000);
+    await passing(reader.ended);
+    expect(reader.end).toBe('complete');
+    const cursors = reader.events.flatMap(({ cursor }) => (cursor === undefined ? [] : [cursor]));
+    expect(new Set(cursors).size).toBe(cursors.length);
+    expect(textsOf(reader.events)).toEqual({ 'answer-1': 'Three.' });
+    expect((await turn.result()).text).toBe('Three.');
+    first.wake();
+    stopped.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+  });
+
+  it('H-21 H-36 is waited for by a resume with onBusy: "wait"; without it the resume is lost with BUSY', async () => {
+    const { first, stopped, lost } = await startFrozen();
+    const heir = on.agent([{ text: 'Three.' }]);
+    await expect(heir.resume('t').result()).rejects.toMatchObject({ code: 'BUSY', retryable: true });
+    const waiting = heir.resume('t', { onBusy: 'wait' });
+    const reader = watch(waiting);
+    await reader.until('internal:llm-call');
+    first.freeze();
+    on.bench.leases.advance(3_000);
+    await passing(reader.ended);
+    expect((await waiting.result()).text).toBe('Three.');
+    first.wake();
+    stopped.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+  });
+
+  it('H-21 that waits for an answer when it is read is taken over where the answer is written just then', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const asking = on.agent([{ toolCalls: [{ name: 'pay' }] }], { toolProviders: [pay] });
+    await asking.run('Pay.', { taskId: 't' });
+    let reads = 0;
+    const store = seenBy((method) => {
+      if (method !== 'read' || ++reads !== 2) return undefined;
+      const answers = { '1:0': { approved: true } };
+      return AgentLoop.answer('t', { store: on.bench.store, answers, clock: on.bench.clock });
+    });
+    const heir = on.agent([{ text: 'Paid.' }], { toolProviders: [pay], taskStateStore: store });
+    const { text } = await passing(heir.startTurn('Pay.', { taskId: 't' }).result());
+    expect(text).toBe('Paid.');
+  });
+
+  it('H-21 is not taken over while its owner lives, nor when that pauses it', async () => {
+    const answers = gate();
+    const owner = on.agent([() => ({ gate: answers.pass(), toolCalls: [{ name: 'count' }] })], {
+      toolProviders: [plainTools({ count: () => 2 })],
+    });
+    const turn = owner.startTurn('Go.', { taskId: 't', detached: true });
+    await answers.reached;
+    const second = on.agent([]).startTurn('Go.', { taskId: 't' });
+    const reader = watch(second);
+    await reader.until('internal:llm-call');
+    for (let index = 0; index < 8; index++) on.bench.clock.advance(5_000);
+    turn.pause('enough');
+    answers.open();
+    await reader.ended;
+    expect(reader.events.at(-1)).toMatchObject({ kind: 'status-update', final: true, reason: 'enough' });
+    expect(types('t')).not.toContain('turn.resumed');
+    await second.result();
+  });
+});
+
+describe('a cancel', () => {
+  /** ada → bo → cy, of which cy waits for an approval. */
+  const suspended = async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const cy = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'cy', toolProviders: [pay] });
+    const bo = on.agent([askCy], { id: 'bo', toolProviders: [agentTools([cy])] });
+    const ada = on.agent([askBo], { toolProviders: [agentTools([bo])] });
+    expect(await ada.run('Ask.', { taskId: 't' })).toMatchObject({ status: 'input-required' });
+  };
+  it('T-07 of a suspended turn ends its descendants first, with the store alone', async () => {
+    await suspended();
+    const ended: string[] = [];
+    const store = seenBy((method, taskId) => {
+      if (method === 'append') ended.push(taskId);
+      return undefined;
+    });
+    await AgentLoop.cancel('t', { store, reason: 'enough', clock: on.bench.clock });
+    expect(ended).toEqual(tree());
+    for (const taskId of tree()) {
+      expect(on.bench.store.read(taskId).at(-1)).toMatchObject({ type: 'turn.canceled', reason: 'enough' });
+    }
+  });
+
+  it.each([1, 2, 3])('T-07 that was killed at append %i does the rest when it is repeated', async (nth) => {
+    await suspended();
+    let appends = 0;
+    const dying = seenBy((method) => {
+      if (method !== 'append' || ++appends < nth) return undefined;
+      return Promise.reject(new AgentLoopError('UNAVAILABLE', 'The process was killed.'));
+    });
+    await expect(AgentLoop.cancel('t', { store: dying, clock: on.bench.clock })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    });
+    await AgentLoop.cancel('t', { store: on.bench.store, clock: on.bench.clock });
+    for (const taskId of tree()) {
+      expect(types(taskId).filter((type) => type === 'turn.canceled')).toHaveLength(1);
+    }
+  });
+
+  it('T-07 of a running turn ends a child turn that is suspended, before its own end is recorded', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const bo = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay] });
+    const slow = gate();
+    const wait = plainTools({ wait: () => slow.pass() });
+    const both = { toolCalls: [{ name: 'bo', arguments: { message: 'Pay.' } }, { name: 'wait' }] };
+    const ended: string[] = [];
+    const isEnd = (record: JournalRecord) => record.type === 'turn.canceled';
+    const store = seenBy((method, taskId, [, records]) => {
+      if (method === 'append' && Array.isArray(records) && records.some(isEnd)) ended.push(taskId);
+      return undefined;
+    });
+    const ada = on.agent([both], { toolProviders: [agentTools([bo]), wait], taskStateStore: store });
+    const turn = ada.startTurn('Go.', { taskId: 't' });
+    const reader = watch(turn);
+    await reader.until('status-update', ({ status }) => status.state === 'input-required');
+    const canceled = turn.cancel('enough');
+    slow.open();
+    await canceled;
+    expect(ended).toEqual(['t:1:0', 't']);
+  });
+
+  it('T-07 of a running turn ends a child turn that has just asked', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const bo = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay] });
+    const store = seenBy((method, taskId) => {
+      if (method === 'release' && taskId === 't:1:0') void turn.cancel('enough');
+      return undefined;
+    });
+    const turn = on.agent([askBo], { toolProviders: [agentTools([bo])], taskStateStore: store }).startTurn('Go.', {
+      taskId: 't',
+      detached: true,
+    });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'CANCELED' });
+    expect(types('t:1:0').slice(-2)).toEqual(['turn.suspended', 'turn.canceled']);
+    expect(on.bench.store.read('t')).toContainEqual(
+      expect.objectContaining({ type: 'tool.result', error: { code: 'CANCELED', message: 'enough' } }),
+    );
+  });
+
+  it('by a time limit of the call ends the child turn before the result is recorded, which has its usage', async () => {
+    const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+    const never = { toolCalls: [{ name: 'wait' }], usage };
+    const wait = plainTools({
+      wait: ({ signal }: ToolContext) =>
+        new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    });
+    const bo = on.agent([never], { id: 'bo', toolProviders: [wait] });
+    const ada = on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo], { timeoutMs: 1_000 })] });
+    const turn = ada.startTurn('Go.', { taskId: 't' });
+    const reader = watch(turn);
+    await reader.until('internal:sub-agent', ({ event }) => event.kind === 'internal:tool-start');
+    on.bench.clock.advance(1_000);
+    await turn.result();
+    const result = on.bench.store.read('t').find(({ type }) => type === 'tool.result');
+    expect(result).toMatchObject({ success: false, error: { code: 'TOOL_TIMEOUT' }, usage });
+    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
+  });
+});
+
+describe('the events of child turns', () => {
+  const deep = () => {
+    const cy = on.agent([{ text: ['De', 'ep', '.'] }], { id: 'cy' });
+    const bo = on.agent([askCy, { text: 'Cy says deep.' }], { id: 'bo', toolProviders: [agentTools([cy])] });
+    return on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])] });
+  };
+
+  it('T-09 come in one flat wrapper with the way to the turn, at any depth', async () => {
+    const turn = deep().startTurn('Ask.', { taskId: 't' });
+    const reader = watch(turn);
+    await turn.result();
+    const below = reader.of('internal:sub-agent').filter(({ path }) => path.length === 2);
+    expect(below.every(({ event }) => event.kind !== ('internal:sub-agent' as string))).toBe(true);
+    expect(below[0]).toMatchObject({
+      taskId: 't',
+      agentId: 'cy',
+      path: [
+        { agentId: 'bo', taskId: 't:1:0', callId: '1:0' },
+        { agentId: 'cy', taskId: 't:1:0:1:0', callId: '1:0' },
+      ],
+      event: { kind: 'task', taskId: 't:1:0:1:0' },
+    });
+    expect(textsOf(below.map(({ event }) => event))).toEqual({ 'answer-1': 'Deep.' });
+    expect(ofKind(reader.events, 'status-update').filter(({ final }) => final)).toHaveLength(1);
+  });
+
+  it.each([
+    ['records' as const, (cursor: string | undefined) => cursor !== undefined],
+    ['none' as const, () => false],
+  ])('are filtered by subAgentEvents: %s', async (subAgentEvents, isShown) => {
+    const bo = on.agent([{ text: ['It ', 'is.'] }], { id: 'bo' });
+    const ada = on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])], subAgentEvents });
+    const turn = ada.startTurn('Ask.', { taskId: 't' });
+    const reader = watch(turn);
+    await turn.result();
+    const shown = reader.of('internal:sub-agent');
+    expect(shown.every(({ event }) => isShown(event.cursor))).toBe(true);
+    expect(shown.length > 0).toBe(subAgentEvents === 'records');
+  });
+
+  it('T-10 are published once, in the stream of their own turn', async () => {
+    const published: Record<string, number> = {};
+    const { store } = on.bench;
+    const publish = store.publish.bind(store);
+    store.publish = (taskId, delta) => {
+      published[taskId] = (published[taskId] ?? 0) + JSON.stringify(delta).length;
+      publish(taskId, delta);
+    };
+    await deep().run('Ask.', { taskId: 't' });
+    const own = published['t:1:0:1:0'] ?? 0;
+    expect(own).toBeGreaterThan(0);
+    const texts = (taskId: string) => published[taskId] ?? 0;
+    expect(texts('t:1:0')).toBeLessThan(own);
+    expect(texts('t')).toBeLessThan(own);
+  });
+});
+
+describe('the usage of child turns', () => {
+  const used = (totalTokens: number) => ({ promptTokens: totalTokens - 1, completionTokens: 1, totalTokens });
+
+  it('T-17 counts for the whole tree, by agent and model, with failed and suspended child turns, and nothing twice', async () => {
+    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
+    const cy = on.agent(
+      [
+        { toolCalls: [{ name: 'pay' }], usage: used(100) },
+        { text: 'Paid.', usage: used(10) },
+      ],
+      {
+        id: 'cy',
+        toolProviders: [pay],
+      },
+    );
+    const di = on.agent([{ toolCalls: [{ name: 'pay' }], usage: used(1_000) }, { error: new Error('no line') }], {
+      id: 'di',
+      toolProviders: [plainTools({ pay: () => 'paid' })],
+    });
+    const bo = on.agent(
+      [
+        { ...askCy, usage: used(10_000) },
+        { text: 'Deep.', usage: used(20_000) },
+      ],
+      {
+        id: 'bo',
+        toolProviders: [agentTools([cy])],
+      },
+    );
+    const both: ScriptedLLMStep = {
+      toolCalls: [
+        { name: 'bo', arguments: { message: 'Go.' } },
+        { name: 'di', arguments: { message: 'Go.' } },
+      ],
+      usage: used(2),
+    };
+    const ada = on.agent([both, { text: 'So.', usage: used(3) }], { toolProviders: [agentTools([bo, di])] });
+    const first = await ada.run('Go.', { taskId: 't' });
+    expect(first.usage.totalTokens).toBeGreaterThanOrEqual(2 + 10_000 + 100 + 1_000);
+    const result = await ada.resume('t', { answers: { '1:0': { approved: true } } }).result();
+    const by = Object.fromEntries(result.usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens]));
+    const failed = (by['di'] ?? 0) - 1_000;
+    expect(failed).toBeGreaterThanOrEqual(0);
+    expect(by).toEqual({ ada: 5, bo: 30_000, cy: 110, di: 1_000 + failed });
+    expect(result.usage.totalTokens).toBe(5 + 30_000 + 110 + 1_000 + failed);
+    expect(result.ownUsage.totalTokens).toBe(5);
+    expect([ada, bo, cy, di].map((each) => each.usage?.usage.totalTokens)).toEqual([5, 30_000, 110, 1_000 + failed]);
+  });
+
+  it('T-17 counts a child turn that ended before its parent was resumed', async () => {
+    let isKilled = false;
+    const dying = seenBy((method, taskId, [, records]) => {
+      isKilled ||=
+        method === 'append' &&
+        taskId === 't' &&
+        Array.isArray(records) &&
+        records.some(({ type }: JournalRecord) => type === 'tool.result');
+      return isKilled ? Promise.reject(new AgentLoopError('FENCED', 'The process was killed.')) : undefined;
+    });
+    const bo = on.agent([{ text: 'It is.', usage: used(400) }], { id: 'bo' });
+    const toolProviders = [agentTools([bo])];
+    const dead = on.agent([{ ...askBo, usage: used(300) }, { text: 'Stale.' }], {
+      toolProviders,
+      taskStateStore: dying,
+    });
+    await expect(dead.run('Go.', { taskId: 't' })).rejects.toMatchObject({ code: 'FENCED' });
+    on.bench.leases.advance(30_000);
+    expect(types('t:1:0').at(-1)).toBe('turn.done');
+    const { usage } = await on
+      .agent([{ text: 'So.', usage: used(30) }], { toolProviders })
+      .resume('t')
+      .result();
+    expect(usage.totalTokens).toBe(730);
+  });
+
+  it('T-18 reaches the limits of the turns above: the child turn is cancelled, and the turn fails with LIMIT', async () => {
+    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
+    const bo = on.agent([step, step, step], { id: 'bo', toolProviders: [plainTools({ count: () => 1 })] });
+    const ada = on.agent([{ ...askBo, usage: used(10) }], {
+      toolProviders: [agentTools([bo])],
+      extensions: [limits({ maxTokens: 1_000 })],
+    });
+    const run = ada.run('Go.', { taskId: 't' });
+    await expect(run).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
+    expect(types('t').at(-1)).toBe('turn.failed');
+    expect(types('t:1:0').filter((type) => type === 'llm.done')).toHaveLength(3);
+  });
+
+  it('T-18 reaches the limits of a turn two levels above', async () => {
+    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
+    const cy = on.agent([step, step, step], { id: 'cy', toolProviders: [plainTools({ count: () => 1 })] });
+    const bo = on.agent([askCy], { id: 'bo', toolProviders: [agentTools([cy])] });
+    const ada = on.agent([askBo], { toolProviders: [agentTools([bo])], extensions: [limits({ maxTokens: 1_000 })] });
+    await expect(ada.run('Go.', { taskId: 't' })).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(tree().map((taskId) => types(taskId).at(-1))).toEqual(['turn.canceled', 'turn.canceled', 'turn.failed']);
+  });
+
+  it('T-17 counts the model calls of a tool besides those of its child turn', async () => {
+    const bo = on.agent([{ text: 'It is.', usage: used(70) }], { id: 'bo' });
+    const asks = agentTools([bo]);
+    const telling = {
+      getTools: asks.getTools.bind(asks),
+      executeTool(call: ToolCall, context: ToolContext) {
+        context.noteUsage(used(9));
+        return asks.executeTool(call, context);
+      },
+    };
+    const ada = on.agent(
+      [
+        { ...askBo, usage: used(5) },
+        { text: 'So.', usage: used(10) },
+      ],
+      {
+        toolProviders: [telling],
+      },
+    );
+    const { usage, usageBy } = await ada.run('Go.', { taskId: 't' });
+    expect(usage.totalTokens).toBe(94);
+    expect(usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens])).toEqual([
+      ['ada', 24],
+      ['bo', 70],
+    ]);
+  });
+
+  it('T-18 counts what a child turn had used before a crash', async () => {
+    const first = process();
+    const stopped = gate();
+    const counting = plainTools({ count: () => 1 });
+    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
+    const old = on.agent([step, step, () => ({ gate: stopped.pass(), text: 'Never.' })], {
+      id: 'bo',
+      toolProviders: [counting],
+    });
+    const dead = on.agent([{ ...askBo, usage: used(300) }, { text: 'Stale.' }], {
+      toolProviders: [agentTools([old])],
+      taskStateStore: first.store,
+    });
+    const lost = dead.startTurn('Go.', { taskId: 't', detached: true });
+    await stopped.reached;
+    first.freeze();
+    on.bench.leases.advance(30_000);
+    const bo = on.agent([], { id: 'bo', toolProviders: [counting] });
+    const ada = on.agent([], { toolProviders: [agentTools([bo])], extensions: [limits({ maxTokens: 1_000 })] });
+    await expect(ada.resume('t').result()).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
+    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
+    first.wake();
+    stopped.open();
+    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+  });
+});
