@@ -1,4 +1,4 @@
-// What `npm run test:e2e` runs against, and what it has to do without. Installs the LiteLLM proxy where none is given.
+// What `npm run test:e2e` runs against, and what it has to do without. Installs the LiteLLM proxy and the Python SDK of A2A where none is given.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -41,6 +41,8 @@ const parts = {
   litellm: findLiteLLM,
   jaeger: findJaeger,
   a2a: () => packageOf('@a2a-js/sdk'),
+  'a2a-python-1': () => findPythonSdk('1.3.0', process.env.A2A_PYTHON_1),
+  'a2a-python-0.3': () => findPythonSdk('0.3.26', process.env.A2A_PYTHON_03),
   mcp: () => packageOf('@modelcontextprotocol/server-everything'),
 };
 
@@ -54,24 +56,37 @@ async function findLiteLLM() {
   return { version: /Version = (\S+)/.exec(stdout + stderr)?.[1], bin };
 }
 
-/** The version that docker-compose.yml names, in a virtual environment that the next run finds again. */
+/** The version that docker-compose.yml names. */
 async function installLiteLLM() {
   const compose = readFileSync(join(root, 'docker-compose.yml'), 'utf8');
   const version = /litellm:v(\d+\.\d+\.\d+)/.exec(compose)?.[1];
-  const folder = join(root, 'node_modules/.cache', `litellm-${version}`);
+  const bin = await installed(`litellm-${version}`, [`litellm[proxy]==${version}`], 'LITELLM_BIN');
+  return join(bin, 'litellm');
+}
+
+/** `python`: the interpreter of an environment that has the SDK and uvicorn. */
+async function findPythonSdk(version, python) {
+  const packages = [`a2a-sdk[http-server]==${version}`, 'uvicorn'];
+  const given = version.startsWith('1.') ? 'A2A_PYTHON_1' : 'A2A_PYTHON_03';
+  const bin = python ?? join(await installed(`a2a-sdk-${version}`, packages, given), 'python');
+  const script = "import uvicorn; from importlib.metadata import version; print(version('a2a-sdk'))";
+  return { version: await output(bin, '-c', script), bin };
+}
+
+/** The programs of packages of PyPI, in a virtual environment that the next run finds again. */
+async function installed(name, packages, variable) {
+  const folder = join(root, 'node_modules/.cache', name);
   const whole = join(folder, 'whole');
   if (!existsSync(whole)) {
     rmSync(folder, { recursive: true, force: true });
     mkdirSync(dirname(folder), { recursive: true });
-    process.stderr.write(
-      `Installing litellm[proxy] ${version} from PyPI; give LITELLM_BIN to use one that is there.\n`,
-    );
+    process.stderr.write(`Installing ${packages.join(' ')} from PyPI; give ${variable} to use one that is there.\n`);
     await run('python3', ['-m', 'venv', folder], { timeout: 60_000 });
-    const install = ['install', '--quiet', '--disable-pip-version-check', `litellm[proxy]==${version}`];
+    const install = ['install', '--quiet', '--disable-pip-version-check', ...packages];
     await run(join(folder, 'bin/pip'), install, { timeout: installMinutes * 60_000, killSignal: 'SIGKILL' });
     writeFileSync(whole, '');
   }
-  return join(folder, 'bin/litellm');
+  return join(folder, 'bin');
 }
 
 /** One that runs at JAEGER_URL, its UI's address; else a binary, which the tests start. */

@@ -11,7 +11,9 @@ export interface RealPart {
   readonly url?: string;
 }
 
-export type PartName = 'redis' | 'swift' | 'chromium' | 'litellm' | 'jaeger' | 'a2a' | 'mcp';
+export type PartName =
+  | ('redis' | 'swift' | 'chromium' | 'litellm' | 'jaeger' | 'mcp')
+  | ('a2a' | 'a2a-python-1' | 'a2a-python-0.3');
 
 export function realPart(name: PartName): RealPart {
   const found: Readonly<Record<string, RealPart>> = JSON.parse(process.env['MILLRACE_REAL_PARTS'] ?? '{}');

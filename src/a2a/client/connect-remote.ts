@@ -17,15 +17,16 @@ export async function connectRemote(options: RemoteAgentOptions, remote: Resolve
   const connection = new RemoteConnection(remote);
   const { clock = systemClock, extensions = [] } = remote.local;
   const named = await namesOf(options, connection);
+  const times = { clock, silenceMs: remote.silenceMs, taskTimeoutMs: remote.taskTimeoutMs };
   return agent({
     ...remote.local,
     ...named,
-    provider: remoteProvider({ connection, agentName: named.name, clock, silenceMs: remote.silenceMs }),
-    tools: remoteTools(connection),
+    provider: remoteProvider({ connection, agentName: named.name, ...times }),
+    tools: remoteTools(connection, { ...times, onInDoubt: remote.onInDoubt }),
     toolFailureMode: 'fail',
     contextManagement: null,
     maxIterations: mostSteps,
-    extensions: [...extensions, remoteValue(), cancelRemote(connection)],
+    extensions: [...extensions, remoteValue(), cancelRemote(connection, clock)],
   });
 }
 

@@ -1,6 +1,8 @@
 import {
   type AgentCard,
+  type ListTasksResponse,
   type Message,
+  Role,
   type SendMessageResult,
   type StreamResponse,
   type Task,
@@ -11,21 +13,27 @@ import {
   ClientFactory,
   DefaultAgentCardResolver,
   JsonRpcTransportFactory,
+  type RequestOptions,
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { failure, quoted, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
+import { turnExtension } from '../extensions.ts';
+import { isLeft } from './cancel-remote.ts';
+import { failure, isUnsupported, quoted, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
 import { knownTransports, type ResolvedRemote } from './remote-options.ts';
+import type { RemoteReference } from './remote-progress.ts';
+import { isPassing } from './retrying.ts';
+import { type TaskStream, TaskStreams } from './task-streams.ts';
 
 /** Of one request. */
 export interface RequestScope {
   /** Ends it. */
   readonly signal: AbortSignal;
-  /** Whose trace the other side goes on with. */
+  /** Whose trace the other side continues. */
   readonly traceContext?: Context | undefined;
 }
 
@@ -33,6 +41,14 @@ interface Connected {
   readonly client: Client;
   /** The public one. */
   readonly card: AgentCard;
+}
+
+interface SentTo {
+  readonly taskId: string | undefined;
+  readonly contextId: string | undefined;
+  readonly messageId: string;
+  /** In milliseconds since 1970. */
+  readonly sentAt: number;
 }
 
 /** What is answered by who says that there is an extended card, and has none. */
@@ -43,11 +59,15 @@ const promisesTooMuch: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 const wellKnown = '/.well-known/agent-card.json';
+/** How many pages of a hundred tasks are searched for a message. */
+const listedPages = 10;
 const legacyCompat = { enabled: true };
 
 /** The way to one A2A agent: its card, read when it is first needed, and the requests that we make. Errors carry `PROVIDER_…` codes. */
 export class RemoteConnection {
   readonly name: RemoteName;
+  /** What sent messages opened, until it is read. */
+  readonly streams: TaskStreams;
   readonly #remote: ResolvedRemote;
   readonly #clock: Clock;
   #secrets: readonly string[] = [];
@@ -56,6 +76,7 @@ export class RemoteConnection {
   constructor(remote: ResolvedRemote) {
     this.#remote = remote;
     this.#clock = remote.local.clock ?? systemClock;
+    this.streams = new TaskStreams(this.#clock, remote.silenceMs);
     const secrets = () => this.#secrets;
     this.name = {
       address: `${remote.url.origin}${remote.url.pathname.replace(/\/$/, '')}`,
@@ -82,35 +103,87 @@ export class RemoteConnection {
   }
 
   /**
-   * Leaves a message, and does not wait for what comes of it. The same `messageId` again is the same message, for who keeps to that. A
-   * message on its way may have begun a task, so an abort leaves it the time that a tool has to stop: who cancels has to know the task.
+   * Sends a message, and gives the first answer to it: the task, an update of it, or a message. The stream of a new task is kept in
+   * `streams` under the id of the message. A reply to a task, and a server that does not stream, are answered with the task as it is. The same `messageId` again is
+   * the same message, for a server that keeps to that. A message on its way may have begun a task, and only its answer names it: on a
+   * cancel the answer is waited for as long as a tool may take to stop.
    */
-  async send(message: Message, { signal, traceContext }: RequestScope): Promise<SendMessageResult> {
+  async send(message: Message, { signal, traceContext }: RequestScope): Promise<StreamResponse> {
     signal.throwIfAborted();
     const late = new AbortController();
     const { abortGraceMs = 5_000 } = this.#remote.local;
-    const watch = { stop: () => {} };
+    let stop = () => {};
     const onAbort = () => {
-      watch.stop = this.#clock.schedule(abortGraceMs, () => late.abort(signal.reason));
+      stop = this.#clock.schedule(isLeft(signal.reason) ? 0 : abortGraceMs, () => late.abort(signal.reason));
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      const result = await this.#send(message, { signal: late.signal, traceContext });
-      return isTask(result) ? this.#checked(result) : result;
+      const first = await this.#send(message, { signal: late.signal, traceContext });
+      if (first.payload?.$case === 'task') this.#checked(first.payload.value);
+      return first;
     } finally {
       signal.removeEventListener('abort', onAbort);
-      watch.stop();
+      stop();
     }
   }
 
-  #send(message: Message, scope: RequestScope): Promise<SendMessageResult> {
-    const configuration = {
-      acceptedOutputModes: [],
-      taskPushNotificationConfig: undefined,
-      returnImmediately: true,
-    };
+  async #send(message: Message, scope: RequestScope): Promise<StreamResponse> {
+    const { client, card } = await this.#connect();
+    const configuration = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
     const request = { tenant: '', message, configuration, metadata: undefined };
-    return this.#ask(scope, (client, options) => client.sendMessage(request, options));
+    const open = new AbortController();
+    // Servers made of the SDK refuse to stream what an executor adds to a task that there is, and lose it.
+    if (message.taskId === '' && streams(card, client)) {
+      try {
+        const asked = (own: Client, options: RequestOptions) => firstOf(own.sendMessageStream(request, options));
+        const { first, rest } = await this.#ask(scope, asked, open);
+        const stream = { updates: rest, close: () => open.abort() };
+        if (first.payload?.$case === 'message') stream.close();
+        else this.streams.keep(message.messageId, stream);
+        return first;
+      } catch (error) {
+        if (!isUnsupported(error)) throw error;
+      }
+    }
+    const value = await this.#ask(scope, (own, options) => own.sendMessage(request, options));
+    return { payload: isTask(value) ? { $case: 'task', value } : { $case: 'message', value } };
+  }
+
+  /**
+   * The task that a message began or went to, by the id of the message. `'none'` where the server has no such task, `'unknown'` where it
+   * does not tell: of 0.3, one that lists no tasks or that keeps no messages.
+   */
+  async taskOf(messageId: string, scope: RequestScope): Promise<Task | 'none' | 'unknown'> {
+    let isTold = true;
+    for (let page = 0, pageToken = ''; page < listedPages; page++) {
+      const listed = await this.#list(pageToken, scope);
+      if (!listed) return 'unknown';
+      for (const task of listed.tasks) {
+        if (task.history.some((message) => message.messageId === messageId)) return this.#checked(task);
+        isTold &&= task.history.some(({ role }) => role === Role.ROLE_USER);
+      }
+      pageToken = listed.nextPageToken;
+      if (pageToken === '') return isTold ? 'none' : 'unknown';
+    }
+    return 'unknown';
+  }
+
+  /** `undefined` where the server lists no tasks. */
+  async #list(pageToken: string, scope: RequestScope): Promise<ListTasksResponse | undefined> {
+    const filter = { contextId: '', status: TaskState.TASK_STATE_UNSPECIFIED, statusTimestampAfter: undefined };
+    const request = { tenant: '', ...filter, pageSize: 100, pageToken, historyLength: 100, includeArtifacts: false };
+    try {
+      return await this.#ask(scope, (client, options) => client.listTasks(request, options));
+    } catch (error) {
+      if (isPassing(error) || scope.signal.aborted) throw error;
+      return undefined;
+    }
+  }
+
+  /** Whether the same `messageId` again is known to be the same message: the other side is Millrace. */
+  async ignoresRepeats(): Promise<boolean> {
+    const { card } = await this.#connect();
+    return isMillrace(card);
   }
 
   async task(id: string, scope: RequestScope): Promise<Task> {
@@ -121,41 +194,60 @@ export class RemoteConnection {
     return this.#ask(scope, (client, options) => client.cancelTask({ tenant: '', id, metadata: undefined }, options));
   }
 
-  /** The task as it is, then what happens to it; `undefined` where the other side does not stream, or what it streams cannot be read. */
-  async follow(
-    id: string,
-    { signal, traceContext }: RequestScope,
-  ): Promise<AsyncGenerator<StreamResponse> | undefined> {
+  /**
+   * What happens to a task from now on; `undefined` where the server does not stream, where what it streams cannot be read, and where
+   * streaming it again is not safe: the Python server of 0.3 writes each update to its own task once more for each subscriber.
+   */
+  async follow(id: string, { traceContext }: RequestScope): Promise<TaskStream | undefined> {
     const { client, card } = await this.#connect();
-    if (card.capabilities?.streaming !== true || losesAppend(client)) return undefined;
-    return client.resubscribeTask({ tenant: '', id }, { signal, serviceParameters: headersOf(traceContext) });
+    if (!streams(card, client) || (isLegacy(client) && !isMillrace(card))) return undefined;
+    const open = new AbortController();
+    const options = { signal: open.signal, serviceParameters: headersOf(traceContext) };
+    return { updates: client.resubscribeTask({ tenant: '', id }, options), close: () => open.abort() };
+  }
+
+  /** What the journal keeps of a message that a task works on. */
+  reference({ taskId, contextId, ...sent }: SentTo): RemoteReference & { readonly taskId: string } {
+    if (!taskId) throw this.#noTask();
+    return { taskId, ...(contextId && { contextId }), ...sent, url: this.name.address };
   }
 
   /** A task that could be followed for ever is none. */
   #checked(task: Task): Task {
     const { state = TaskState.TASK_STATE_UNSPECIFIED } = task.status ?? {};
     if (task.id !== '' && state > TaskState.TASK_STATE_UNSPECIFIED) return task;
-    const what = 'does not answer as an A2A server, with a task that has no id or no known state: check url';
-    throw failure(this.name, 'PROVIDER_PROTOCOL', what);
+    throw this.#noTask();
   }
 
+  #noTask(): AgentLoopError {
+    const what = 'does not answer as an A2A server, with a task that has no id or no known state: check url';
+    return failure(this.name, 'PROVIDER_PROTOCOL', what);
+  }
+
+  /** One request; `open` is aborted with it, and else stays with what the request opened. */
   async #ask<T>(
     { signal, traceContext }: RequestScope,
-    ask: (client: Client, options: { signal: AbortSignal; serviceParameters: Record<string, string> }) => Promise<T>,
+    ask: (client: Client, options: RequestOptions) => Promise<T>,
+    open = new AbortController(),
   ): Promise<T> {
-    const { requestTimeoutMs: ms } = this.#remote;
-    const limit = new AbortController();
-    const stop = this.#clock.schedule(ms, () => limit.abort());
-    const either = AbortSignal.any([signal, limit.signal]);
+    signal.throwIfAborted();
+    let isLate = false;
+    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => {
+      isLate = true;
+      open.abort();
+    });
+    const leave = () => open.abort(signal.reason);
+    signal.addEventListener('abort', leave, { once: true });
     try {
       const { client } = await this.#connect();
-      return await ask(client, { signal: either, serviceParameters: headersOf(traceContext) });
+      return await ask(client, { signal: open.signal, serviceParameters: headersOf(traceContext) });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (limit.signal.aborted) throw timedOut(this.name);
+      if (isLate) throw timedOut(this.name);
       throw remoteError(this.name, error);
     } finally {
       stop();
+      signal.removeEventListener('abort', leave);
     }
   }
 
@@ -201,13 +293,32 @@ export class RemoteConnection {
   }
 }
 
-export function isTask(result: SendMessageResult): result is Task {
+function isTask(result: SendMessageResult): result is Task {
   return 'artifacts' in result;
 }
 
-/** Over this transport the package does not say whether a piece of text goes on with the one before it. */
-function losesAppend({ transport: { protocolName, protocolVersion } }: Client): boolean {
-  return protocolName === 'HTTP+JSON' && protocolVersion.startsWith('0.');
+/** Over this transport the package does not say whether a piece of text continues the one before it. */
+function losesAppend(client: Client): boolean {
+  return client.transport.protocolName === 'HTTP+JSON' && isLegacy(client);
+}
+
+function isLegacy({ protocolVersion }: Client): boolean {
+  return protocolVersion.startsWith('0.');
+}
+
+function isMillrace({ capabilities }: AgentCard): boolean {
+  return capabilities?.extensions.some(({ uri }) => uri === turnExtension) === true;
+}
+
+function streams({ capabilities }: AgentCard, client: Client): boolean {
+  return capabilities?.streaming === true && !losesAppend(client);
+}
+
+/** The first answer, and what comes after it. */
+async function firstOf(updates: AsyncGenerator<StreamResponse>) {
+  const { value, done } = await updates.next();
+  if (done !== true) return { first: value, rest: updates };
+  throw Object.assign(new Error('the stream ended without an answer'), { code: 'ECONNRESET' });
 }
 
 function headersOf(traceContext: Context | undefined): Record<string, string> {

@@ -1,5 +1,5 @@
-import { A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { AgentLoopError, type ErrorCode, messageOf } from '../../core/errors.ts';
+import { A2A_ERROR_CODE, A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, messageOf } from '../../core/errors.ts';
 import { modelServer } from '../../providers/openai-wire/model-server.ts';
 
 /** What an error may say of the other side. */
@@ -10,17 +10,23 @@ export interface RemoteName {
   readonly secrets: readonly string[];
 }
 
+/** The reason of an error by which the other side says that it does not know the method. */
+const unsupported = 'remote_unsupported';
 const unreachable = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT/;
 const closed = /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|aborted|UND_ERR_BODY_TIMEOUT/;
 
 /** What a request to the other side threw, as a coded error in words of ours. */
 export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
+  // An error that comes as an event of a stream.
+  if (thrown instanceof Error && thrown.cause instanceof A2AError) return remoteError(name, thrown.cause);
   if (thrown instanceof TaskNotFoundError)
     return failure(name, 'PROVIDER_NOT_FOUND', 'does not know the task (any more)');
   if (thrown instanceof TaskNotCancelableError) return failure(name, 'PROVIDER_BAD_REQUEST', 'cannot cancel the task');
   if (thrown instanceof A2AError) {
-    return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with ${quoted(name, thrown.message)}`);
+    const isUnknown = 'envelopeCode' in thrown && thrown.envelopeCode === A2A_ERROR_CODE.METHOD_NOT_FOUND;
+    const what = `refuses the request with ${quoted(name, thrown.message)}`;
+    return failure(name, 'PROVIDER_BAD_REQUEST', what, isUnknown ? { reason: unsupported } : {});
   }
   const chain = chainOf(thrown);
   if (/TimeoutError/.test(chain)) return timedOut(name);
@@ -34,21 +40,32 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   );
 }
 
+/** Whether the other side does not know the method, and so has done nothing. */
+export function isUnsupported(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.reason === unsupported;
+}
+
 export function timedOut(name: RemoteName): AgentLoopError {
   return failure(name, 'PROVIDER_TIMEOUT', 'did not answer in time: raise requestTimeoutMs where it may take longer');
+}
+
+/** A task that its server does not end. */
+export function tooLong({ address }: RemoteName, ms: number): AgentLoopError {
+  const message = `The agent at ${address} did not end its task within ${ms} ms: raise taskTimeoutMs where it may take longer.`;
+  return new AgentLoopError('PROVIDER_TIMEOUT', message, { reason: 'remote_task_timeout' });
 }
 
 /** An HTTP status that is none of success, and that carries no error of the protocol. */
 export function httpFailure(name: RemoteName, status: number): AgentLoopError {
   if (status === 401 || status === 403)
-    return failure(name, 'PROVIDER_AUTH', 'refuses the credentials: check auth', status);
-  if (status === 404) return failure(name, 'PROVIDER_NOT_FOUND', 'has nothing at this address: check url', status);
-  if (status === 429) return failure(name, 'PROVIDER_RATE_LIMIT', 'is asked too often: try again later', status);
-  if (status >= 500) return failure(name, 'PROVIDER_SERVER', `fails with HTTP ${status}: try again later`, status);
+    return failure(name, 'PROVIDER_AUTH', 'refuses the credentials: check auth', { status });
+  if (status === 404) return failure(name, 'PROVIDER_NOT_FOUND', 'has nothing at this address: check url', { status });
+  if (status === 429) return failure(name, 'PROVIDER_RATE_LIMIT', 'is asked too often: try again later', { status });
+  if (status >= 500) return failure(name, 'PROVIDER_SERVER', `fails with HTTP ${status}: try again later`, { status });
   if (status >= 300 && status < 400) {
-    return failure(name, 'PROVIDER_PROTOCOL', 'redirects: set url to where it really is', status);
+    return failure(name, 'PROVIDER_PROTOCOL', 'redirects: set url to where it really is', { status });
   }
-  return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with HTTP ${status}`, status);
+  return failure(name, 'PROVIDER_BAD_REQUEST', `refuses the request with HTTP ${status}`, { status });
 }
 
 const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
@@ -59,11 +76,14 @@ const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PROVIDER_TIMEOUT',
 ]);
 
-export function failure(name: RemoteName, code: ErrorCode, what: string, status?: number): AgentLoopError {
-  return new AgentLoopError(code, `The agent at ${name.address} ${what}.`, {
-    retryable: retryableCodes.has(code),
-    ...(status === undefined ? {} : { status }),
-  });
+export function failure(
+  name: RemoteName,
+  code: ErrorCode,
+  what: string,
+  options: Pick<AgentLoopErrorOptions, 'status' | 'reason'> = {},
+): AgentLoopError {
+  const retryable = retryableCodes.has(code);
+  return new AgentLoopError(code, `The agent at ${name.address} ${what}.`, { retryable, ...options });
 }
 
 /** Words of the other side, fit to be shown: on one line, shortened, without what authorized the request. */

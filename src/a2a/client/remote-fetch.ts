@@ -24,7 +24,7 @@ export function remoteFetch({ name, headers, origins, onSecrets }: RemoteFetchOp
         `says that it is found at ${origin}: add that to origins if it is right`,
       );
     }
-    const own = await headers();
+    const own = await before(request.signal, headers());
     onSecrets(Object.values(own));
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
     const response = await fetch(request);
@@ -32,6 +32,18 @@ export function remoteFetch({ name, headers, origins, onSecrets }: RemoteFetchOp
     await response.body?.cancel();
     throw httpFailure(name, response.status);
   };
+}
+
+/** What a caller's function gives, unless the request is given up first. */
+async function before<T>(signal: AbortSignal, given: T | Promise<T>): Promise<T> {
+  if (!(given instanceof Promise)) return given;
+  signal.throwIfAborted();
+  let leave = () => {};
+  const left = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason);
+    signal.addEventListener('abort', leave);
+  });
+  return Promise.race([given, left]).finally(() => signal.removeEventListener('abort', leave));
 }
 
 function isJson(response: Response): boolean {

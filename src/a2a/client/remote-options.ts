@@ -36,13 +36,23 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   readonly origins?: readonly string[];
   /** Which of its transports to use, the best first. Default: as the card prefers. */
   readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[];
-  /** How long a request may take to be answered. Milliseconds; default 30,000. What the task itself takes has no limit. */
+  /** How long a request may take to be answered. Milliseconds; default 30,000. The task itself may take `taskTimeoutMs`. */
   readonly requestTimeoutMs?: number;
   /**
    * How long the other side may be silent before it is asked how the task is, and after how long an unreachable one is given up.
    * Milliseconds; default 60,000.
    */
   readonly silenceMs?: number;
+  /**
+   * How long a remote task may take to end or to ask, from the message that it works on, also across restarts of this side. Past it the
+   * turn fails with `PROVIDER_TIMEOUT`, and the task is cancelled. Milliseconds, at most 2,147,483,647; default 3,600,000, an hour.
+   */
+  readonly taskTimeoutMs?: number;
+  /**
+   * What to do with a message that was being sent when this process stopped, where neither the protocol nor the server tells whether it
+   * arrived. `'fail'`, the default: the turn fails with `OUTCOME_UNKNOWN`. `'retry'`: it is sent again, and may start a second task.
+   */
+  readonly onInDoubt?: 'fail' | 'retry';
 }
 
 export interface ResolvedRemote {
@@ -52,6 +62,8 @@ export interface ResolvedRemote {
   readonly transports: readonly string[];
   readonly requestTimeoutMs: number;
   readonly silenceMs: number;
+  readonly taskTimeoutMs: number;
+  readonly onInDoubt: 'fail' | 'retry';
   readonly local: Pick<AgentSettings, LocalOption>;
 }
 
@@ -78,7 +90,12 @@ const localOptions: Readonly<Record<LocalOption, true>> = {
   spanNames: true,
 };
 
-const remoteOptions = ['url', 'auth', 'origins', 'transports', 'requestTimeoutMs', 'silenceMs'];
+const remoteOptions = [
+  ...['url', 'auth', 'origins', 'transports'],
+  ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'onInDoubt'],
+];
+/** What a timer can wait for. */
+const mostMs = 2_147_483_647;
 export const knownTransports: readonly string[] = ['JSONRPC', 'HTTP+JSON'];
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
@@ -90,17 +107,26 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
   const stray = Object.keys(options).find((name) => !known.includes(name));
   if (stray !== undefined)
     throw invalidConfig(`remoteAgent has no option "${stray}"`, `the options are: ${known.join(', ')}`);
-  const { url, auth, origins = [], transports = [], requestTimeoutMs = 30_000, silenceMs = 60_000, ...local } = options;
-  checkMs('requestTimeoutMs', requestTimeoutMs);
-  checkMs('silenceMs', silenceMs);
+  const { url, auth, origins = [], transports = [], ...rest } = options;
+  const {
+    requestTimeoutMs = 30_000,
+    silenceMs = 60_000,
+    taskTimeoutMs = 3_600_000,
+    onInDoubt = 'fail',
+    ...local
+  } = rest;
+  const times = { requestTimeoutMs, silenceMs, taskTimeoutMs };
+  for (const [name, value] of Object.entries(times)) checkMs(name, value);
+  if (onInDoubt !== 'fail' && onInDoubt !== 'retry')
+    throw invalidConfig(`remoteAgent: onInDoubt is ${shownValue(onInDoubt)}`, "write 'fail' or 'retry'");
   const address = addressOf(url);
   return {
     url: address,
     headers: headersOf(auth),
     origins: new Set([address.origin, ...checkedOrigins(origins)]),
     transports: checkedTransports(transports),
-    requestTimeoutMs,
-    silenceMs,
+    ...times,
+    onInDoubt,
     local,
   };
 }
@@ -160,6 +186,7 @@ function checkedTransports(transports: unknown): readonly string[] {
 }
 
 function checkMs(name: string, value: unknown): void {
-  if (typeof value === 'number' && Number.isFinite(value) && value > 0) return;
-  throw invalidConfig(`remoteAgent: ${name} must be a number above 0, not ${shownValue(value)}`, 'give milliseconds');
+  if (typeof value === 'number' && value > 0 && value <= mostMs) return;
+  const what = `remoteAgent: ${name} must be a number above 0 and at most ${mostMs}, not ${shownValue(value)}`;
+  throw invalidConfig(what, 'give milliseconds');
 }

@@ -1,12 +1,18 @@
-import type { Message, UserMessage } from '../../core/messages.ts';
-import { textOf } from '../../core/messages.ts';
+import { type Message, textOf } from '../../core/messages.ts';
 import { type PartJson, partsOf } from './remote-parts.ts';
+import { replyName, sendName } from './remote-tools.ts';
 
 /** What a call of the other side came to, as it stands in the history. */
 export interface RemoteReference {
   /** Absent where it answered at once, without a task. */
   readonly taskId?: string;
   readonly contextId?: string;
+  /** The id of the message that was sent: the hash of the call's idempotency key, see `messageIdOf`. */
+  readonly messageId?: string;
+  /** When it was sent, in milliseconds since 1970: `taskTimeoutMs` counts from here. */
+  readonly sentAt?: number;
+  /** The server, without credentials, so that a reader of the journal alone knows where the task is. */
+  readonly url?: string;
   /** The answer, where there is no task. */
   readonly text?: string;
   /** The status that the message replied to: it is over, also where the other side still shows it. */
@@ -18,28 +24,71 @@ export type RemoteStep =
   | { readonly type: 'send'; readonly parts: readonly PartJson[]; readonly contextId: string | undefined }
   | { readonly type: 'follow'; readonly reference: RemoteReference };
 
+/** The names of the tools whose results are references. */
+const ownTools: ReadonlySet<string> = new Set([sendName, replyName]);
+
 /**
- * Where a conversation with the other side stands is what the history holds: messages of the user that nothing came behind are to be
- * sent, in the remote context of those before; else the task of the last message is to be followed.
+ * Where a conversation with the other side stands is what the history holds: what was said since the last message that went there is to be
+ * sent, in the remote context of that; else the task of that message is to be followed. `address`: the server; references to another are
+ * those of another remote agent.
  */
-export function nextStep(messages: readonly Message[]): RemoteStep {
-  const reference = lastReference(messages);
-  const unsent = unsentOf(messages);
-  if (unsent.length === 0 && reference) return { type: 'follow', reference };
-  return { type: 'send', parts: unsent.flatMap(({ content }) => partsOf(content)), contextId: reference?.contextId };
+export function nextStep(messages: readonly Message[], address: string): RemoteStep {
+  const calls = ownCalls(messages, address);
+  const last = calls.at(-1);
+  const reference = calls.findLast((call) => call.reference)?.reference;
+  const said = messages.slice((last?.index ?? -1) + 1);
+  const hasUnsent = said.some(({ role }) => role === 'user');
+  if (!hasUnsent && reference) return { type: 'follow', reference };
+  const parts = partsSaid(said, last !== undefined);
+  return { type: 'send', parts, contextId: reference?.contextId };
 }
 
-function unsentOf(messages: readonly Message[]): readonly UserMessage[] {
-  const behind = messages.findLastIndex(({ role }) => role === 'assistant' || role === 'tool');
-  return messages.slice(behind + 1).filter((message): message is UserMessage => message.role === 'user');
+/**
+ * The user's messages, and in a team the answers of other agents between them. The first answer after a message that went to the other side
+ * is its own. Tool calls of other agents and their results stay here.
+ */
+function partsSaid(said: readonly Message[], afterOwn: boolean): readonly PartJson[] {
+  let isOwn = afterOwn;
+  return said.flatMap((message) => {
+    if (message.role === 'user') {
+      isOwn = false;
+      return partsOf(message.content);
+    }
+    if (message.role !== 'assistant' || message.toolCalls?.length) return [];
+    const text = textOf(message.content);
+    if (isOwn || text === '') {
+      isOwn = false;
+      return [];
+    }
+    return [{ text: `(Another agent answered: ${text})` }];
+  });
 }
 
-/** The task, if any, that the last message of the history went to. */
-export function lastReference(messages: readonly Message[]): RemoteReference | undefined {
-  const last = messages.findLast(
-    ({ role, ...rest }) => role === 'tool' && !('status' in rest && rest.status === 'error'),
-  );
-  return last && referenceOf(textOf(last.content));
+/** The task, if any, that the last message of the history to this server went to. */
+export function lastReference(messages: readonly Message[], address: string): RemoteReference | undefined {
+  return ownCalls(messages, address).findLast(({ reference }) => reference)?.reference;
+}
+
+interface OwnCall {
+  /** Of its result. */
+  readonly index: number;
+  /** Absent where it failed. */
+  readonly reference: RemoteReference | undefined;
+}
+
+/** The calls with which something was sent to this server. A result of another tool is never a reference, whatever it says. */
+function ownCalls(messages: readonly Message[], address: string): readonly OwnCall[] {
+  const callIds = new Set<string>();
+  return messages.flatMap((message, index): readonly OwnCall[] => {
+    if (message.role === 'assistant') {
+      for (const { id, function: called } of message.toolCalls ?? []) if (ownTools.has(called.name)) callIds.add(id);
+    }
+    if (message.role !== 'tool' || !callIds.has(message.toolCallId)) return [];
+    if (message.status === 'error') return [{ index, reference: undefined }];
+    const reference = referenceOf(textOf(message.content));
+    const isOther = reference?.url !== undefined && reference.url !== address;
+    return isOther ? [] : [{ index, reference }];
+  });
 }
 
 function referenceOf(text: string): RemoteReference | undefined {

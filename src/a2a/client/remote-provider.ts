@@ -1,13 +1,13 @@
-import { Part, TaskState } from '@a2a-js/sdk';
+import { Part, type Task, TaskState } from '@a2a-js/sdk';
 import { AbortScope } from '../../core/abort-scope.ts';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { ToolCall } from '../../core/messages.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
-import { followRemoteTask } from './follow-remote-task.ts';
+import { followRemoteTask, taskAtEnd } from './follow-remote-task.ts';
 import type { RemoteConnection } from './remote-connection.ts';
-import { quoted } from './remote-errors.ts';
+import { quoted, tooLong } from './remote-errors.ts';
 import { type PartJson, textOfParts } from './remote-parts.ts';
 import { nextStep, type RemoteReference } from './remote-progress.ts';
 import { isStill, RemoteTask } from './remote-task.ts';
@@ -19,11 +19,12 @@ export interface RemoteProviderOptions {
   readonly agentName: string;
   readonly clock: Clock;
   readonly silenceMs: number;
+  readonly taskTimeoutMs: number;
 }
 
 /**
  * The other side in the place of a model. What it wants of us are calls: to send what the user said, to reply to its questions. Then its
- * task is the model's answer, streamed as it is written. It remembers nothing, so a turn that is resumed goes on with its task.
+ * task is the model's answer, streamed as it is written. It remembers nothing, so a turn that is resumed continues with its task.
  */
 export function remoteProvider(options: RemoteProviderOptions): LLMProvider {
   const { address } = options.connection;
@@ -49,7 +50,7 @@ async function* answer(
   params: LLMCallParams,
   signal: AbortSignal,
 ): AsyncGenerator<LLMChunk> {
-  const step = nextStep(params.messages);
+  const step = nextStep(params.messages, options.connection.name.address);
   if (step.type === 'follow') {
     yield* follow(options, step.reference, { ...params, signal });
     return;
@@ -60,21 +61,19 @@ async function* answer(
 }
 
 async function* follow(
-  { connection, agentName, clock, silenceMs }: RemoteProviderOptions,
-  { taskId, contextId, text, answered }: RemoteReference,
+  options: RemoteProviderOptions,
+  reference: RemoteReference,
   params: LLMCallParams & { readonly signal: AbortSignal },
 ): AsyncGenerator<LLMChunk> {
+  const { connection, agentName } = options;
+  const { taskId, contextId, text = '' } = reference;
   if (taskId === undefined) {
     if (text) yield { type: 'text', text };
-    yield done(saying(text ?? ''));
+    yield done(saying(text));
     return;
   }
   const task = new RemoteTask();
-  const { signal, traceContext } = params;
-  for await (const update of followRemoteTask(connection, taskId, { signal, traceContext, clock, silenceMs })) {
-    yield* task.take(update);
-    if (isStill(task.state) && !(asks(task) && task.statusKey === answered)) break;
-  }
+  yield* untilItRests(options, { ...reference, taskId }, task, params);
   if (asks(task)) {
     const args = questionOf(task, { taskId, agentName, ...(contextId !== undefined && { contextId }) });
     yield done(calling(params, replyName, args, task.text));
@@ -82,6 +81,39 @@ async function* follow(
   }
   if (task.state !== TaskState.TASK_STATE_COMPLETED) throw notCompleted(connection, task);
   yield done(saying(task.text, task.value));
+}
+
+/** Shows what the task writes until it ends or asks, and then what its server keeps of it, where that differs. */
+async function* untilItRests(
+  { connection, clock, silenceMs, taskTimeoutMs }: RemoteProviderOptions,
+  reference: RemoteReference & { readonly taskId: string },
+  task: RemoteTask,
+  { signal, traceContext }: LLMCallParams & { readonly signal: AbortSignal },
+): AsyncGenerator<LLMChunk> {
+  const { taskId, answered, sentAt = clock.now() } = reference;
+  const life = new AbortController();
+  const leftMs = Math.max(0, sentAt + taskTimeoutMs - clock.now());
+  const stop = clock.schedule(leftMs, () => life.abort(tooLong(connection.name, taskTimeoutMs)));
+  const scope = { signal: AbortSignal.any([signal, life.signal]), traceContext, clock, silenceMs };
+  try {
+    const rests = () => isStill(task.state) && !(asks(task) && task.statusKey === answered);
+    for await (const { update, from } of followRemoteTask(connection, reference, scope)) {
+      yield* task.take(update);
+      if (!rests()) continue;
+      if (from === 'asked') return;
+      // A stream may replay a question that has been answered, so the server is asked whether it still waits.
+      const isEnd = asks(task) ? () => true : endsAs(task.state);
+      const kept = await taskAtEnd(connection, taskId, { ...scope, isEnd, isUnbroken: from === 'sent' });
+      if (kept) yield* task.compare(kept);
+      if (rests()) return;
+    }
+  } finally {
+    stop();
+  }
+}
+
+function endsAs(state: TaskState): (task: Task) => boolean {
+  return ({ status }) => status?.state === state;
 }
 
 function asks({ state }: RemoteTask): boolean {

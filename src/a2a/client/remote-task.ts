@@ -7,9 +7,9 @@ import {
   TaskState,
   type TaskStatus,
 } from '@a2a-js/sdk';
+import { outputId } from '../../core/events-of.ts';
 import type { LLMChunk } from '../../providers/interfaces.ts';
 import { turnExtension } from '../extensions.ts';
-import { outputId } from '../task-snapshot.ts';
 import { textOfParts } from './remote-parts.ts';
 
 interface Piece {
@@ -17,6 +17,8 @@ interface Piece {
   text: string;
   /** What its last data part holds. */
   data: unknown;
+  /** Whether it begins with something else than text, which is shown on a line of its own. */
+  readonly isBlock: boolean;
 }
 
 const between = '\n\n';
@@ -43,7 +45,7 @@ export class RemoteTask {
 
   /** Names the last status: that of a question which is asked only once, however often it is read. */
   get statusKey(): string {
-    return this.#status?.message?.messageId || this.#status?.timestamp || '';
+    return statusKeyOf(this.#status);
   }
 
   /** Of one without artifacts it is what it said last. */
@@ -61,7 +63,7 @@ export class RemoteTask {
     return this.#isTurn ? this.#pieces.find(({ artifactId }) => artifactId === outputId)?.data : undefined;
   }
 
-  /** Gives what is new of the text; where it does not go on from what there was, all of it behind a discarded attempt. */
+  /** Gives what is new of the text; where it does not continue what was shown, all of it, after a discarded attempt. */
   take({ payload }: StreamResponse): readonly LLMChunk[] {
     switch (payload?.$case) {
       case 'task':
@@ -82,15 +84,31 @@ export class RemoteTask {
     const { artifactId, text, data } = written;
     const last = this.#pieces.at(-1);
     if (append && last?.artifactId === artifactId && (!this.#isTurn || answers.test(artifactId))) {
-      last.text += text;
+      const added = addedTo(last, written);
+      last.text += added;
       last.data = data ?? last.data;
-      return text === '' ? [] : [{ type: 'text', text }];
+      return added === '' ? [] : [{ type: 'text', text: added }];
     }
     return this.#shown(() => {
       const piece = this.#pieces.find((each) => each.artifactId === artifactId);
       if (!piece) this.#pieces.push(written);
-      else Object.assign(piece, { text: append ? piece.text + text : text, data: data ?? piece.data });
+      else
+        Object.assign(piece, {
+          text: append ? piece.text + addedTo(piece, written) : text,
+          data: data ?? piece.data,
+        });
     });
+  }
+
+  /**
+   * Takes the task as its server keeps it at its end, and gives the difference to what was shown. A server that kept no artifacts says
+   * nothing of the text: what was streamed stays.
+   */
+  compare(task: Task): readonly LLMChunk[] {
+    if (task.artifacts.length > 0 || this.#pieces.length === 0)
+      return this.take({ payload: { $case: 'task', value: task } });
+    this.#status = task.status ?? this.#status;
+    return [];
   }
 
   #reset({ status, artifacts, history, metadata }: Task): void {
@@ -116,9 +134,20 @@ export class RemoteTask {
   }
 }
 
+/** Names a status. */
+export function statusKeyOf(status: TaskStatus | undefined): string {
+  return status?.message?.messageId || status?.timestamp || '';
+}
+
 function pieceOf({ artifactId, parts }: Artifact): Piece {
   const data = parts.findLast(({ content }) => content?.$case === 'data')?.content?.value;
-  return { artifactId, text: textOfParts(parts), data };
+  const isBlock = parts.length > 0 && parts[0]?.content?.$case !== 'text';
+  return { artifactId, text: textOfParts(parts), data, isBlock };
+}
+
+/** What is to be appended, so that a piece written at once and one written in chunks read the same. */
+function addedTo(piece: Piece, { text, isBlock }: Piece): string {
+  return isBlock && piece.text !== '' && !piece.text.endsWith('\n') ? `\n${text}` : text;
 }
 
 /** Whether the other side does nothing more by itself. */

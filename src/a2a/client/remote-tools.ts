@@ -1,11 +1,21 @@
 import { createHash } from 'node:crypto';
-import { type Message, Role } from '@a2a-js/sdk';
-import type { ToolContext } from '../../tools/interfaces.ts';
+import { type Message, Role, type Task } from '@a2a-js/sdk';
+import type { Clock } from '../../core/clock.ts';
+import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
+import type { Reconciled, ToolContext } from '../../tools/interfaces.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
-import { isTask, type RemoteConnection } from './remote-connection.ts';
+import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
+import { statusKeyOf } from './remote-task.ts';
+import { retrying } from './retrying.ts';
+
+export interface RemoteToolOptions {
+  readonly clock: Clock;
+  readonly silenceMs: number;
+  readonly onInDoubt: 'fail' | 'retry';
+}
 
 export interface SendArguments {
   readonly parts: readonly PartJson[];
@@ -24,32 +34,46 @@ export const replyName = 'reply';
 const message = { type: 'object' } as const;
 
 /**
- * The steps of a remote task that have an effect on the other side, each a call of the turn: its message is sent under the same id in
- * every attempt, and what it came to is in the journal, so that a resumed turn goes on with the task that there is.
+ * The steps of a remote task that have an effect on the other side, each a call of the turn. A call keeps the id of its message in every
+ * attempt, and its result names the task, so that a resumed turn follows the task that there is. A call in doubt asks the other side what
+ * became of its message.
  */
-export function remoteTools(connection: RemoteConnection): readonly Tool[] {
-  const sent = { parameters: message, timeoutMs: 0, idempotent: true, onInDoubt: 'retry' } as const;
+export function remoteTools(connection: RemoteConnection, options: RemoteToolOptions): readonly Tool[] {
+  const sender = { connection, ...options };
+  const find: Find = (_args, messageId, scope) => connection.taskOf(messageId, scope);
+  const findReplied: Find = (args, messageId, scope) => repliedTask(connection, replyOf(args), messageId, scope);
+  const policy = { parameters: message, timeoutMs: 0 } as const;
   return [
     tool({
       name: sendName,
       description: 'Sends what the user said to the remote agent.',
-      ...sent,
-      execute: (args, context) => send(connection, sendOf(args), context),
+      ...policy,
+      onInDoubt: (_key, context) => reconcile(sender, find, context),
+      execute: (args, context) => send({ ...sender, find }, sendOf(args), context),
     }),
     tool({
       name: replyName,
       description: 'Asks what the remote agent asks, and sends it the answer.',
-      ...sent,
+      ...policy,
+      onInDoubt: (_key, context) => reconcile(sender, findReplied, context),
       async execute(args, context) {
         const { status, ...asked } = replyOf(args);
         const parts = [answerOf(asked, context)];
-        return { ...(await send(connection, { ...asked, parts }, context)), answered: status };
+        const sent = await send({ ...sender, find: findReplied }, { ...asked, parts }, context);
+        return { ...sent, answered: status };
       },
     }),
   ];
 }
 
 type Given = Readonly<Record<string, unknown>>;
+
+/** The task that a message arrived at. `'none'`: it did not arrive; `'unknown'`: nobody tells. */
+type Find = (args: Given, messageId: string, scope: RequestScope) => Promise<Task | 'none' | 'unknown'>;
+
+interface Sender extends RemoteToolOptions {
+  readonly connection: RemoteConnection;
+}
 
 function sendOf({ parts, contextId }: Given): SendArguments {
   return { parts: partsGiven(parts), ...(typeof contextId === 'string' && { contextId }) };
@@ -70,12 +94,13 @@ function partsGiven(parts: unknown): readonly PartJson[] {
 }
 
 async function send(
-  connection: RemoteConnection,
+  { connection, clock, find }: Sender & { readonly find: Find },
   { parts, contextId = '', taskId = '' }: SendArguments & { readonly taskId?: string },
-  { idempotencyKey, signal, traceContext }: ToolContext,
+  { idempotencyKey, signal, traceContext, arguments: args }: ToolContext,
 ): Promise<RemoteReference> {
+  const messageId = messageIdOf(idempotencyKey);
   const outgoing: Message = {
-    messageId: messageIdOf(idempotencyKey),
+    messageId,
     contextId,
     taskId,
     role: Role.ROLE_USER,
@@ -84,12 +109,73 @@ async function send(
     extensions: [],
     referenceTaskIds: [],
   };
-  const result = await connection.send(outgoing, { signal, traceContext });
-  if (isTask(result)) return { taskId: result.id, contextId: result.contextId };
-  return { text: textOfParts(result.parts), ...(result.contextId && { contextId: result.contextId }) };
+  const sentAt = clock.now();
+  const scope = { signal, traceContext };
+  try {
+    const { payload } = await connection.send(outgoing, scope);
+    if (payload?.$case === 'message') {
+      const answer = payload.value;
+      return { text: textOfParts(answer.parts), ...(answer.contextId && { contextId: answer.contextId }) };
+    }
+    const ids = payload?.$case === 'task' ? { ...payload.value, taskId: payload.value.id } : payload?.value;
+    return connection.reference({ taskId: ids?.taskId, contextId: ids?.contextId, messageId, sentAt });
+  } catch (error) {
+    if (signal.aborted || !mayHaveArrived(error)) throw error;
+    const found = await find(objectOf(args), messageId, scope).catch(() => 'unknown' as const);
+    if (typeof found === 'string') throw error;
+    return connection.reference({ taskId: found.id, contextId: found.contextId, messageId, sentAt });
+  }
 }
 
-/** The same in every attempt; it tells the other side nothing of ours. */
-function messageIdOf(idempotencyKey: string): string {
+/** The id of the message of a call: the same in every attempt. It tells the other side nothing of ours. */
+export function messageIdOf(idempotencyKey: string): string {
   return createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32);
+}
+
+const surelyNotArrived: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_AUTH',
+  'PROVIDER_NOT_FOUND',
+  'PROVIDER_RATE_LIMIT',
+]);
+
+/** A server may work on a message and still fail to answer it: the SDK's refuses a stream whose first event is not the task. */
+function mayHaveArrived(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && !surelyNotArrived.has(error.code);
+}
+
+/** What became of a message whose sender stopped before it knew. */
+async function reconcile(
+  { connection, clock, silenceMs, onInDoubt }: Sender,
+  find: Find,
+  { idempotencyKey, signal, traceContext, arguments: args }: ToolContext,
+): Promise<Reconciled> {
+  const messageId = messageIdOf(idempotencyKey);
+  const given = objectOf(args);
+  const ask = async () =>
+    (await connection.ignoresRepeats()) ? 'none' : find(given, messageId, { signal, traceContext });
+  const found = await retrying(ask, { clock, signal, forMs: silenceMs });
+  if (found === 'none' || (found === 'unknown' && onInDoubt === 'retry')) return { outcome: 'not-applied' };
+  if (found === 'unknown') return { outcome: 'unknown' };
+  const { id: taskId, contextId } = found;
+  const { status: answered } = given;
+  const reference = connection.reference({ taskId, contextId, messageId, sentAt: clock.now() });
+  const content = { ...reference, ...(typeof answered === 'string' && { answered }) };
+  return { outcome: 'applied', content: JSON.stringify(content) };
+}
+
+/** A reply has arrived where the history of the task names it, or the task does not ask any more what it asked. */
+async function repliedTask(
+  connection: RemoteConnection,
+  { taskId, status }: ReplyArguments,
+  messageId: string,
+  scope: RequestScope,
+): Promise<Task | 'none'> {
+  const task = await connection.task(taskId, scope);
+  if (task.history.some((each) => each.messageId === messageId)) return task;
+  return statusKeyOf(task.status) === status ? 'none' : task;
+}
+
+function objectOf(value: unknown): Given {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

@@ -131,7 +131,7 @@ describe('a remote agent whose other side is at fault', () => {
       if (method === 'GET' && /\/tasks\/[^/:]+$/.test(path)) response.json(task);
       else next();
     };
-    const server = await serving({ intercept, transport: 'HTTP+JSON' });
+    const server = await serving({ intercept, transport: 'HTTP+JSON', streaming: false });
     await expect(failing(server.url)).rejects.toMatchObject({
       code: 'PROVIDER_PROTOCOL',
       message: expect.stringMatching(/with a task that has no id or no known state/),

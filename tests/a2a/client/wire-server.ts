@@ -1,0 +1,119 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** How a test answers one request; it writes the response by hand. */
+export interface WireCall {
+  readonly method: string;
+  readonly params: Json;
+  /** Answers with a result. */
+  result(value: Json): void;
+  error(code: number, message: string): void;
+  /** Answers with an HTTP status and nothing else. */
+  status(status: number): void;
+  /** Sends events of a stream, which stays open. */
+  events(...values: readonly Json[]): void;
+  end(): void;
+  /** Breaks the connection. */
+  cut(): void;
+}
+
+export interface WireServerOptions {
+  readonly answers: Readonly<Record<string, (call: WireCall) => void>>;
+  readonly streaming?: boolean;
+  readonly extensions?: readonly string[];
+}
+
+export interface WireServer {
+  readonly url: string;
+  /** The methods that were asked, in order. */
+  readonly methods: readonly string[];
+  readonly calls: readonly Pick<WireCall, 'method' | 'params'>[];
+  /** Responses that are not over. */
+  readonly open: () => number;
+  close(): Promise<void>;
+}
+
+/** A server of A2A 1.0 over JSON-RPC whose every answer is the test's. */
+export async function wireServer({
+  answers,
+  streaming = true,
+  extensions = [],
+}: WireServerOptions): Promise<WireServer> {
+  const calls: Pick<WireCall, 'method' | 'params'>[] = [];
+  const methods: string[] = [];
+  let open = 0;
+  const server = createServer((request, response) => {
+    open++;
+    response.once('close', () => open--);
+    void answer(request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const card = {
+    name: 'Wire',
+    description: 'Answers by hand.',
+    version: '1',
+    supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+    capabilities: { streaming, extensions: extensions.map((uri) => ({ uri })) },
+    skills: [],
+  };
+  return {
+    url,
+    methods,
+    calls,
+    open: () => open,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.method === 'GET') {
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
+      return;
+    }
+    const { id, method, params } = JSON.parse(await text(request));
+    calls.push({ method, params });
+    methods.push(method);
+    const rpc = (body: Json) => JSON.stringify({ jsonrpc: '2.0', id, ...body });
+    const whole = (body: Json) => response.setHeader('content-type', 'application/json').end(rpc(body));
+    const handler = answers[method];
+    const call: WireCall = {
+      method,
+      params,
+      result: (result) => whole({ result }),
+      error: (code, message) => whole({ error: { code, message } }),
+      status: (status) => response.writeHead(status).end(),
+      events(...values) {
+        if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' });
+        for (const result of values) response.write(`data: ${rpc({ result })}\n\n`);
+      },
+      end: () => response.end(),
+      cut: () => request.socket.destroy(),
+    };
+    if (handler) handler(call);
+    else call.error(-32601, 'Method not found');
+  }
+}
+
+/** A task as the protocol's JSON has it. */
+export function wireTask(state: string, texts: readonly string[] = [], more: Json = {}): Json {
+  const parts = texts.map((each) => ({ text: each }));
+  const artifacts = texts.length === 0 ? [] : [{ artifactId: 'a', parts }];
+  return { id: 'remote-1', contextId: 'context-1', status: { state: `TASK_STATE_${state}` }, artifacts, ...more };
+}
+
+export function wireStatus(state: string): Json {
+  return { statusUpdate: { taskId: 'remote-1', contextId: 'context-1', status: { state: `TASK_STATE_${state}` } } };
+}
+
+export function wireText(piece: string, append = true): Json {
+  const artifact = { artifactId: 'a', parts: [{ text: piece }] };
+  return { artifactUpdate: { taskId: 'remote-1', contextId: 'context-1', artifact, append } };
+}

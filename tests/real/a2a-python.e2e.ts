@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { remoteAgent } from '../../src/a2a/client/remote-agent.ts';
+import type { RemoteAgentOptions } from '../../src/a2a/client/remote-options.ts';
+import type { Agent } from '../../src/agent/agent.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { textsOf, watch } from '../core/watch-events.ts';
+import { freePort } from '../stores/redis/free-port.ts';
+import { type PythonServer, startPythonServer, startTimeoutMs } from './a2a-python-server.ts';
+import { CuttingProxy } from './cutting-proxy.ts';
+import { describeReal } from './real-part.ts';
+
+const servers = [
+  ['a2a-python-1', 'JSONRPC'],
+  ['a2a-python-1', 'HTTP+JSON'],
+  ['a2a-python-0.3', 'JSONRPC'],
+  ['a2a-python-0.3', 'HTTP+JSON'],
+] as const;
+
+const turns = 16;
+const wordsOf = (count: number) => Array.from({ length: count }, (_, index) => `w${index} `).join('');
+
+for (const [part, transport] of servers) {
+  // The SDK's client of 0.3 loses `append` over HTTP+JSON, so the task is polled there.
+  const streams = part === 'a2a-python-1' || transport === 'JSONRPC';
+
+  describeReal([part], `remoteAgent of the official Python server over ${transport}`, () => {
+    let server: PythonServer;
+    let proxy: CuttingProxy;
+    const connect = (options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
+      remoteAgent({ url: `http://127.0.0.1:${proxy.port}`, taskStateStore: new InMemoryStateStore(), ...options });
+
+    beforeAll(async () => {
+      const port = await freePort();
+      proxy = await CuttingProxy.start(port);
+      server = await startPythonServer(part, transport, { port, at: proxy.port });
+    }, startTimeoutMs);
+    afterAll(async () => {
+      await proxy.close();
+      await server.close();
+    });
+
+    it(`shows every word once in each of ${turns} turns that are written at varying speeds`, async () => {
+      const far = await connect();
+      const before = (await server.seen()).received.length;
+      for (let turn = 0; turn < turns; turn++) {
+        const count = 10 + 7 * turn;
+        const running = far.startTurn(`words ${count} ${part}-${transport}-${turn}`);
+        const reader = watch(running);
+        const { text } = await running.result();
+        expect(text).toBe(wordsOf(count));
+        expect(Object.values(textsOf(reader.events))).toEqual([wordsOf(count)]);
+        const chunks = reader.of('artifact-update').filter(({ append }) => append === true);
+        if (streams) expect(chunks.length).toBeGreaterThanOrEqual(count / 2);
+      }
+      expect((await server.seen()).received).toHaveLength(before + turns);
+    });
+
+    it('shows every word once where the stream breaks in the middle, and the next one too', async () => {
+      const far = await connect();
+      const before = (await server.seen()).received.length;
+      for (let turn = 0; turn < 4; turn++) {
+        const cuts = proxy.cuts;
+        const running = far.startTurn(`words 200 cut-${turn}`);
+        const reader = watch(running);
+        await reader.until('artifact-update');
+        proxy.cut({ after: 1_500 + 1_000 * turn, times: 1 });
+        expect((await running.result()).text).toBe(wordsOf(200));
+        expect(Object.values(textsOf(reader.events))).toEqual([wordsOf(200)]);
+        if (streams) expect(proxy.cuts).toBe(cuts + 1);
+      }
+      expect((await server.seen()).received).toHaveLength(before + 4);
+    });
+
+    it.each(['hang', 'forget'])('H-13 ends a task that its server does not (%s), and cancels it', async (command) => {
+      const far = await connect({ taskTimeoutMs: 1_500, silenceMs: 400 });
+      const before = (await server.seen()).canceled.length;
+      await expect(far.run(command)).rejects.toMatchObject({
+        code: 'PROVIDER_TIMEOUT',
+        message: expect.stringMatching(/did not end its task within 1500 ms: raise taskTimeoutMs/),
+      });
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+
+    it('cancels the remote task with the turn', async () => {
+      const far = await connect();
+      const before = (await server.seen()).canceled.length;
+      const running = far.startTurn('hang');
+      await watch(running).until('artifact-update');
+      await running.cancel();
+      expect((await server.seen()).canceled).toHaveLength(before + 1);
+    });
+
+    it('leaves the remote task where the process shuts down, and the next process continues it', async () => {
+      const taskStateStore = new InMemoryStateStore();
+      const leaving = new AbortController();
+      const before = await server.seen();
+      const running = (
+        await connect({ id: 'far', contextId: 'c', taskStateStore, shutdown: leaving.signal })
+      ).startTurn('words 150 left', { taskId: 'left' });
+      await watch(running).until('artifact-update');
+      leaving.abort();
+      await expect(running.result()).rejects.toMatchObject({ code: 'SHUTDOWN' });
+      const next = await connect({ id: 'far', contextId: 'c', taskStateStore });
+      expect((await next.resume('left').result()).text).toBe(wordsOf(150));
+      const after = await server.seen();
+      expect(after.received).toHaveLength(before.received.length + 1);
+      expect(after.canceled).toEqual(before.canceled);
+    });
+
+    it('is answered by a message without a task', async () => {
+      const far = await connect();
+      expect((await far.run('say Just so.')).text).toBe('Just so.');
+    });
+
+    it('asks what the server asks, and continues the same task with the answer', async () => {
+      const far = await connect();
+      const asked = await far.run('ask', { taskId: 'asking' });
+      expect(asked).toMatchObject({ status: 'input-required', questions: [{ kind: 'input', prompt: 'Which one?' }] });
+      const answers = { [asked.questions[0]?.id ?? '']: 'The red one' };
+      const { text } = await far.resume('asking', { answers }).result();
+      expect(text).toBe('Before. \n\nYou said The red one.');
+    });
+  });
+}
