@@ -2,15 +2,18 @@ import type { Artifact, Task } from '@a2a-js/sdk';
 import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { observeTaskTree } from '../core/observe-tree.ts';
 import { observeTask } from '../core/observe-turn.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { JournalRecord } from '../core/records.ts';
 import type { Commit, Signal } from '../core/signals.ts';
 import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
+import type { AuthContext } from '../tools/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import type { Scope } from './scope.ts';
+import type { ServedTurns } from './served-turns.ts';
 import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
 import { isAtRest } from './wire-state.ts';
 
@@ -32,14 +35,26 @@ export interface AwaitOptions extends SnapshotOptions {
   readonly left?: AbortSignal | undefined;
 }
 
+/** Of one call. */
+export interface CallerTasksOptions {
+  readonly scope: Scope;
+  readonly turns: ServedTurns;
+  /** What tools learn of the caller, in turns that the call starts, resumes or takes over. */
+  readonly authContext: AuthContext | undefined;
+}
+
 /** The tasks of one owner: what a call may see and do, nothing else. */
 export class CallerTasks {
   readonly scope: Scope;
+  readonly turns: ServedTurns;
+  readonly auth: { readonly authContext?: AuthContext };
   readonly options: ResolvedHandlerOptions;
 
-  constructor(options: ResolvedHandlerOptions, scope: Scope) {
+  constructor(options: ResolvedHandlerOptions, { scope, turns, authContext }: CallerTasksOptions) {
     this.options = options;
     this.scope = scope;
+    this.turns = turns;
+    this.auth = authContext ? { authContext } : {};
   }
 
   /** Errors: TaskNotFound, also for a task of somebody else. */
@@ -62,13 +77,16 @@ export class CallerTasks {
     }
   }
 
-  /** What happens in a task until it is over, its records so far first. */
-  signals(taskId: string): Observable<Signal> {
-    return observeTask(this.options.store, taskId, this.#deadline);
+  /**
+   * What happens in a task until it is over, its records so far first. `tree`: with the events of its open child turns. Where the owner of
+   * the task is gone, it is resumed here meanwhile.
+   */
+  signals(taskId: string, tree = false): Observable<Signal> {
+    return this.#observed(taskId, tree).pipe(this.turns.takenOver(taskId, this.auth));
   }
 
   /** The same of a task that a client names. Errors: TaskNotFound; UnsupportedOperation where it is over already. */
-  openSignals(taskId: string): Observable<Signal> {
+  openSignals(taskId: string, tree = false): Observable<Signal> {
     assertNamed(taskId);
     if (!taskIdPattern.test(taskId)) throw taskNotFound();
     const check = (signal: Signal, index: number) => {
@@ -77,7 +95,11 @@ export class CallerTasks {
       if (signal.after.isComplete) throw unsupported('The task is over; there is nothing to subscribe to.');
       return signal;
     };
-    return this.signals(taskId).pipe(map(check));
+    return this.#observed(taskId, tree).pipe(map(check), this.turns.takenOver(taskId, this.auth));
+  }
+
+  #observed(taskId: string, tree: boolean): Observable<Signal> {
+    return (tree ? observeTaskTree : observeTask)(this.options.store, taskId, this.#deadline);
   }
 
   /**

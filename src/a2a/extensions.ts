@@ -11,7 +11,9 @@ export const clientToolsExtension = 'urn:millrace:a2a:client-tools:v1';
 
 /**
  * Asked for in `A2A-Extensions`: tool calls are shown as `working` updates. In their metadata stands `{ phase: 'start', callId, toolName }`, and then
- * `{ phase: 'complete', callId, toolName, success, durationMs, code }`, with the code of the error where it has no success.
+ * `{ phase: 'complete', callId, toolName, success, durationMs, code }`, with the code of the error where it has no success. Calls of sub-agents
+ * have also a `path` of `{ agentId, callId }`, from the sub-agent of this task to the one that makes the call, `callId` being the call
+ * that it runs for. After a break those of open calls come again.
  */
 export const toolEventsExtension = 'urn:millrace:a2a:tool-events:v1';
 

@@ -92,6 +92,7 @@ function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAft
   if (statusTimestampAfter && Number.isNaN(since)) throw malformed('statusTimestampAfter must be a time of ISO 8601.');
   return {
     contextGroup: scope.group,
+    roots: true,
     ...(contextId !== '' && { contextId: scope.contextIn(contextId) }),
     ...(state && { state }),
     ...(statusTimestampAfter && { statusSince: new Date(since).toISOString() }),

@@ -1,13 +1,10 @@
 import type { SendMessageRequest, TaskPushNotificationConfig, Message as WireMessage } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
-import { firstValueFrom } from 'rxjs';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
 import { AgentLoop } from '../core/agent-loop.ts';
 import { recordsOfAnswers } from '../core/check-answers.ts';
-import { AgentLoopError } from '../core/errors.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
 import { isSuspended, type LoopState } from '../core/state.ts';
-import type { Turn } from '../core/turn.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import { commandOf, messageOfCommand } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
@@ -71,7 +68,7 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
     contextId: scope.contextIn(message.contextId || scope.contextOf(message.messageId)),
     ...(metadata && { metadata }),
   });
-  await begun(turn);
+  await receipt.tasks.turns.begun(turn);
   return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
 
@@ -115,26 +112,11 @@ async function follow({ tasks, inputModes }: Receipt, { message, state, received
 /** Lets a turn go on that nobody runs. */
 async function goOn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
   const { taskId } = turn;
-  if (!isComplete) await begun(receipt.tasks.options.agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
+  const { turns, options } = receipt.tasks;
+  if (!isComplete) await turns.begun(options.agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
   return { taskId, beyond: outcome && isSuspended(outcome.state) ? seq : 0 };
 }
 
-/** Resolves when a turn has shown a sign of life. Rejects where it is lost at once, but for these reasons. */
-async function begun(turn: Turn, ...but: readonly AgentLoopError['code'][]): Promise<void> {
-  try {
-    await firstValueFrom(turn, { defaultValue: undefined });
-  } catch (error) {
-    if (!AgentLoopError.isInstance(error) || !but.includes(error.code)) throw error;
-  }
-}
-
 function turnOptions({ call, tasks }: Receipt): AgentTurnOptions & { readonly detached: true } {
-  const { authContextOf = defaultAuthContext } = tasks.options;
-  const authContext = authContextOf(call);
-  return { detached: true, parentContext: contextFromCarrier(headersOf(call)), ...(authContext && { authContext }) };
-}
-
-function defaultAuthContext({ user, tenant }: ServerCallContext) {
-  if (!user?.isAuthenticated) return tenant === undefined ? undefined : { tenant };
-  return { user: user.userName, ...(tenant !== undefined && { tenant }) };
+  return { detached: true, parentContext: contextFromCarrier(headersOf(call)), ...tasks.auth };
 }

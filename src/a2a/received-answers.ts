@@ -1,5 +1,5 @@
 import type { Part, Message as WireMessage } from '@a2a-js/sdk';
-import type { Answers } from '../core/check-answers.ts';
+import { type Answers, innermostQuestion } from '../core/check-answers.ts';
 import type { Question } from '../core/records.ts';
 import { type LoopState, openQuestions } from '../core/state.ts';
 import { malformed } from './protocol-errors.ts';
@@ -40,9 +40,10 @@ function namedAnswers({ content }: Part): Answers | undefined {
 /** The answer to the only question, as far as the parts have one. */
 function answerIn(
   parts: readonly Part[],
-  { kind }: Question,
+  question: Question,
 ): { readonly value: unknown; readonly rest: readonly Part[] } | undefined {
   const data = parts.find(({ content }) => content?.$case === 'data');
+  const { kind } = innermostQuestion(question);
   if (data?.content) return { value: data.content.value, rest: parts.filter((part) => part !== data) };
   if (kind !== 'input' && kind !== 'auth') return undefined;
   const texts = parts.flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []));
@@ -52,7 +53,9 @@ function answerIn(
 }
 
 /** How a question is answered. */
-function formOf({ id, kind, toolName }: Question): string {
+function formOf(question: Question): string {
+  const { id, toolName } = question;
+  const { kind } = innermostQuestion(question);
   return `"${id}" (${toolName}) with a data part { "answers": { "${id}": ${shape(kind)} } }`;
 }
 

@@ -1,9 +1,10 @@
-import { concatMap, firstValueFrom, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
+import { concatMap, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
+import { AgentLoop } from '../core/agent-loop.ts';
 import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
-import type { TaskState } from '../core/events.ts';
-import type { TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import type { TaskQuery, TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { isScoped } from './scope.ts';
+import type { ServedTurns } from './served-turns.ts';
 
 /** How many turns are looked for at first; where there are more, all of them. */
 const firstLook = 1_000;
@@ -14,22 +15,29 @@ const concurrency = 20;
 const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND', 'TERMINAL', 'SHUTDOWN']);
 
 /**
- * Goes on with turns that nobody runs, those of one conversation in the order in which they came; those that another process takes first
- * are left to it. Gives how many were taken.
+ * Resumes turns that nobody runs, those of one conversation in the order in which they came; those that another process takes first
+ * are left to it. A child turn is continued by its parent turn, never by itself; one whose parent turn has ended is cancelled. Gives how
+ * many turns were taken.
  */
-export async function recoverTasks({ agent, store, logger }: ResolvedHandlerOptions): Promise<number> {
-  const newestFirst = [...(await allOf(store, 'submitted')), ...(await allOf(store, 'working'))];
+export async function recoverTasks(options: ResolvedHandlerOptions, turns: ServedTurns): Promise<number> {
+  const { agent, store, logger } = options;
+  const newestFirst = [
+    ...(await allOf(store, { state: 'submitted', roots: true })),
+    ...(await allOf(store, { state: 'working', roots: true })),
+  ];
   const open = newestFirst.reverse().sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
   const left = open.filter(({ held, agentId, contextId }) => !held && agentId === agent.id && isScoped(contextId));
   const taken$ = from(conversationsOf(left)).pipe(
-    mergeMap((turns) => from(turns).pipe(concatMap(({ taskId }) => takeOver(taskId))), concurrency),
+    mergeMap((tasks) => from(tasks).pipe(concatMap(({ taskId }) => takeOver(taskId))), concurrency),
     reduce((sum, taken) => sum + (taken ? 1 : 0), 0),
   );
-  return lastValueFrom(taken$);
+  const count = await lastValueFrom(taken$);
+  await cancelOrphans(options);
+  return count;
 
   async function takeOver(taskId: string): Promise<boolean> {
     try {
-      await firstValueFrom(agent.resume(taskId, { detached: true }), { defaultValue: undefined });
+      await turns.begun(agent.resume(taskId, { detached: true }));
       return true;
     } catch (error) {
       const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
@@ -49,9 +57,28 @@ function conversationsOf(tasks: readonly TaskSummary[]): Iterable<readonly TaskS
   return conversations.values();
 }
 
-async function allOf(store: TaskStateStore, state: TaskState): Promise<readonly TaskSummary[]> {
+/** Cancels child turns that nobody runs and whose parent turn has ended or was deleted, with their own child turns. */
+async function cancelOrphans({ store, clock, logger }: ResolvedHandlerOptions): Promise<void> {
+  const isLeft = ({ held, parentTaskId }: TaskSummary) => !held && parentTaskId !== undefined;
+  const open = [...(await allOf(store, { state: 'submitted' })), ...(await allOf(store, { state: 'working' }))];
+  for (const { taskId, parentTaskId = '' } of open.filter(isLeft)) {
+    try {
+      if (!(await isOver(store, parentTaskId))) continue;
+      await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
+    } catch (error) {
+      const code = AgentLoopError.isInstance(error) ? error.code : 'INTERNAL';
+      if (!expected.has(code)) logger?.warn('child turn not cancelled', { taskId, code });
+    }
+  }
+}
+
+async function isOver(store: TaskStateStore, taskId: string): Promise<boolean> {
+  return (await store.load(taskId))?.isComplete ?? true;
+}
+
+async function allOf(store: TaskStateStore, query: TaskQuery): Promise<readonly TaskSummary[]> {
   for (let limit = firstLook; ; limit *= 4) {
-    const found = await store.list({ state, limit });
+    const found = await store.list({ ...query, limit });
     if (found.length < limit) return found;
   }
 }

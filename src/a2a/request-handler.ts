@@ -18,6 +18,7 @@ import type {
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
 import { AgentLoopError, nameOf } from '../core/errors.ts';
+import type { AuthContext } from '../tools/interfaces.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import { clientToolsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
 import {
@@ -32,6 +33,7 @@ import { recoverTasks } from './recover-tasks.ts';
 import { activated, connectionOf, requestedCursor } from './requested.ts';
 import { ResponseStream } from './response-stream.ts';
 import { defaultScopeOf, Scope, unauthenticated } from './scope.ts';
+import { ServedTurns } from './served-turns.ts';
 import { streamUpdates } from './stream-updates.ts';
 
 /** The protocol's methods, and what keeps turns going that another process left. */
@@ -59,10 +61,12 @@ export function a2aRequestHandler(options: A2ARequestHandlerOptions): A2AHandler
 
 class RequestHandler implements A2AHandler {
   readonly #options: ResolvedHandlerOptions;
+  readonly #turns: ServedTurns;
   readonly #scopeOf: (context: ServerCallContext) => string | undefined | Promise<string | undefined>;
 
   constructor(options: ResolvedHandlerOptions) {
     this.#options = options;
+    this.#turns = new ServedTurns(options);
     this.#scopeOf = options.scopeOf ?? defaultScopeOf(() => this.getAgentCard());
   }
 
@@ -105,7 +109,7 @@ class RequestHandler implements A2AHandler {
       const { taskId, since, beyond } = await this.#receive(tasks, params, context);
       const kept = since === 1 ? [] : await tasks.kept(taskId);
       const options = { ...streaming, from, since, kept, historyLength, untilInput: true, beyond };
-      return tasks.signals(taskId).pipe(streamUpdates(options));
+      return tasks.signals(taskId, streaming.toolEvents).pipe(streamUpdates(options));
     });
   }
 
@@ -117,7 +121,7 @@ class RequestHandler implements A2AHandler {
     return this.#stream(async () => {
       const from = requestedCursor(context);
       const tasks = await this.#tasksOf(context);
-      const signals$ = tasks.openSignals(id);
+      const signals$ = tasks.openSignals(id, streaming.toolEvents);
       const kept = await tasks.kept(id);
       const options = { ...streaming, from, kept, historyLength: undefined, untilInput: false, beyond: 0 };
       return signals$.pipe(streamUpdates(options));
@@ -182,13 +186,15 @@ class RequestHandler implements A2AHandler {
   }
 
   recover(): Promise<number> {
-    return recoverTasks(this.#options);
+    return recoverTasks(this.#options, this.#turns);
   }
 
   async #tasksOf(context: ServerCallContext): Promise<CallerTasks> {
     const owner = await this.#scopeOf(context);
     if (owner === undefined) throw unauthenticated();
-    return new CallerTasks(this.#options, new Scope(this.#options.agent.id, owner));
+    const { agent, authContextOf = defaultAuthContext } = this.#options;
+    const scope = new Scope(agent.id, owner);
+    return new CallerTasks(this.#options, { scope, turns: this.#turns, authContext: authContextOf(context) });
   }
 
   async #own(taskId: string, context: ServerCallContext) {
@@ -254,6 +260,11 @@ class RequestHandler implements A2AHandler {
     }
     return told;
   }
+}
+
+function defaultAuthContext({ user, tenant }: ServerCallContext): AuthContext | undefined {
+  if (!user?.isAuthenticated) return tenant === undefined ? undefined : { tenant };
+  return { user: user.userName, ...(tenant !== undefined && { tenant }) };
 }
 
 /** Errors: RequestMalformed. */

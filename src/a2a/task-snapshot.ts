@@ -1,6 +1,6 @@
 import type { Artifact, Message, Part, Task, TaskStatus } from '@a2a-js/sdk';
 import type { TaskState } from '../core/events.ts';
-import { artifactId, isoTime } from '../core/events-of.ts';
+import { artifactId, isoTime, outputId } from '../core/events-of.ts';
 import { type Message as OwnMessage, textOf, type UserMessage } from '../core/messages.ts';
 import type { JournalRecord } from '../core/records.ts';
 import { type LoopState, openQuestions, taskState, waitingState } from '../core/state.ts';
@@ -24,9 +24,6 @@ export interface SnapshotOptions {
   /** Default true. */
   readonly artifacts?: boolean;
 }
-
-/** The artifact that holds the value of a turn which ends with one. */
-export const outputId = 'output';
 
 /** A task as its journal tells it. A pure function of the records. */
 export function taskOf({ records, state }: TurnView, options: SnapshotOptions = {}): Task {
@@ -87,12 +84,20 @@ export function cursorAfter(seq: number, epoch = 0): string {
 function artifactsOf(records: readonly JournalRecord[]): Artifact[] {
   const artifacts = new Map<string, Artifact>();
   const set = (id: string, part: Part) => artifacts.set(id, artifact(id, [part]));
+  let iteration = 0;
+  let said = '';
   for (const record of records) {
-    if (record.type === 'llm.done') {
-      const text = textOf(record.message.content);
-      if (text !== '') set(artifactId(record.iteration), textPart(text));
+    if (record.type === 'llm.start') {
+      iteration = record.iteration;
+      said = '';
     }
-    if (record.type === 'turn.done' && record.value !== undefined) set(outputId, dataPart(record.value));
+    if (record.type === 'llm.done') {
+      said = textOf(record.message.content);
+      if (said !== '') set(artifactId(iteration), textPart(said));
+    }
+    if (record.type !== 'turn.done') continue;
+    if (record.text !== '' && record.text !== said) set(artifactId(iteration), textPart(record.text));
+    if (record.value !== undefined) set(outputId, dataPart(record.value));
   }
   return [...artifacts.values()];
 }

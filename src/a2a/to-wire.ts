@@ -1,10 +1,11 @@
 import type { Part, StreamResponse } from '@a2a-js/sdk';
-import type { A2APart, AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent } from '../core/events.ts';
+import type { A2APart, AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent, SubAgentEvent } from '../core/events.ts';
+import { outputId } from '../core/events-of.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
 import { toolEventsExtension } from './extensions.ts';
 import { dataPart, textPart } from './parts.ts';
 import { shownContext } from './scope.ts';
-import { artifact, outputId } from './task-snapshot.ts';
+import { artifact } from './task-snapshot.ts';
 import { turnMetadata } from './turn-metadata.ts';
 import { wireState } from './wire-state.ts';
 
@@ -21,10 +22,12 @@ export function responsesOf(event: AgentEvent, options: WireOptions): readonly S
     case 'status-update':
       return isRepeated(event) ? [] : [...outputOf(event, options.value), statusUpdate(event, options.value)];
     case 'artifact-update':
-      return [artifactUpdate(event)];
+      return event.artifact.artifactId === outputId ? [] : [artifactUpdate(event)];
     case 'internal:tool-start':
     case 'internal:tool-complete':
       return options.toolEvents ? [toolUpdate(event)] : [];
+    case 'internal:sub-agent':
+      return options.toolEvents ? updateBelow(event) : [];
     default:
       return [];
   }
@@ -82,7 +85,10 @@ function artifactUpdate(event: ArtifactUpdateEvent): StreamResponse {
       value: {
         taskId,
         contextId: shownContext(contextId),
-        artifact: artifact(event.artifact.artifactId, event.artifact.parts.map(wirePart)),
+        artifact: {
+          ...artifact(event.artifact.artifactId, event.artifact.parts.map(wirePart)),
+          name: event.artifact.name ?? '',
+        },
         append,
         lastChunk,
         metadata: turnMetadata({ cursor }),
@@ -97,10 +103,19 @@ function wirePart(part: A2APart): Part {
 
 type ToolEvent = Extract<AgentEvent, { kind: 'internal:tool-start' | 'internal:tool-complete' }>;
 
+/** Of a sub-agent, its tool calls: what it says is for the agent that called it. */
+function updateBelow({ taskId, contextId, path, event }: SubAgentEvent): readonly StreamResponse[] {
+  if (event.kind !== 'internal:tool-start' && event.kind !== 'internal:tool-complete') return [];
+  const { cursor: _, ...call } = event;
+  return [
+    toolUpdate({ ...call, taskId, contextId }, { path: path.map(({ agentId, callId }) => ({ agentId, callId })) }),
+  ];
+}
+
 /** Names and codes only: what a tool is given and gives is the agent's business. */
-function toolUpdate(event: ToolEvent): StreamResponse {
+function toolUpdate(event: ToolEvent, below: { readonly path?: readonly object[] } = {}): StreamResponse {
   const { taskId, contextId, timestamp, cursor, callId, toolName } = event;
-  const call = { callId, toolName };
+  const call = { callId, toolName, ...below };
   const shown =
     event.kind === 'internal:tool-start'
       ? { phase: 'start', ...call }

@@ -4,17 +4,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { StreamResponse } from '@a2a-js/sdk';
 import { afterAll, expect, it } from '@jest/globals';
+import { turnExtension } from '../../src/a2a/extensions.ts';
 import { a2aRequestHandler } from '../../src/a2a/index.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { call, send } from './bench.ts';
-import { killedAgent } from './children/killed-agent.ts';
+import { killedAgent, killedLeaseMs } from './children/killed-agent.ts';
 import { message, shortOf, textIn } from './messages.ts';
 import { cardAt } from './serving.ts';
 
 const children = new ChildPrograms('tests/a2a/children');
 afterAll(() => children.clear());
 
-it('a client that subscribed at another process misses nothing when the first one is killed in mid-turn', async () => {
+it('T-06 a task whose process is killed is taken over by the process that a client follows it at, and each record is shown once', async () => {
   const path = await mkdtemp(join(tmpdir(), 'a2a-killed-'));
   const child = children.start('serve', path, 'm-1');
   await once(child, 'message');
@@ -24,17 +25,22 @@ it('a client that subscribed at another process misses nothing when the first on
   const { id } = await send(handler, message('Count', { messageId: 'm-1' }), { returnImmediately: true });
 
   const seen: StreamResponse[] = [];
+  let killedAt = 0;
   for await (const response of handler.resubscribe({ tenant: '', id }, call())) {
     seen.push(response);
     if (shortOf(response).endsWith(':Half an ')) {
       await kill(child);
-      while ((await handler.recover()) === 0) await new Promise((resolve) => setImmediate(resolve));
+      killedAt = performance.now();
     }
   }
+  expect(performance.now() - killedAt).toBeLessThan(killedLeaseMs + 1_000);
   const order = seen.map(shortOf);
   expect(order[0]).toMatch(/^task:[12]$/);
   const behind = order.slice(order.indexOf('answer-2:Half an ') + 1);
   expect([behind[0], behind.at(-1)]).toEqual(['status:2', 'status:3']);
+  const cursors = seen.flatMap((response) => cursorOf(response) ?? []);
+  expect(cursors.length).toBeGreaterThan(1);
+  expect(new Set(cursors).size).toBe(cursors.length);
   expect(textIn(seen, 'answer-2')).toBe('Two.');
   expect([calls, await readFile(join(path, 'calls'), 'utf8')]).toEqual([0, 'called ']);
   const task = await handler.getTask({ tenant: '', id }, call());
@@ -46,3 +52,9 @@ it('a client that subscribed at another process misses nothing when the first on
   await close();
   await rm(path, { recursive: true });
 });
+
+/** The cursor of an update of a record. */
+function cursorOf({ payload }: StreamResponse): unknown {
+  const metadata = payload?.$case === 'statusUpdate' ? payload.value.metadata : undefined;
+  return Object(metadata?.[turnExtension]).cursor;
+}

@@ -1,7 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import { agentTools } from '../../src/agent/agent-tools.ts';
+import { journalSchema } from '../../src/core/records.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { gate } from '../../src/testing/gate.ts';
+import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import type { ToolContext } from '../../src/tools/interfaces.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, send } from './bench.ts';
@@ -25,6 +30,21 @@ async function left(messages: readonly { readonly text: string; readonly context
   while (served.state === 'busy') await new Promise((resolve) => setImmediate(resolve));
   return { ...stores, tasks };
 }
+
+const listRequest = { tenant: '', contextId: '', status: 0, pageToken: '', statusTimestampAfter: undefined };
+
+const startedAs = (taskId: string) => ({
+  type: 'turn.started' as const,
+  schema: journalSchema,
+  taskId,
+  contextId: taskId,
+  agentId: 'bo',
+  messages: [{ role: 'user' as const, content: 'Hi.' }],
+  settings: {},
+  seq: 1,
+  epoch: 0,
+  at: 0,
+});
 
 const ann = () => call({ user: 'ann' });
 
@@ -61,6 +81,71 @@ describe('a server that goes on with turns of one that is gone', () => {
       messages.flatMap(({ role, content }) => (role === 'user' ? [content] : [])),
     );
     expect(asked).toEqual([['One'], ['One', 'Two'], ['One', 'Two', 'Three']]);
+  });
+
+  it('T-08 opens the root of an orphaned tree only: its child turns continue with it, and the tree ends', async () => {
+    const store = new InMemoryStateStore();
+    const shutdown = new AbortController();
+    const held = gate();
+    const ask = (name: string) => ({ toolCalls: [{ name, arguments: { message: 'Go on.' } }] });
+    const tree = (deepest: ScriptedLLMStep, isFirst: boolean) => {
+      const common = { taskStateStore: store, ...(isFirst && { shutdown: shutdown.signal }) };
+      const cy = agent({ ...common, id: 'cy', provider: scriptedLLM([deepest]) });
+      const bo = [isFirst ? ask('cy') : { text: 'Cy is done.' }];
+      // The agent that is served is also one of its own helpers.
+      const helper = agent({
+        ...common,
+        id: 'ada',
+        name: 'bo',
+        provider: scriptedLLM(bo),
+        toolProviders: [agentTools([cy])],
+      });
+      const steps = isFirst ? [ask('bo')] : [{ text: 'All done.' }];
+      return a2aBench({ store, steps, agent: { ...common, toolProviders: [agentTools([helper])] } });
+    };
+    const first = tree(() => ({ gate: held.pass(), text: 'Never.' }), true);
+    const { id } = await send(first.handler, 'Go', { returnImmediately: true, user: 'ann' });
+    await held.reached;
+    shutdown.abort();
+    while (store.list().some((task) => task.held)) await new Promise((resolve) => setImmediate(resolve));
+    const ids = store.list().map(({ taskId }) => taskId);
+    expect(ids).toHaveLength(3);
+    const opened: (readonly [string, string | undefined])[] = [];
+    const acquire = store.acquire.bind(store);
+    store.acquire = (taskId, owner, leaseMs, under) => {
+      opened.push([taskId, under?.taskId]);
+      return acquire(taskId, owner, leaseMs, under);
+    };
+    const next = tree({ text: 'Cy is done.' }, false);
+    expect(await next.handler.recover()).toBe(1);
+    await collect(next.handler.resubscribe({ tenant: '', id }, ann())).catch(() => {});
+    expect(opened).toEqual([
+      [id, undefined],
+      [`${id}:1:0`, id],
+      [`${id}:1:0:1:0`, `${id}:1:0`],
+    ]);
+    expect(store.list().map(({ state }) => state)).toEqual(['completed', 'completed', 'completed']);
+    const listed = await next.handler.listTasks(listRequest, ann());
+    expect(listed.tasks.map((task) => task.id)).toEqual([id]);
+  });
+
+  it('T-08 cancels child turns whose parent turn has ended, with their own, and leaves those of open ones alone', async () => {
+    const store = new InMemoryStateStore();
+    const open = (taskId: string, parent?: string) => {
+      const link = parent && { parent: { taskId: parent, callId: '1:0', agentId: 'ada', rootTaskId: parent } };
+      store.create(taskId, { ...startedAs(taskId), ...link });
+      const lease = store.acquire(taskId, 'gone', 1_000);
+      const resumed = { type: 'turn.resumed', seq: 2, epoch: lease.epoch, at: 0 } as const;
+      store.append(lease, [resumed], { status: 'working', barrier: true });
+      store.release(lease);
+    };
+    open('parent');
+    open('child', 'parent');
+    open('orphan', 'gone');
+    const { handler } = a2aBench({ store });
+    expect(await handler.recover()).toBe(0);
+    const states = Object.fromEntries(store.list().map(({ taskId, state }) => [taskId, state]));
+    expect(states).toEqual({ parent: 'working', child: 'working', orphan: 'canceled' });
   });
 
   it('lets a tool that needs to know who asks have the owner sign in: the answer says who it is', async () => {

@@ -1,8 +1,11 @@
 import type { StreamResponse } from '@a2a-js/sdk';
 import { describe, expect, it } from '@jest/globals';
 import { cursorHeader, toolEventsExtension, turnExtension } from '../../src/a2a/index.ts';
+import { agent } from '../../src/agent/agent.ts';
+import { agentTools } from '../../src/agent/agent-tools.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../src/testing/gate.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
 import { collect, message, request, shortOf, textIn } from './messages.ts';
@@ -70,6 +73,48 @@ describe('a stream', () => {
     expect(
       JSON.stringify(await collect(closed.handler.sendMessageStream(request(message('Count')), asking))),
     ).not.toContain('toolName');
+  });
+
+  it('shows the tool calls of sub-agents with the path to them, and nothing that a sub-agent says', async () => {
+    const given = { message: 'secret' };
+    const cy = agent({
+      id: 'cy',
+      provider: scriptedLLM([{ toolCalls: [{ name: 'count' }] }, { text: 'private' }]),
+      toolProviders: [plainTools({ count: () => 'private' })],
+    });
+    const bo = agent({
+      id: 'bo',
+      provider: scriptedLLM([{ toolCalls: [{ name: 'cy', arguments: given }] }, { text: 'private' }]),
+      toolProviders: [agentTools([cy])],
+    });
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: [{ name: 'bo', arguments: given }] }, { text: 'Two.' }],
+      agent: { toolProviders: [agentTools([bo])] },
+      handler: { toolEvents: true },
+    });
+    const seen = await collect(
+      handler.sendMessageStream(request(message('Count')), call({ extensions: [toolEventsExtension] })),
+    );
+    const shown = seen.flatMap(({ payload }) =>
+      payload?.$case === 'statusUpdate' ? (payload.value.metadata?.[toolEventsExtension] ?? []) : [],
+    );
+    const toBo = { agentId: 'bo', callId: '1:0' };
+    const toCy = { agentId: 'cy', callId: '1:0' };
+    const end = { success: true, durationMs: expect.any(Number) };
+    expect(shown).toEqual([
+      { phase: 'start', callId: '1:0', toolName: 'bo' },
+      { phase: 'start', callId: '1:0', toolName: 'cy', path: [toBo] },
+      { phase: 'start', callId: '1:0', toolName: 'count', path: [toBo, toCy] },
+      { phase: 'complete', callId: '1:0', toolName: 'count', path: [toBo, toCy], ...end },
+      { phase: 'complete', callId: '1:0', toolName: 'cy', path: [toBo], ...end },
+      { phase: 'complete', callId: '1:0', toolName: 'bo', ...end },
+    ]);
+    expect(JSON.stringify(seen)).not.toMatch(/secret|private/);
+    // Their cursors are not of the task: a client could not continue after them.
+    const below = seen.filter(
+      ({ payload }) => payload?.$case === 'statusUpdate' && Object(payload.value.metadata?.[toolEventsExtension]).path,
+    );
+    expect(JSON.stringify(below)).not.toContain(turnExtension);
   });
 
   it('says of a tool call that failed why, by the code alone', async () => {

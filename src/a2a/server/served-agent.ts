@@ -6,7 +6,7 @@ import type { A2AServerOptions } from './server-options.ts';
 /** The agent with what the server decides: where its turns are journaled, and when they drain. */
 export function servedAgent({ agent, store }: A2AServerOptions, drain: AbortSignal): Agent {
   const { shutdown } = agent.options;
-  return agent.with({
+  return agent.variant({
     shutdown: shutdown === undefined ? drain : AbortSignal.any([shutdown, drain]),
     ...(store && { taskStateStore: store }),
   });

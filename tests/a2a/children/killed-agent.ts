@@ -5,6 +5,8 @@ import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 
+export const killedLeaseMs = 300;
+
 export interface KilledAgentOptions {
   /** What the model answers behind the tool. */
   readonly last: LLMStep;
@@ -28,7 +30,7 @@ export function killedAgent(path: string, { last, onTool }: KilledAgentOptions) 
     taskStateStore,
     messageStore,
     toolProviders: [plainTools({ count })],
-    leaseMs: 300,
+    leaseMs: killedLeaseMs,
     enableTracing: false,
   });
   const close = () => Promise.all([taskStateStore.close(), messageStore.close()]);
