@@ -23,6 +23,11 @@ export function resumeCommand({ taskId, store, flags }: TaskPlace): string {
   return ['millrace resume', taskId, ...given, ...storeOption(store, flags)].join(' ');
 }
 
+/** The command that shows a task. */
+export function showCommand({ taskId, store, flags }: TaskPlace): string {
+  return ['millrace show', taskId, ...storeOption(store, flags)].join(' ');
+}
+
 /** The command that shows a task, and follows it. */
 export function watchCommand({ taskId, store, flags }: TaskPlace): string {
   return ['millrace show', taskId, '--watch', ...storeOption(store, flags)].join(' ');

@@ -27,6 +27,8 @@ export function eventLine(event: AgentEvent): string {
   try {
     return JSON.stringify(event);
   } catch (error) {
+    if (event.kind === 'internal:sub-agent')
+      return JSON.stringify({ ...event, event: JSON.parse(eventLine(event.event)) });
     if (event.kind !== 'internal:tool-progress') throw error;
     return JSON.stringify({ ...event, update: String(event.update) });
   }

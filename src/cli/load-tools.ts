@@ -1,4 +1,5 @@
 import { type AgentLoopError, messageOf } from '../core/errors.ts';
+import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { assertToolOptions } from '../tools/tool-options.ts';
@@ -6,15 +7,19 @@ import { defaultExport, invalidFile } from './default-export.ts';
 
 /**
  * The tools of an ES module whose default export is an array of `{ name, description, parameters, execute, … }`, or of
- * tools made by `tool()`. `file` is relative to the working folder of the process.
+ * tools made by `tool()`, or a tool provider such as `agentTools([…])`. `file` is relative to the working folder of the process.
  *
  * Rejects with `INVALID_CONFIG`, naming the file and the cure, where the file is not there, cannot be loaded, exports
  * something else, or where a tool or its JSON Schema is not right. What the module does when it is loaded is done.
  */
-export async function loadTools(file: string): Promise<LocalToolProvider> {
+export async function loadTools(file: string): Promise<ToolProvider> {
   const exported = await defaultExport({ kind: 'tools file', file });
+  if (isProvider(exported)) return exported;
   if (!Array.isArray(exported))
-    throw invalid(file, `has to have an array of tools as its default export: export default [{ … }]`);
+    throw invalid(
+      file,
+      'has to have an array of tools or a tool provider as its default export: export default [{ … }]',
+    );
   const provider = new LocalToolProvider([], { name: file });
   for (const [index, entry] of exported.entries()) {
     await addTool(provider, entry).catch((thrown: unknown) => {
@@ -33,6 +38,10 @@ async function addTool(provider: LocalToolProvider, entry: unknown): Promise<voi
 function madeOf(entry: unknown): Tool {
   assertToolOptions(entry);
   return tool(entry);
+}
+
+function isProvider(value: unknown): value is ToolProvider {
+  return typeof value === 'object' && value !== null && 'getTools' in value && 'executeTool' in value;
 }
 
 function isTool(entry: unknown): entry is Tool {

@@ -31,6 +31,19 @@ export function cut(text: string, columns: number, ellipsis = '…'): string {
   return `${kept.trimEnd()}${ellipsis}`;
 }
 
+/** The end of the text, cut so that it takes at most `columns`, with the ellipsis in front where something is missing. */
+export function cutStart(text: string, columns: number, ellipsis = '…'): string {
+  if (columnsOf(text) <= columns) return text;
+  let kept = '';
+  let room = columns - ellipsis.length;
+  for (const character of [...text].reverse()) {
+    room -= widthOf(character);
+    if (room < 0) break;
+    kept = character + kept;
+  }
+  return columns < ellipsis.length ? '' : `${ellipsis}${kept.trimStart()}`;
+}
+
 /** The text with spaces after it up to `columns`. */
 export function pad(text: string, columns: number): string {
   return text + ' '.repeat(Math.max(0, columns - columnsOf(text)));

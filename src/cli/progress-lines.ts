@@ -1,6 +1,6 @@
 import { duration, elapsed } from './duration.ts';
-import { columnsOf, cut, pad } from './one-line.ts';
-import type { Progress, ToolRow } from './progress.ts';
+import { columnsOf, cut, cutStart, oneLine, pad } from './one-line.ts';
+import type { ChildProgress, Progress, ToolRow } from './progress.ts';
 import type { Style } from './style.ts';
 
 const nameColumns = 12;
@@ -22,6 +22,40 @@ export function progressLines(progress: Progress, options: LineOptions & { reado
   if (progress.waiting === undefined) return [];
   const label = `${progress.waiting.label}  ${elapsed(now - progress.waiting.since)}`;
   return [`  ${spinner(style, now)} ${style.dim(label)}`];
+}
+
+/** How many calls of a child turn are redrawn. */
+const drawnBelow = 4;
+
+/** A call, and what its child turn does, indented below it: its last calls, and what it says or waits for. */
+export function toolRowLines(row: ToolRow, options: LineOptions): readonly string[] {
+  const { below } = row;
+  if (!below) return [toolRowLine(row, options)];
+  const { style } = options;
+  const inner = { ...options, columns: options.columns - indent.length };
+  const shown = row.outcome ? below.tools : below.tools.slice(-drawnBelow);
+  const left = below.left + below.tools.length - shown.length;
+  const said = row.outcome ? [] : activityLines(below, inner);
+  const lines = [
+    ...(left > 0 ? [style.dim(`  ${style.glyphs.dot} ${left} more before`)] : []),
+    ...shown.flatMap((each) => toolRowLines(each, inner)),
+    ...said,
+  ];
+  return [toolRowLine(row, options), ...lines.map((line) => indent + line)];
+}
+
+const indent = '  ';
+
+/** What the agent of a child turn says, or waits for. */
+function activityLines(
+  { agentId, text, waiting }: ChildProgress,
+  { style, columns, now }: LineOptions,
+): readonly string[] {
+  const { dot, ellipsis } = style.glyphs;
+  const said = waiting ? `${waiting.label}  ${elapsed(now - waiting.since)}` : oneLine(text ?? '');
+  if (said === '') return [];
+  const room = columns - 1 - columnsOf(`  ${dot} ${agentId}: `);
+  return [style.dim(`  ${dot} ${agentId}: ${waiting ? cut(said, room, ellipsis) : cutStart(said, room, ellipsis)}`)];
 }
 
 /** One call: its name, its arguments, and its result or how long it has been running. */
@@ -49,8 +83,9 @@ export function plainStart(row: ToolRow, style: Style): string {
 
 function folded(rows: readonly ToolRow[], options: LineOptions & { readonly rows: number }): readonly string[] {
   const most = Math.max(1, options.rows - 3);
-  const lines = rows.slice(0, most).map((row) => toolRowLine(row, options));
-  const left = rows.length - lines.length;
+  const all = rows.flatMap((row) => toolRowLines(row, options));
+  const lines = all.slice(0, most);
+  const left = all.length - lines.length;
   return left === 0 ? lines : [...lines, options.style.dim(`    and ${left} more`)];
 }
 

@@ -1,4 +1,10 @@
-import type { AgentEvent, ToolCompleteEvent, ToolProgressEvent, ToolStartEvent } from '../core/events.ts';
+import type {
+  AgentEvent,
+  SubAgentEvent,
+  ToolCompleteEvent,
+  ToolProgressEvent,
+  ToolStartEvent,
+} from '../core/events.ts';
 import { textOf } from '../core/messages.ts';
 import { oneLine, resultLine } from './one-line.ts';
 
@@ -10,15 +16,17 @@ export interface ToolRow {
   readonly arguments: string;
   /** Milliseconds since 1970. */
   readonly startedAt: number;
-  /** Its last sign of life. */
+  /** Its last progress update. */
   readonly note?: string;
+  /** What its child turn is busy with. */
+  readonly below?: ChildProgress;
   /** From 1; more than one where the call runs again. */
   readonly attempt: number;
   /** Absent while it runs. Without a time where it was cut off. */
   readonly outcome?: { readonly success: boolean; readonly text: string; readonly durationMs?: number };
 }
 
-/** What a turn is busy with. Bounded by the calls of one iteration. */
+/** What a turn is busy with. Bounded by the calls of one iteration, and for each by the last ones of its child turn. */
 export interface Progress {
   /** Set while the model is asked and has not begun to answer. */
   readonly waiting?: { readonly label: string; readonly since: number };
@@ -26,7 +34,21 @@ export interface Progress {
   readonly tools: readonly ToolRow[];
 }
 
+/** What a child turn is busy with. Its calls that are done stay until newer ones take their place. */
+export interface ChildProgress extends Progress {
+  readonly agentId: string;
+  /** The last line of its text. */
+  readonly text?: string;
+  /** How many of its calls are not shown any more. */
+  readonly left: number;
+}
+
 export const idle: Progress = { tools: [] };
+
+/** How many calls of a child turn are kept. */
+const keptBelow = 20;
+/** Of the text of a child turn, more than a line of a terminal has. */
+const keptText = 400;
 
 /** Folds one event. `now` is milliseconds since 1970. */
 export function foldProgress(progress: Progress, event: AgentEvent, now: number): Progress {
@@ -50,9 +72,37 @@ export function foldProgress(progress: Progress, event: AgentEvent, now: number)
       return { ...progress, tools: progress.tools.map((row) => noted(row, event)) };
     case 'internal:tool-complete':
       return { ...progress, tools: completed(progress.tools, event, now) };
+    case 'internal:sub-agent':
+      return { ...progress, tools: progress.tools.map((row) => withBelow(row, event, now)) };
     default:
       return progress;
   }
+}
+
+/** The row of the call that the child turn runs for, with what the event of the child turn, or of one below it, says. */
+function withBelow(row: ToolRow, wrapper: SubAgentEvent, now: number): ToolRow {
+  const [step, ...path] = wrapper.path;
+  if (!step || step.callId !== row.callId || row.outcome) return row;
+  const before: ChildProgress = row.below ?? { agentId: oneLine(step.agentId), tools: [], left: 0 };
+  const event = path.length > 0 ? { ...wrapper, path } : wrapper.event;
+  const { waiting, tools } = foldProgress(before, event, now);
+  const over = Math.max(0, tools.length - keptBelow);
+  const { agentId, left } = before;
+  const text = textBelow(before.text, event);
+  const below = { agentId, tools: tools.slice(over), left: left + over };
+  return { ...row, below: { ...below, ...(waiting && { waiting }), ...(text !== undefined && { text }) } };
+}
+
+/** The text of the open answer, its last line: none once the model is asked again. */
+function textBelow(before: string | undefined, event: AgentEvent): string | undefined {
+  if (event.kind === 'internal:llm-call') return undefined;
+  if (event.kind !== 'artifact-update') return before;
+  const text = event.artifact.parts.map((part) => (part.kind === 'text' ? part.text : '')).join('');
+  return lastLine((event.append ? (before ?? '') : '') + text).slice(-keptText);
+}
+
+function lastLine(text: string): string {
+  return text.split('\n').findLast((line) => line.trim() !== '') ?? '';
 }
 
 /** Takes off the rows that are done and have only done ones before them: they can scroll away. */
@@ -106,7 +156,13 @@ export function isCutOff({ outcome }: ToolRow): boolean {
 }
 
 function cutOff(row: ToolRow): ToolRow {
-  return row.outcome === undefined ? { ...row, outcome: { success: false, text: 'cut off' } } : row;
+  if (row.outcome !== undefined) return row;
+  return { ...row, outcome: { success: false, text: 'cut off' }, ...endedBelow(row) };
+}
+
+/** Nothing runs below a call that is over. */
+function endedBelow({ below }: ToolRow): Pick<ToolRow, 'below'> {
+  return below ? { below: { ...below, tools: below.tools.map(cutOff) } } : {};
 }
 
 function relabel(progress: Progress, label: string): Progress {
@@ -128,5 +184,8 @@ function saidIn(update: unknown): unknown {
 function completed(rows: readonly ToolRow[], event: ToolCompleteEvent, now: number): readonly ToolRow[] {
   const isOpen = (row: ToolRow) => row.callId === event.callId && row.outcome === undefined;
   if (!rows.some(isOpen)) return [...rows, finishedRow(event, now)];
-  return rows.map((row) => (isOpen(row) ? { ...finishedRow(event, row.startedAt), attempt: row.attempt } : row));
+  return rows.map((row) => {
+    if (!isOpen(row)) return row;
+    return { ...finishedRow(event, row.startedAt), attempt: row.attempt, ...endedBelow(row) };
+  });
 }

@@ -1,6 +1,6 @@
 import { isSuspended, openQuestions, taskState } from '../core/state.ts';
 import { duration } from './duration.ts';
-import { resumeCommand, type TaskPlace, watchCommand } from './go-on.ts';
+import { resumeCommand, showCommand, type TaskPlace, watchCommand } from './go-on.ts';
 import { withKeptFlags } from './kept-flags.ts';
 import { answerCommand, questionLines } from './questions.ts';
 import { count } from './tally.ts';
@@ -42,6 +42,11 @@ function nextLines({ state }: Timeline, { held, place: given, terminal }: Standi
   const questions = openQuestions(state);
   const asked = questions.flatMap((question) => questionLines(question, { style, columns: stdout.columns }));
   if (state.isComplete) return [];
+  const { parent } = state.turn;
+  if (parent) {
+    const command = showCommand({ ...given, taskId: parent.taskId });
+    return [style.dim('it is continued by its parent turn, which shows how:'), `  ${command}`];
+  }
   if (held && questions.length === 0)
     return [style.dim('a process holds it; follow it with:'), `  ${watchCommand(place)}`];
   const suspended = state.outcome !== undefined && isSuspended(state.outcome.state);

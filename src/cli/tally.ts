@@ -1,11 +1,14 @@
-import type { AgentEvent, StatusUpdateEvent } from '../core/events.ts';
+import type { AgentEvent, StatusUpdateEvent, SubAgentEvent } from '../core/events.ts';
 import { duration } from './duration.ts';
 
 /** What a turn amounted to, from its events. */
 export interface Tally {
   readonly iterations: number;
   readonly toolCalls: number;
+  /** Of the turn and its descendants, as far as they were shown. */
   readonly tokens: number;
+  /** The last record of each descendant that was counted, by its task id. */
+  readonly counted?: Readonly<Record<string, number>>;
   /** Milliseconds since 1970: of the start, or where the turn was resumed, of the last time. */
   readonly startedAt?: number;
   readonly endedAt?: number;
@@ -29,6 +32,8 @@ export function addToTally(tally: Tally, event: AgentEvent): Tally {
       return { ...tally, iterations: tally.iterations + 1 };
     case 'internal:llm-response':
       return { ...tally, tokens: tally.tokens + (event.usage?.totalTokens ?? 0) };
+    case 'internal:sub-agent':
+      return withDescendant(tally, event);
     case 'internal:tool-complete':
       return { ...tally, toolCalls: tally.toolCalls + 1 };
     case 'status-update':
@@ -36,6 +41,16 @@ export function addToTally(tally: Tally, event: AgentEvent): Tally {
     default:
       return tally;
   }
+}
+
+/** A child turn that is opened again is shown from its beginning: what was counted of it is not counted again. */
+function withDescendant(tally: Tally, { event }: SubAgentEvent): Tally {
+  if (event.kind !== 'internal:llm-response') return tally;
+  const { taskId, cursor = '' } = event;
+  const seq = Number.parseInt(cursor, 10);
+  if (!(seq > (tally.counted?.[taskId] ?? 0))) return tally;
+  const tokens = tally.tokens + (event.usage?.totalTokens ?? 0);
+  return { ...tally, tokens, counted: { ...tally.counted, [taskId]: seq } };
 }
 
 /** `2 iterations · 3 tool calls · 812 tokens · 1.2 s` */

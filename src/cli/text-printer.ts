@@ -1,8 +1,8 @@
-import type { AgentEvent, ArtifactUpdateEvent } from '../core/events.ts';
+import type { AgentEvent, ArtifactUpdateEvent, SubAgentStep } from '../core/events.ts';
 import type { Question } from '../core/records.ts';
 import { localTime } from './duration.ts';
 import { LiveRegion } from './live-region.ts';
-import { withoutControls } from './one-line.ts';
+import { columnsOf, cut, oneLine, withoutControls } from './one-line.ts';
 import type { Printer } from './printer.ts';
 import {
   finishedRow,
@@ -15,7 +15,7 @@ import {
   takeFinished,
   withCutOff,
 } from './progress.ts';
-import { plainStart, progressLines, toolRowLine } from './progress-lines.ts';
+import { plainStart, progressLines, toolRowLine, toolRowLines } from './progress-lines.ts';
 import { questionLines } from './questions.ts';
 import type { Terminal } from './terminal.ts';
 import { WordWrap } from './word-wrap.ts';
@@ -54,8 +54,9 @@ export class TextPrinter implements Printer {
     if (event.kind === 'internal:llm-attempt-discarded') this.#discarded(event.reason);
     const { progress, finished } = takeFinished(foldProgress(this.#progress, event, this.#now()));
     this.#progress = progress;
-    if (this.#terminal.live) this.#redraw(finished);
-    else this.#plain(event);
+    if (!this.#terminal.live) this.#plain(event);
+    // The deltas of sub-agents are redrawn with the next frame.
+    else if (event.kind !== 'internal:sub-agent' || event.event.cursor !== undefined) this.#redraw(finished);
     if (event.kind === 'status-update' && !event.final) this.#asked(event.questions ?? []);
     if (event.kind === 'internal:resumed') this.#resumed(event.timestamp);
   }
@@ -146,12 +147,18 @@ export class TextPrinter implements Printer {
     this.#draw(finished);
   }
 
-  #plain(event: AgentEvent): void {
+  #plain(event: AgentEvent, path: readonly SubAgentStep[] = []): void {
+    if (event.kind === 'internal:sub-agent') return this.#plain(event.event, event.path);
     const style = this.#terminal.errorStyle;
     const now = this.#now();
-    if (event.kind === 'internal:tool-start') this.#line(plainStart(startedRow(event, now), style));
-    if (event.kind !== 'internal:tool-complete') return;
-    this.#line(toolRowLine(finishedRow(event, now), { style, columns: plainColumns, now }));
+    const agents = path.map(({ agentId }) => oneLine(agentId)).join('/');
+    const prefix = `${'  '.repeat(path.length)}${agents && style.dim(`  ${agents}`)}`;
+    const columns = plainColumns - columnsOf(prefix);
+    if (event.kind === 'internal:tool-start') this.#line(prefix + plainStart(startedRow(event, now), style));
+    if (event.kind === 'internal:tool-complete')
+      this.#line(prefix + toolRowLine(finishedRow(event, now), { style, columns, now }));
+    if (event.kind === 'internal:llm-response' && agents !== '' && event.text !== '')
+      this.#line(`${prefix}  ${cut(oneLine(event.text), columns - 3, style.glyphs.ellipsis)}`);
   }
 
   #line(line: string): void {
@@ -182,7 +189,7 @@ export class TextPrinter implements Printer {
     const lines = this.#canDraw() ? progressLines(this.#progress, options) : [];
     this.#live.draw(
       lines,
-      finished.map((row) => toolRowLine(row, options)),
+      finished.flatMap((row) => toolRowLines(row, options)),
     );
     this.#schedule(lines.length > 0);
   }

@@ -5,9 +5,22 @@ import { columnsOf, cut, oneLine, pad, resultLine } from './one-line.ts';
 import { type LineOptions, toolRowLine } from './progress-lines.ts';
 import type { Style } from './style.ts';
 import { count } from './tally.ts';
-import { type CallRow, isSettled, type ModelRow, type Timeline, type TimelineRow } from './timeline.ts';
+import {
+  type CallRow,
+  isSettled,
+  type ModelRow,
+  type Timeline,
+  type TimelineRow,
+  type TimelineTree,
+} from './timeline.ts';
 
 const timeColumns = 9;
+const nameColumns = 12;
+
+/** `modelName`: what calls of the model are shown as; default `model`. */
+interface RowOptions extends LineOptions {
+  readonly modelName?: string;
+}
 
 /** The lines of a timeline, and how many of them, from the first, will not change any more. */
 export interface TimelineLines {
@@ -17,10 +30,11 @@ export interface TimelineLines {
 
 /** Who ran what, and what was asked. */
 export function headLines({ state }: Timeline, { style, columns }: Omit<LineOptions, 'now'>): readonly string[] {
-  const { taskId, agentId, contextId, createdAt, given } = state.turn;
+  const { taskId, agentId, contextId, createdAt, given, parent } = state.turn;
   const { dot, ellipsis } = style.glyphs;
   const started = localTime(new Date(createdAt).toISOString());
-  const about = [started, `agent ${agentId}`, `context ${contextId}`].join(` ${dot} `);
+  const origin = parent ? `child turn of ${parent.taskId}` : `context ${contextId}`;
+  const about = [started, `agent ${agentId}`, origin].join(` ${dot} `);
   const asked = state.messages.slice(0, given).findLast(({ role }) => role === 'user');
   const prompt = cut(oneLine(textOf(asked?.content)), columns - 3, ellipsis);
   return [
@@ -30,25 +44,59 @@ export function headLines({ state }: Timeline, { style, columns }: Omit<LineOpti
   ];
 }
 
-/** What happened, a line each, with the time since the start of the turn. */
-export function timelineLines({ state, rows }: Timeline, options: LineOptions): TimelineLines {
+/**
+ * What happened, a line each, with the time since the start of the turn. What child turns did is indented below their calls; a child turn
+ * that several attempts of a call continue comes below the first.
+ */
+export function timelineLines({ timeline, below }: TimelineTree, options: LineOptions): TimelineLines {
+  const { rows, state } = timeline;
+  const shown = new Set<string>();
   const lines: string[] = [];
   let settled: number | undefined;
   for (const row of rows) {
     if (!isSettled(row)) settled ??= lines.length;
     if (row.type === 'model' && row.attempt === 1) lines.push(options.style.bold(`iteration ${row.iteration}`));
-    lines.push(rowLine(row, state.turn.createdAt, options));
+    lines.push(rowLine(row, { startedAt: state.turn.createdAt, depth: 0 }, options));
+    const child = childOf(row, below, shown);
+    if (child) {
+      if (!child.timeline.state.isComplete) settled ??= lines.length;
+      lines.push(...linesBelow(child, { startedAt: state.turn.createdAt, depth: 1 }, options));
+    }
   }
   return { lines, settled: settled ?? lines.length };
 }
 
-function rowLine(row: TimelineRow, startedAt: number, options: LineOptions): string {
-  const time = duration(Math.max(0, row.at - startedAt)).padStart(timeColumns);
-  const inner = { ...options, columns: options.columns - timeColumns };
-  return `${options.style.dim(time)}${bodyOf(row, inner)}`;
+interface Place {
+  readonly startedAt: number;
+  /** 0 for the turn itself. */
+  readonly depth: number;
 }
 
-function bodyOf(row: TimelineRow, options: LineOptions): string {
+function linesBelow({ timeline, below }: TimelineTree, place: Place, given: LineOptions): readonly string[] {
+  const shown = new Set<string>();
+  const options = { ...given, modelName: cut(oneLine(timeline.state.turn.agentId), nameColumns, '') };
+  return timeline.rows.flatMap((row) => {
+    const child = childOf(row, below, shown);
+    const deeper = child ? linesBelow(child, { ...place, depth: place.depth + 1 }, options) : [];
+    return [rowLine(row, place, options), ...deeper];
+  });
+}
+
+/** The child turn of a call, once. */
+function childOf(row: TimelineRow, below: TimelineTree['below'], shown: Set<string>): TimelineTree | undefined {
+  if (row.type !== 'tool' || !row.child || shown.has(row.child.taskId)) return undefined;
+  shown.add(row.child.taskId);
+  return below.get(row.child.taskId);
+}
+
+function rowLine(row: TimelineRow, { startedAt, depth }: Place, options: RowOptions): string {
+  const time = duration(Math.max(0, row.at - startedAt)).padStart(timeColumns);
+  const indent = '  '.repeat(depth);
+  const inner = { ...options, columns: options.columns - timeColumns - indent.length };
+  return `${options.style.dim(time)}${indent}${bodyOf(row, inner)}`;
+}
+
+function bodyOf(row: TimelineRow, options: RowOptions): string {
   switch (row.type) {
     case 'model':
       return modelLine(row, options);
@@ -59,19 +107,17 @@ function bodyOf(row: TimelineRow, options: LineOptions): string {
   }
 }
 
-function modelLine({ attempt, at, done, cutOff }: ModelRow, { style, columns, now }: LineOptions): string {
+function modelLine({ attempt, at, done, cutOff }: ModelRow, options: RowOptions): string {
+  const { style, columns, now, modelName = 'model' } = options;
+  const name = pad(modelName, nameColumns);
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
   if (done === undefined) {
-    return `  ${style.dim(style.glyphs.dot)} ${pad('model', 12)}  ${cutOff ? style.red('cut off') : 'is asked'}  ${style.dim((cutOff ? '' : elapsed(now - at)) + again)}`.trimEnd();
+    return `  ${style.dim(style.glyphs.dot)} ${name}  ${cutOff ? style.red('cut off') : 'is asked'}  ${style.dim((cutOff ? '' : elapsed(now - at)) + again)}`.trimEnd();
   }
   const figures = [duration(done.durationMs) + again, ...(done.usage ? [tokens(done.usage, style)] : [])].join('  ');
   const said = done.text === '' ? `asks for ${count(done.toolCalls, 'call')}` : oneLine(done.text);
-  const body = cut(
-    said,
-    columns - 1 - columnsOf(`  x ${pad('model', 12)}    `) - columnsOf(figures),
-    style.glyphs.ellipsis,
-  );
-  return `  ${style.green(style.glyphs.done)} ${pad('model', 12)}  ${body}  ${style.dim(figures)}`;
+  const body = cut(said, columns - 1 - columnsOf(`  x ${name}    `) - columnsOf(figures), style.glyphs.ellipsis);
+  return `  ${style.green(style.glyphs.done)} ${name}  ${body}  ${style.dim(figures)}`;
 }
 
 function tokens({ promptTokens, completionTokens }: Usage, { glyphs }: Style): string {

@@ -1,8 +1,17 @@
 import { applyRecord } from '../core/apply-record.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
-import { isLeftCall, type JournalRecord, type LlmDone, type LlmStart, type ToolResultRecord } from '../core/records.ts';
+import {
+  type ChildLink,
+  isLeftCall,
+  type JournalRecord,
+  type LlmDone,
+  type LlmStart,
+  type ToolResultRecord,
+} from '../core/records.ts';
 import { type LoopState, openCallIndex } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
 import { oneLine } from './one-line.ts';
 
 interface RowBase {
@@ -32,6 +41,8 @@ export interface CallRow extends RowBase {
   readonly toolName: string;
   readonly arguments: unknown;
   readonly attempt: number;
+  /** The child turn that it runs as. */
+  readonly child?: ChildLink;
   readonly cutOff?: true;
   readonly asked?: true;
   readonly done?: {
@@ -67,6 +78,40 @@ export function timelineOf(records: readonly JournalRecord[]): Timeline | undefi
   return records.reduce<Timeline | undefined>(extendTimeline, undefined);
 }
 
+/** A timeline with those of the child turns of its calls, by their task ids. */
+export interface TimelineTree {
+  readonly timeline: Timeline;
+  readonly below: ReadonlyMap<string, TimelineTree>;
+}
+
+/** Reads what is new of the child turns that the calls of a timeline name, at any depth. One that does not exist is left out. */
+export async function withChildren(
+  store: Pick<TaskStateStore, 'read'>,
+  timeline: Timeline,
+  known: TimelineTree['below'] = new Map(),
+): Promise<TimelineTree> {
+  const below = new Map(known);
+  for (const row of timeline.rows) {
+    if (row.type !== 'tool' || !row.child) continue;
+    const { taskId } = row.child;
+    const before = below.get(taskId);
+    if (before?.timeline.state.isComplete) continue;
+    const records = await recordsFrom(store, taskId, (before?.timeline.state.seq ?? 0) + 1);
+    const after = records.reduce<Timeline | undefined>(extendTimeline, before?.timeline);
+    if (after) below.set(taskId, await withChildren(store, after, before?.below));
+  }
+  return { timeline, below };
+}
+
+async function recordsFrom(store: Pick<TaskStateStore, 'read'>, taskId: string, from: number) {
+  try {
+    return await store.read(taskId, { from });
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return [];
+    throw error;
+  }
+}
+
 /** Whether a row can change no more. */
 export function isSettled(row: TimelineRow): boolean {
   return (
@@ -95,12 +140,11 @@ function rowsAfter(
     case 'llm.done':
       return rows.map((row) => (row.type === 'model' && !isSettled(row) ? answered(row, record, at) : row));
     case 'tool.intent': {
-      const call = before?.pendingToolCalls[openCallIndex(before, record.callId)]?.call;
-      const toolName = call?.function.name ?? '';
-      return [
-        ...rows,
-        { type: 'tool', at, callId: record.callId, toolName, arguments: record.arguments, attempt: record.attempt },
-      ];
+      const { callId, attempt, arguments: given } = record;
+      const pending = before?.pendingToolCalls[openCallIndex(before, callId)];
+      const toolName = pending?.call.function.name ?? '';
+      const child = record.child ?? pending?.child;
+      return [...rows, { type: 'tool', at, callId, toolName, arguments: given, attempt, ...(child && { child }) }];
     }
     case 'tool.result':
       return withResult(rows, record, { at, before });
@@ -124,6 +168,7 @@ function rowsAfter(
 
 function wordsOf(record: JournalRecord): string {
   if (record.type === 'x.steer') return 'a message was added';
+  if (record.type === 'agent.changed') return `agent ${oneLine(record.to)} (${record.reason})`;
   return isLeftCall(record) ? 'the process shut down' : record.type;
 }
 

@@ -44,7 +44,10 @@ export function addModelFlags(command: Command): Command {
       '--api-key-env <variable>',
       "the environment variable that holds the API key (default: OPENAI_API_KEY, or the vendor's own)",
     )
-    .option('--tools <file>', 'an ES module whose default export is an array of tools, in place of the built-in ones')
+    .option(
+      '--tools <file>',
+      'an ES module whose default export is an array of tools or a tool provider, in place of the built-in ones',
+    )
     .option(
       '--mcp <server>',
       'an MCP server whose tools are added: a command, an https address, or a JSON file of them; can be given again',

@@ -6,7 +6,7 @@ import { LiveRegion } from './live-region.ts';
 import { note } from './notes.ts';
 import { standingLines } from './standing.ts';
 import { onStdout, type Terminal } from './terminal.ts';
-import { extendTimeline, type Timeline, timelineOf } from './timeline.ts';
+import { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from './timeline.ts';
 import { headLines, timelineLines } from './timeline-lines.ts';
 import { untilAborted } from './until-aborted.ts';
 
@@ -18,41 +18,86 @@ export interface WatchedTask {
 }
 
 const frameMs = 100;
+/** How often child turns are looked at while their parent turn waits for them. */
+const childrenMs = 500;
 
 /**
- * Shows a turn as it goes on, until it ends or suspends or the signal is aborted: what is settled as lines that stay, what runs redrawn
- * below them on a terminal, and not before it is settled elsewhere.
+ * Shows a turn while it runs, with its child turns, until it ends or suspends or the signal is aborted: what is settled as lines that stay,
+ * what runs redrawn below them on a terminal, and not before it is settled elsewhere.
  */
 export async function watchTask(watched: WatchedTask, signal: AbortSignal): Promise<void> {
   const { taskId, store, terminal } = watched;
-  let timeline = timelineOf(await store.read(taskId));
-  if (timeline === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
-  const view = new TimelineView(timeline, onStdout(terminal));
-  view.draw(timeline);
-  if (timeline.state.outcome === undefined) {
-    if (!(await isHeld(store, timeline.state))) note(terminal, 'nobody runs the turn now; this waits for whoever does');
-    const frame = setInterval(() => timeline && view.draw(timeline), frameMs);
+  const first = timelineOf(await store.read(taskId));
+  if (first === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
+  let tree = await withChildren(store, first);
+  const view = new TimelineView(first, onStdout(terminal));
+  view.draw(tree);
+  if (first.state.outcome === undefined) {
+    if (!(await isHeld(store, first.state))) note(terminal, 'nobody runs the turn now; this waits for whoever does');
+    const frame = setInterval(() => view.draw(tree), frameMs);
     try {
-      await untilAborted(signal, (done, failed) =>
-        store.follow(taskId, { from: (timeline?.state.seq ?? 0) + 1 }).subscribe({
-          next(received) {
-            if (received.type !== 'record') return;
-            timeline = extendTimeline(timeline, received.record);
-            view.draw(timeline);
-            if (timeline.state.outcome) done();
-          },
-          error: failed,
-          complete: done,
-        }),
-      );
+      tree = await followed(tree, {
+        watched,
+        signal,
+        show: (next) => {
+          tree = next;
+          view.draw(tree);
+        },
+      });
     } finally {
       clearInterval(frame);
     }
   }
-  view.close(timeline);
+  view.close(tree);
+  const { timeline } = tree;
   const held = await isHeld(store, timeline.state);
   const lines = standingLines(timeline, { held, place: watched.place, terminal });
   await terminal.stdout.write(lines.map((line) => `${line}\n`).join(''));
+}
+
+interface Following {
+  readonly watched: WatchedTask;
+  readonly signal: AbortSignal;
+  readonly show: (tree: TimelineTree) => void;
+}
+
+/** Resolves with the last tree. Nothing is shown of a turn before what its child turns did until then is read. */
+async function followed(start: TimelineTree, { watched, signal, show }: Following): Promise<TimelineTree> {
+  const { store, taskId } = watched;
+  let tree = start;
+  let { timeline } = start;
+  let reading = false;
+  let again = false;
+  let look: NodeJS.Timeout | undefined;
+  try {
+    await untilAborted(signal, (done, failed) => {
+      const read = async () => {
+        again = reading;
+        if (reading) return;
+        reading = true;
+        do {
+          again = false;
+          tree = await withChildren(store, timeline, tree.below);
+        } while (again);
+        reading = false;
+        if (signal.aborted) return;
+        show(tree);
+        if (timeline.state.outcome) done();
+      };
+      look = setInterval(() => void read().catch(failed), childrenMs);
+      return store.follow(taskId, { from: timeline.state.seq + 1 }).subscribe({
+        next(received) {
+          if (received.type !== 'record') return;
+          timeline = extendTimeline(timeline, received.record);
+          void read().catch(failed);
+        },
+        error: failed,
+      });
+    });
+  } finally {
+    clearInterval(look);
+  }
+  return tree;
 }
 
 /** The lines of a timeline on a screen: written once when they are settled, redrawn before. */
@@ -68,18 +113,18 @@ class TimelineView {
     this.#live.draw([], headLines(timeline, { style, columns: stdout.columns }));
   }
 
-  draw(timeline: Timeline): void {
+  draw(tree: TimelineTree): void {
     const { style, stdout, live } = this.#terminal;
-    const { lines, settled } = timelineLines(timeline, { style, columns: stdout.columns, now: Date.now() });
+    const { lines, settled } = timelineLines(tree, { style, columns: stdout.columns, now: Date.now() });
     const moving = live ? lines.slice(settled, settled + Math.max(1, stdout.rows - 3)) : [];
     this.#live.draw(moving, lines.slice(this.#written, settled));
     this.#written = settled;
   }
 
   /** Writes what is left. */
-  close(timeline: Timeline): void {
+  close(tree: TimelineTree): void {
     const { style, stdout } = this.#terminal;
-    const { lines } = timelineLines(timeline, { style, columns: stdout.columns, now: Date.now() });
+    const { lines } = timelineLines(tree, { style, columns: stdout.columns, now: Date.now() });
     this.#live.draw([], lines.slice(this.#written));
   }
 }

@@ -5,7 +5,7 @@ import type { StatusUpdateEvent } from '../../src/core/events.ts';
 function final(state: StatusUpdateEvent['status']['state'], more: Partial<StatusUpdateEvent> = {}): StatusUpdateEvent {
   const timestamp = '2026-01-01T00:00:00.000Z';
   const status = { state, timestamp };
-  return { kind: 'status-update', taskId: 't', contextId: 'c', timestamp, status, final: true, ...more };
+  return { kind: 'status-update', taskId: 't', contextId: 'c', agentId: 'a', timestamp, status, final: true, ...more };
 }
 
 const error = { code: 'PROVIDER_AUTH', message: 'The model server refused the key.' } as const;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { eventLine, JsonPrinter } from '../../src/cli/json-printer.ts';
-import { finalStatus, textEvent, toolProgress } from './events.ts';
+import { below, finalStatus, textEvent, toolProgress } from './events.ts';
 import { fakeScreen } from './screen.ts';
 
 describe('JsonPrinter', () => {
@@ -18,5 +18,7 @@ describe('JsonPrinter', () => {
 
   it('replaces a progress report that JSON cannot hold by its text', () => {
     expect(JSON.parse(eventLine(toolProgress('1:0', 'tool', 12n)))).toMatchObject({ update: '12' });
+    const nested = JSON.parse(eventLine(below('bo', toolProgress('1:0', 'tool', 12n))));
+    expect(nested).toMatchObject({ kind: 'internal:sub-agent', event: { update: '12', taskId: 't1:1:0' } });
   });
 });

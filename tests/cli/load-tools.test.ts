@@ -13,6 +13,10 @@ const folder = temporaryFolder({
     definition: { type: 'function', function: { name: 'made', description: 'Made.', parameters: {} } },
     execute: () => 'made',
   }];`,
+  'provider.mjs': `export default {
+    getTools: async () => [],
+    executeTool: async ({ id }) => ({ toolCallId: id, content: 'provided', success: true }),
+  };`,
   'none.mjs': 'export default [];',
   'syntax.mjs': 'export default [\n  { name: },\n];',
   'throws.mjs': `throw new Error('no database');`,
@@ -25,12 +29,14 @@ const folder = temporaryFolder({
   'twice.mjs': `export default [${greet} }, ${greet} }];`,
 });
 
+const nobody = { taskId: '', agentId: 'a', contextId: '', metadata: {}, authContext: undefined };
+
 afterAll(() => folder.remove());
 
 describe('loadTools', () => {
   it('offers the tools of a module and runs them', async () => {
     const tools = await loadTools(join(folder.path, 'good.mjs'));
-    const [definition, ...others] = await tools.getTools();
+    const [definition, ...others] = await tools.getTools(nobody);
     expect(others).toEqual([]);
     expect(definition).toMatchObject({
       type: 'function',
@@ -43,10 +49,15 @@ describe('loadTools', () => {
     await expect(tools.executeTool(toolCall('greet', {}), toolContext())).rejects.toThrow('arguments.name is required');
   });
 
+  it('takes a tool provider as it is', async () => {
+    const tools = await loadTools(join(folder.path, 'provider.mjs'));
+    expect(await tools.executeTool(toolCall('any'), toolContext())).toMatchObject({ content: 'provided' });
+  });
+
   it('takes tools that were made already, and an empty list', async () => {
     const made = await loadTools(join(folder.path, 'made.mjs'));
     expect((await made.executeTool(toolCall('made'), toolContext())).content).toBe('made');
-    expect(await (await loadTools(join(folder.path, 'none.mjs'))).getTools()).toEqual([]);
+    expect(await (await loadTools(join(folder.path, 'none.mjs'))).getTools(nobody)).toEqual([]);
   });
 
   const wrong: readonly (readonly [file: string, message: string | RegExp])[] = [
@@ -55,8 +66,8 @@ describe('loadTools', () => {
     ['syntax.mjs', /cannot be loaded: .*Unexpected token '}'; "node --check .*syntax\.mjs" shows where\.$/],
     ['throws.mjs', 'cannot be loaded: Error: no database.'],
     ['imports.mjs', /cannot be loaded: .*no-such-package-at-all/],
-    ['named.mjs', 'has to have an array of tools as its default export: export default [{ … }].'],
-    ['object.mjs', 'has to have an array of tools as its default export'],
+    ['named.mjs', 'has to have an array of tools or a tool provider as its default export: export default [{ … }].'],
+    ['object.mjs', 'has to have an array of tools or a tool provider as its default export'],
     ['typo.mjs', 'has a tool that is not right, #2: Tool "other": timeout is 5; it is no option of a tool; those are'],
     ['null.mjs', 'has a tool that is not right, #1: A tool is described by an object, not by null.'],
     ['schema.mjs', '#1: The JSON Schema of tool "x" is not valid: schema/required must be array.'],

@@ -1,10 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { foldProgress, idle, type Progress, takeFinished } from '../../src/cli/progress.ts';
-import { plainStart, progressLines, toolRowLine } from '../../src/cli/progress-lines.ts';
+import { plainStart, progressLines, toolRowLine, toolRowLines } from '../../src/cli/progress-lines.ts';
 import { createStyle } from '../../src/cli/style.ts';
 import type { AgentEvent } from '../../src/core/events.ts';
 import {
   asked,
+  below,
   finalStatus,
   llmCall,
   resumed,
@@ -64,6 +65,49 @@ describe('the lines of a running turn', () => {
       '  ✓ calculate     12 * 7 → 84  3 ms',
       '  ✗ read_file     ../x → outside the folder  3 ms',
     ]);
+  });
+
+  it('hold what sub-agents do below their calls: tools, and what they say or wait for', () => {
+    const start = [toolStart('1:0', 'bo', { message: 'Go on.' }), below('bo', llmCall())];
+    expect(progressLines(fold(start), at(1_000))).toEqual([
+      '  ⠹ bo            Go on.  1.0 s',
+      '    · bo: waiting for the model  1.0 s',
+    ]);
+    const deeper = [
+      ...start,
+      below('bo', textEvent('First line.\nLet me ', { append: false })),
+      below('bo', textEvent('ask.')),
+      below('bo', toolStart('1:0', 'cy', { message: 'How deep?' })),
+      below('bo/cy', toolStart('1:0', 'measure', { at: 'bank' })),
+      below('bo/cy', toolComplete('1:0', 'measure', { arguments: { at: 'bank' }, content: '3 m' })),
+      below('bo/cy', llmCall(2)),
+      below('bo/cy', textEvent('It is very deep, as far as I can see from the bank here.', { append: false })),
+    ];
+    expect(progressLines(fold(deeper), at(0))).toEqual([
+      '  ⠋ bo            Go on.  0.0 s',
+      '    ⠋ cy            How deep?  0.0 s',
+      '      ✓ measure       bank → 3 m  3 ms',
+      '      · cy: …deep, as far as I can see from the bank here.',
+      '    · bo: Let me ask.',
+    ]);
+    const { finished } = takeFinished(fold([...deeper, toolComplete('1:0', 'bo', { content: 'So.' })]));
+    expect(finished.flatMap((row) => toolRowLines(row, at(0)))).toEqual([
+      '  ✓ bo            So.  3 ms',
+      '    ✗ cy            How deep? → cut off',
+      '      ✓ measure       bank → 3 m  3 ms',
+    ]);
+  });
+
+  it('keep the last calls of a sub-agent, however many it makes', () => {
+    const calls = Array.from({ length: 1_000 }, (_, index) => [
+      below('bo', toolStart(`${index}:0`, `search_${index}`, {})),
+      below('bo', toolComplete(`${index}:0`, `search_${index}`)),
+    ]);
+    const progress = fold([toolStart('1:0', 'bo', {}), ...calls.flat()]);
+    expect(JSON.stringify(progress).length).toBeLessThan(5_000);
+    const lines = progressLines(progress, at(0));
+    expect(lines.slice(0, 2)).toEqual(['  ⠋ bo              0.0 s', '    · 996 more before']);
+    expect(lines.at(-1)).toContain('search_999');
   });
 
   it('show a refused call, which has no start', () => {

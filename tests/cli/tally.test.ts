@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { addToTally, emptyTally, tallyLine } from '../../src/cli/tally.ts';
-import { finalStatus, iterationStart, llmResponse, taskEvent, toolComplete } from './events.ts';
+import { below, finalStatus, iterationStart, llmResponse, taskEvent, toolComplete } from './events.ts';
 
 it('sums a turn up from its events', () => {
   const final = finalStatus('completed', { timestamp: '2026-01-01T00:00:01.200Z' });
@@ -15,6 +15,12 @@ it('sums a turn up from its events', () => {
   ].reduce(addToTally, emptyTally);
   expect(tally.final).toBe(final);
   expect(tallyLine(tally, '·')).toBe('2 iterations · 1 tool call · 1,812 tokens · 1.2 s');
+});
+
+it('counts the tokens of sub-agents, once, also where a child turn is shown again', () => {
+  const child = [below('bo', llmResponse(100), '4-1.1'), below('bo/cy', llmResponse(7), '4-1.1')];
+  const tally = [taskEvent(), llmResponse(10), ...child, ...child].reduce(addToTally, emptyTally);
+  expect(tally).toMatchObject({ tokens: 117, iterations: 0, toolCalls: 0 });
 });
 
 it('leaves out what the model did not tell', () => {

@@ -4,8 +4,10 @@ import type { AgentEvent } from '../../src/core/events.ts';
 import {
   asked,
   attemptDiscarded,
+  below,
   finalStatus,
   llmCall,
+  llmResponse,
   resumed,
   textEvent,
   toolComplete,
@@ -45,6 +47,32 @@ describe('TextPrinter', () => {
         '  · calculate 1+1',
         '  ✓ calculate     1+1 → 2  3 ms',
         '  ✓ search_files  x → a.ts  3 ms',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('into pipes: tools and answers of sub-agents with the path to them, below the call', async () => {
+    const screen = await shown(fakeScreen(), [
+      toolStart('1:0', 'bo', { message: 'Go on.' }),
+      below('bo', textEvent('Let me ', { append: false })),
+      below('bo', llmResponse(7, 1, 'Let me\nask.'), '4-1.1'),
+      below('bo', toolStart('1:0', 'cy', { message: 'How deep?' }), '5-1.1'),
+      below('bo/cy', toolStart('1:0', 'measure', { at: 'bank' }), '5-1.1'),
+      below('bo/cy', toolComplete('1:0', 'measure', { arguments: { at: 'bank' }, content: '3 m' }), '6-1.1'),
+      below('bo', toolComplete('1:0', 'cy', { content: 'Deep.' }), '6-1.1'),
+      toolComplete('1:0', 'bo', { content: 'So.' }),
+    ]);
+    expect(screen.stdout()).toBe('');
+    expect(screen.stderr()).toBe(
+      [
+        '  · bo Go on.',
+        '    bo  Let me ask.',
+        '    bo  · cy How deep?',
+        '      bo/cy  · measure bank',
+        '      bo/cy  ✓ measure       bank → 3 m  3 ms',
+        '    bo  ✓ cy            Deep.  3 ms',
+        '  ✓ bo            So.  3 ms',
         '',
       ].join('\n'),
     );

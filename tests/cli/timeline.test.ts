@@ -1,8 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import { agentTools } from '../../src/agent/agent-tools.ts';
 import { standingLines } from '../../src/cli/standing.ts';
 import { storeSettings } from '../../src/cli/store-settings.ts';
 import { createStyle } from '../../src/cli/style.ts';
-import { type Timeline, timelineOf } from '../../src/cli/timeline.ts';
+import { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../../src/cli/timeline.ts';
 import { headLines, timelineLines } from '../../src/cli/timeline-lines.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
@@ -60,9 +62,11 @@ function timeline(count: number = records.length): Timeline {
   return made;
 }
 
+const alone = (timeline: Timeline): TimelineTree => ({ timeline, below: new Map() });
+
 describe('the lines of a timeline', () => {
   it('tell each attempt, what was cut off, times and tokens', () => {
-    expect(timelineLines(timeline(), options).lines).toEqual([
+    expect(timelineLines(alone(timeline()), options).lines).toEqual([
       'iteration 1',
       '    1.0 s  · model         cut off',
       '    2.0 s  · resumed',
@@ -74,10 +78,22 @@ describe('the lines of a timeline', () => {
     ]);
   });
 
+  it('say which agent a turn was handed to', () => {
+    const stamp = { seq: 2, epoch: 1, at: 91_000 };
+    const changed = extendTimeline(timeline(1), {
+      type: 'agent.changed',
+      from: 'a',
+      to: 'billing',
+      reason: 'hand_off',
+      ...stamp,
+    });
+    expect(timelineLines(alone(changed), options).lines).toEqual(['    1.0 s  · agent billing (hand_off)']);
+  });
+
   it('up to the first that goes on they change no more', () => {
     for (let count = 1; count < records.length; count++) {
-      const { lines, settled } = timelineLines(timeline(count), options);
-      const after = timelineLines(timeline(count + 1), { ...options, now: options.now + 800 });
+      const { lines, settled } = timelineLines(alone(timeline(count)), options);
+      const after = timelineLines(alone(timeline(count + 1)), { ...options, now: options.now + 800 });
       expect(after.lines.slice(0, settled)).toEqual(lines.slice(0, settled));
       expect(after.settled).toBeGreaterThanOrEqual(settled);
     }
@@ -85,10 +101,79 @@ describe('the lines of a timeline', () => {
 
   it('fit the terminal', () => {
     for (const columns of [60, 80, 120]) {
-      const { lines } = timelineLines(timeline(), { ...options, columns });
+      const { lines } = timelineLines(alone(timeline()), { ...options, columns });
       const all = [...headLines(timeline(), { ...options, columns }), ...lines];
       expect(Math.max(...all.map((line) => line.length))).toBeLessThan(columns);
     }
+  });
+});
+
+describe('the lines of a turn with child turns', () => {
+  const message = { message: 'Go on.' };
+  const made = async () => {
+    const store = new InMemoryStateStore();
+    const cy = agent({ id: 'cy', provider: scriptedLLM([{ text: 'Deep.' }]) });
+    const steps = [{ toolCalls: [{ name: 'cy', arguments: message }] }, { text: 'Cy says deep.' }];
+    const bo = agent({ id: 'bo', provider: scriptedLLM(steps), toolProviders: [agentTools([cy])] });
+    const ada = agent({
+      id: 'ada',
+      provider: scriptedLLM([{ toolCalls: [{ name: 'bo', arguments: message }] }, { text: 'So.' }]),
+      toolProviders: [agentTools([bo])],
+      taskStateStore: store,
+    });
+    await ada.run('Ask.', { taskId: 't' });
+    return store;
+  };
+  const shape = (lines: readonly string[]) =>
+    lines.map((line) => line.replace(/^ *[\d.]+ m?s/, '').replace(/ {2,}\d.*$/, ''));
+
+  it('have what the agents below did indented under the calls, by name', async () => {
+    const store = await made();
+    const root = timelineOf(store.read('t'));
+    if (!root) throw new Error('no records');
+    const { lines, settled } = timelineLines(await withChildren(store, root), options);
+    expect(shape(lines)).toEqual([
+      '  · x.conversation',
+      'iteration 1',
+      '  ✓ model         asks for 1 call',
+      '  ✓ bo            Go on. → Cy says deep.',
+      '    ✓ bo            asks for 1 call',
+      '    ✓ cy            Go on. → Deep.',
+      '      ✓ cy            Deep.',
+      '    ✓ bo            Cy says deep.',
+      'iteration 2',
+      '  ✓ model         So.',
+    ]);
+    expect(settled).toBe(lines.length);
+  });
+
+  it('read of child turns that are known only what is new, and nothing of those that have ended', async () => {
+    const store = await made();
+    const root = timelineOf(store.read('t'));
+    if (!root) throw new Error('no records');
+    const { below } = await withChildren(store, root);
+    const asked: string[] = [];
+    const read = (taskId: string, { from = 1 } = {}) => {
+      asked.push(`${taskId} from ${from}`);
+      return store.read(taskId, { from });
+    };
+    expect((await withChildren({ read }, root, below)).below).toEqual(below);
+    expect(asked).toEqual([]);
+    const before = timelineOf(store.read('t:1:0').slice(0, 3));
+    if (!before) throw new Error('no records');
+    await withChildren({ read }, root, new Map([['t:1:0', { timeline: before, below: new Map() }]]));
+    expect(asked).toEqual(['t:1:0 from 4', 't:1:0:1:0 from 1']);
+  });
+
+  it('a child turn that is open names its parent turn, not a command to resume it', async () => {
+    const store = await made();
+    const child = timelineOf(store.read('t:1:0').slice(0, 3));
+    if (!child) throw new Error('no records');
+    const { terminal } = fakeScreen();
+    const place = { taskId: 't:1:0', flags: {}, store: storeSettings({}, {}) };
+    const lines = standingLines(child, { held: false, place, terminal });
+    expect(lines.at(-1)).toBe('  millrace show t');
+    expect(headLines(child, options)[0]).toContain('child turn of t');
   });
 });
 
@@ -131,6 +216,6 @@ describe('where a turn stands', () => {
     expect(lines[1]).toMatch(/^input-required · /);
     expect(lines).toContain('  ? 1:0  pay needs approval');
     expect(lines.at(-1)).toBe(`  millrace resume t --answer '1:0={"approved":true}'`);
-    expect(timelineLines(asked, options).lines.at(-1)).toMatch(/· suspended: /);
+    expect(timelineLines(alone(asked), options).lines.at(-1)).toMatch(/· suspended: /);
   });
 });

@@ -186,14 +186,26 @@ describe('a turn that waits', () => {
 });
 
 describe('a turn that another process runs', () => {
-  it('is busy for resume, can be watched, is cancelled from outside, and says so', async () => {
+  it('H-36 is waited for by resume, and taken over there when its process is killed', async () => {
+    const server = await modelServer({ script: [{ text: 'It is a long story', stallAfter: 2 }, { text: 'Short.' }] });
+    const runner = start(['run', 'Go', '--task', 't', ...how], settingsOf(server));
+    await runner.shows('It is');
+    const heir = start(['resume', 't', ...how], settingsOf(server));
+    await heir.shows('It is');
+    expect(heir.child.exitCode).toBe(null);
+    runner.child.kill('SIGKILL');
+    await runner.ended;
+    const end = await heir.ended;
+    expect(end).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/Short\.\n$/) });
+    expect(end.stderr).toContain('another process runs the turn');
+  });
+
+  it('is followed by resume, can be watched, is cancelled from outside, and says so', async () => {
     const server = await modelServer({ script: [asking('quick', 'once')] });
     const runner = start(['run', 'Go', '--task', 't', ...how], settingsOf(server));
     await runner.shows('✓ quick');
-    const busy = await runInProcess(['resume', 't', ...how], { env: settingsOf(server) });
-    expect(busy).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(busy.stderr).toMatch(/^millrace: task "t" is held by .*"millrace show t --watch --store .*\(BUSY\)\n$/);
-
+    const follower = start(['resume', 't', ...how], settingsOf(server));
+    await follower.shows('✓ quick');
     const watcher = start(['show', 't', '--watch', ...where], {});
     await watcher.shows('✓ quick');
     const cancelled = await runInProcess(['cancel', 't', '--reason', 'too slow', ...where]);
@@ -201,6 +213,10 @@ describe('a turn that another process runs', () => {
     const end = await runner.ended;
     expect(end.exitCode).toBe(1);
     expect(end.stderr).toContain('millrace: cancelled: too slow\n');
+    expect(await follower.ended).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('cancelled: too slow\n'),
+    });
     const watched = await watcher.ended;
     expect(watched.exitCode).toBe(0);
     expect(watched.stdout).toMatch(/\ncanceled · 1 iteration · .*\ntoo slow\n$/);

@@ -1,10 +1,13 @@
 import type { Command } from 'commander';
+import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type Answers, parseAnswers } from '../answers.ts';
 import type { CommandHost } from '../command-host.ts';
 import { watchCommand } from '../go-on.ts';
+import { isHeld } from '../held-task.ts';
 import { note } from '../notes.ts';
 import { playTurn } from '../play-turn.ts';
+import type { Session } from '../session.ts';
 import { addTurnFlags, type TurnFlags } from '../turn-flags.ts';
 import { type OpenedSession, withSession } from '../with-session.ts';
 
@@ -14,7 +17,7 @@ interface ResumeFlags extends TurnFlags {
 }
 
 const help = `
-What was finished is shown and not repeated. A call that was cut off is treated as its tool says: run again, asked about, or
+What was finished is shown and not repeated. A turn that another process runs is followed, and taken over where that process ends. A call that was cut off is treated as its tool says: run again, asked about, or
 told to the model as unknown.
 
 Examples:
@@ -43,7 +46,10 @@ async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Pr
   await withSession({ flags, host, existing: true }, async (opened) => {
     const { AgentLoop } = await import('../../core/agent-loop.ts');
     const { session, interruption, signal } = opened;
-    const turn = AgentLoop.resume(taskId, session.config, { signal, answers });
+    // Answers go to the process that runs the turn; without any, this one waits for its lease.
+    const onBusy = Object.keys(answers).length === 0 ? 'wait' : 'fail';
+    if (onBusy === 'wait') await noteOwner(taskId, { session, host });
+    const turn = AgentLoop.resume(taskId, session.config, { signal, answers, onBusy });
     try {
       await playTurn(turn, { session, flags, host, interruption, signal, answers });
     } catch (thrown) {
@@ -52,6 +58,18 @@ async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Pr
       await answerOwner({ taskId, answers, flags, host, opened });
     }
   });
+}
+
+/** A turn that is followed looks like one that runs here: Ctrl-C cancels it too. */
+async function noteOwner(
+  taskId: string,
+  { session, host }: { readonly session: Session; readonly host: CommandHost },
+): Promise<void> {
+  const { store } = session.store;
+  const read = async () => foldRecords(await store.read(taskId));
+  const state = await read().catch(() => undefined);
+  if (!state || state.isComplete || !(await isHeld(store, state))) return;
+  note(host.terminal, 'another process runs the turn, or has just died; this follows it, and takes it over if it died');
 }
 
 interface Answering {

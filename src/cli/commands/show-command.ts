@@ -6,7 +6,7 @@ import { isHeld } from '../held-task.ts';
 import { Interruption } from '../interruption.ts';
 import { eventLine } from '../json-printer.ts';
 import { standingLines } from '../standing.ts';
-import { type Timeline, timelineOf } from '../timeline.ts';
+import { type TimelineTree, timelineOf, withChildren } from '../timeline.ts';
 import { headLines, timelineLines } from '../timeline-lines.ts';
 import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { untilAborted } from '../until-aborted.ts';
@@ -34,27 +34,28 @@ async function show(taskId: string, flags: ShowFlags, host: CommandHost): Promis
     if (flags.watch) return watch(watched, flags, host);
     const timeline = timelineOf(await store.read(taskId));
     if (timeline === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
+    const tree = await withChildren(store, timeline);
     const held = await isHeld(store, timeline.state);
-    const text = flags.json ? `${JSON.stringify(reportOf(timeline, held))}\n` : textOf(timeline, held, watched);
+    const text = flags.json ? `${JSON.stringify({ ...reportOf(tree), held })}\n` : textOf(tree, held, watched);
     await host.terminal.stdout.write(text);
   });
 }
 
-function textOf(timeline: Timeline, held: boolean, { terminal, place }: WatchedTask): string {
+function textOf(tree: TimelineTree, held: boolean, { terminal, place }: WatchedTask): string {
   const { style, stdout } = terminal;
   const options = { style, columns: stdout.columns, now: Date.now() };
   const lines = [
-    ...headLines(timeline, options),
-    ...timelineLines(timeline, options).lines,
-    ...standingLines(timeline, { held, place, terminal }),
+    ...headLines(tree.timeline, options),
+    ...timelineLines(tree, options).lines,
+    ...standingLines(tree.timeline, { held, place, terminal }),
   ];
   return lines.map((line) => `${line}\n`).join('');
 }
 
-function reportOf({ state, rows }: Timeline, held: boolean): object {
+function reportOf({ timeline: { state, rows }, below }: TimelineTree): object {
   const { messages: _, ...persisted } = toPersisted(state);
-  const standing = { reason: state.outcome?.reason, held, toolCalls: state.toolCalls, questions: openQuestions(state) };
-  return { ...persisted, ...standing, timeline: rows };
+  const standing = { reason: state.outcome?.reason, toolCalls: state.toolCalls, questions: openQuestions(state) };
+  return { ...persisted, ...standing, timeline: rows, children: [...below.values()].map(reportOf) };
 }
 
 /** Until the turn ends or suspends, or Ctrl-C; what happens to the turn does not change the exit code. */
@@ -73,7 +74,7 @@ async function watch(watched: WatchedTask, flags: ShowFlags, host: CommandHost):
 async function printEvents({ taskId, store, terminal }: WatchedTask, signal: AbortSignal): Promise<void> {
   const { AgentLoop } = await import('../../core/agent-loop.ts');
   await untilAborted(signal, (done, failed) =>
-    AgentLoop.observe(taskId, { store }).subscribe({
+    AgentLoop.observe(taskId, { store, descendants: true }).subscribe({
       next: (event) => void terminal.stdout.write(`${eventLine(event)}\n`),
       error: failed,
       complete: done,

@@ -26,6 +26,7 @@ const states = [
 interface TasksFlags extends StoreFlags {
   readonly state?: (typeof states)[number] | 'resumable';
   readonly limit: number;
+  readonly children?: boolean;
   readonly json?: boolean;
 }
 
@@ -33,7 +34,7 @@ interface TasksFlags extends StoreFlags {
 export function addTasksCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('tasks'))
     .summary('list the turns that are kept')
-    .description('List the turns that are kept, the newest first.')
+    .description('List the turns that are kept, the newest first, without the child turns of sub-agents.')
     .addOption(
       new Option('--state <state>', 'only those; resumable is what is to go on and what nobody runs').choices([
         ...states,
@@ -41,6 +42,7 @@ export function addTasksCommand(program: Command, host: CommandHost): void {
       ]),
     )
     .option('--limit <number>', 'how many at most', wholeNumber(1), 20)
+    .option('--children', 'the child turns too, each below its parent turn')
     .option('--json', 'write each task as a line of JSON')
     .action((flags: TasksFlags) => tasks(flags, host));
 }
@@ -59,26 +61,50 @@ async function tasks(flags: TasksFlags, host: CommandHost): Promise<void> {
   });
 }
 
-async function summaries(store: TaskStateStore, { state, limit }: TasksFlags): Promise<readonly TaskSummary[]> {
-  if (state !== 'resumable') return store.list({ limit, ...(state !== undefined && { state }) });
+async function summaries(store: TaskStateStore, flags: TasksFlags): Promise<readonly TaskSummary[]> {
+  const { state, limit, children = false } = flags;
+  const roots = !children;
+  if (state !== 'resumable') return store.list({ limit, roots, ...(state !== undefined && { state }) });
   const open = await Promise.all(
-    (['submitted', 'working'] as const).map((each) => store.list({ state: each, limit: Number.MAX_SAFE_INTEGER })),
+    (['submitted', 'working'] as const).map((each) =>
+      store.list({ state: each, roots, limit: Number.MAX_SAFE_INTEGER }),
+    ),
   );
   const free = open.flat().filter(({ held }) => !held);
   return free.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, limit);
 }
 
+interface PlacedTask {
+  readonly task: TaskSummary;
+  /** How many of its ancestors are above it. */
+  readonly depth: number;
+}
+
+/** The tasks in their order, each child turn below its parent turn where that is among them: the one created first first. */
+function placedBelow(found: readonly TaskSummary[]): readonly PlacedTask[] {
+  const known = new Set(found.map(({ taskId }) => taskId));
+  const isBelow = ({ parentTaskId }: TaskSummary) => parentTaskId !== undefined && known.has(parentTaskId);
+  const place = (task: TaskSummary, depth: number): readonly PlacedTask[] => {
+    const children = found.filter(({ parentTaskId }) => parentTaskId === task.taskId).reverse();
+    return [{ task, depth }, ...children.flatMap((child) => place(child, depth + 1))];
+  };
+  return found.filter((task) => !isBelow(task)).flatMap((task) => place(task, 0));
+}
+
 async function tableOf(store: TaskStateStore, found: readonly TaskSummary[], terminal: Terminal): Promise<string> {
   const { style, stdout } = terminal;
-  const idColumns = Math.max(4, ...found.map(({ taskId }) => taskId.length));
+  const placed = placedBelow(found);
+  const idOf = ({ task, depth }: PlacedTask) => `${'  '.repeat(depth)}${task.taskId}`;
+  const idColumns = Math.max(4, ...placed.map((each) => idOf(each).length));
   const stateColumns = Math.max(5, ...found.map(({ state, held }) => stateName(state, held).length));
   const line = (id: string, state: string, updated: string, asked: string) =>
     `${pad(id, idColumns)}  ${pad(state, stateColumns)}  ${pad(updated, 19)}  ${asked}`;
   const room = Math.max(10, stdout.columns - 1 - line('', '', '', '').length);
   const lines = [style.dim(line('TASK', 'STATE', 'LAST RECORD', 'ASKED'))];
-  for (const task of found) {
+  for (const each of placed) {
+    const { task } = each;
     const asked = cut(await promptOf(store, task.taskId), room, style.glyphs.ellipsis);
-    lines.push(line(task.taskId, stateName(task.state, task.held), localTime(task.updatedAt), asked).trimEnd());
+    lines.push(line(idOf(each), stateName(task.state, task.held), localTime(task.updatedAt), asked).trimEnd());
   }
   return lines.map((each) => `${each}\n`).join('');
 }
