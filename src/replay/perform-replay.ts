@@ -14,7 +14,7 @@ import type { ReplayConfig } from './replay.ts';
 import { type ReplayClock, replayClock } from './replay-clock.ts';
 import { replayModel } from './replay-model.ts';
 import { givenRecords, type ReplayRun, runsOf } from './replay-runs.ts';
-import { recordedSettings } from './replay-settings.ts';
+import { recordedAgents, recordedSettings } from './replay-settings.ts';
 import { ReplayStore } from './replay-store.ts';
 import { replayTools } from './replay-tools.ts';
 import { Score } from './score.ts';
@@ -124,22 +124,25 @@ class Stage {
       conductor,
       records,
       providers: config.toolProviders,
-      offered: toolsOffered(records, run.from, run.to),
+      offered: () => toolsOfAgent(records, run, score.next),
       failure: toolFailure(this.#recording, run),
     };
+    const llmProvider = replayModel({
+      conductor,
+      score,
+      records,
+      systemPrompt: config.systemPrompt,
+      hasViews: hasViews(config),
+    });
+    const toolProviders = replayTools(tools);
     return {
       enableTracing: false,
+      ...recordedAgents(records, { ...this.#settings, llmProvider, toolProviders }),
       ...this.#settings,
       ...(config.extensions ? {} : { extensions: this.#extensions() }),
       agentId: started.agentId,
-      llmProvider: replayModel({
-        conductor,
-        score,
-        records,
-        systemPrompt: config.systemPrompt,
-        hasViews: hasViews(config),
-      }),
-      toolProviders: replayTools(tools),
+      llmProvider,
+      toolProviders,
       taskStateStore: this.#store,
       clock: this.#clock,
       leaseMs,
@@ -161,6 +164,14 @@ class Stage {
       if (!taken.has(nameOf(record))) this.#score.note({ seq: record.seq, what: 'not used', expected: nameOf(record) });
     }
   }
+}
+
+/** What the agent that has the turn at a record was offered in the run. */
+function toolsOfAgent(records: readonly JournalRecord[], { from, to }: ReplayRun, at: number) {
+  const isChange = ({ type }: JournalRecord) => type === 'agent.changed';
+  const start = records.slice(0, at).findLastIndex(isChange);
+  const end = records.findIndex((record, index) => index >= at && isChange(record));
+  return toolsOffered(records, Math.max(from, start), end < 0 ? to : Math.min(to, end));
 }
 
 function hasViews({ extensions = [] }: ReplayConfig): boolean {

@@ -1,7 +1,7 @@
+import { noUsage } from '../core/add-usage.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
 import { isTerminal, type JournalRecord, type LlmDone } from '../core/records.ts';
-import { noUsage } from '../core/state.ts';
 import { viewOf } from '../core/view.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import { type Conductor, theModel } from './conductor.ts';

@@ -1,5 +1,5 @@
 import { foldRecords } from '../core/apply-record.ts';
-import type { AgentLoopConfig, OnLimit } from '../core/config.ts';
+import type { AgentLoopConfig, AgentSetup, OnLimit } from '../core/config.ts';
 import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
 import { hasFailed } from '../core/tool-results.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
@@ -22,6 +22,33 @@ export function recordedSettings(records: readonly JournalRecord[]): RecordedSet
     toolFailureMode: failsWithItsTool(records) ? 'fail' : 'continue',
     abortGraceMs: graceOf(records),
     maxResumes: resumesOf(records),
+  };
+}
+
+/** The agents that a turn was handed to: what each of them brought is what the recording shows. Nothing for a turn of one agent. */
+export function recordedAgents(
+  records: readonly JournalRecord[],
+  settings: AgentSetup & Pick<RecordedSettings, 'maxIterations'>,
+): Pick<AgentLoopConfig, 'agents' | 'maxHandOffs'> {
+  const isChange = (record: JournalRecord) =>
+    record.type === 'agent.changed' || ('effects' in record && record.effects?.agent);
+  if (!records.some(isChange)) return {};
+  const { agentId: last, stint } = foldRecords(records);
+  const { llmProvider, toolProviders = [], onLimit, toolConcurrency, toolFailureMode } = settings;
+  const tools = {
+    toolProviders,
+    ...(toolConcurrency && { toolConcurrency }),
+    ...(toolFailureMode && { toolFailureMode }),
+  };
+  const common = { llmProvider, ...tools, ...(onLimit && { onLimit }) };
+  const end = records.at(-1);
+  const tooOften = end?.type === 'turn.failed' && end.reason === 'max_hand_offs';
+  return {
+    agents: (id) => ({
+      ...common,
+      maxIterations: id === last ? Math.max(1, settings.maxIterations - stint.after) : Number.MAX_SAFE_INTEGER,
+    }),
+    maxHandOffs: tooOften ? stint.handOffs : Number.MAX_SAFE_INTEGER,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { JournalRecord, Stamped, TurnStarted } from '../core/records.ts';
 import { taskState } from '../core/state.ts';
-import type { Lease } from '../stores/interfaces.ts';
+import type { Lease, Under } from '../stores/interfaces.ts';
 import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
 import { fenced } from '../stores/store-errors.ts';
 import type { Conductor } from './conductor.ts';
@@ -37,8 +37,8 @@ export class ReplayStore extends InMemoryStateStore {
   }
 
   /** Its epoch is the recorded one, so that what is in doubt is in doubt here too. */
-  override acquire(taskId: string, owner: string, leaseMs: number): Lease {
-    this.#lease = super.acquire(taskId, owner, leaseMs);
+  override acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Lease {
+    this.#lease = super.acquire(taskId, owner, leaseMs, under);
     return { ...this.#lease, epoch: this.#score.run.epoch };
   }
 

@@ -1,5 +1,7 @@
+import { lessUsage, usageOf } from '../core/add-usage.ts';
+import { parentTurnOf } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
+import type { ChildLink, JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
 import type {
   AskOptions,
   Reconciled,
@@ -16,8 +18,8 @@ export interface ReplayToolsOptions {
   readonly records: readonly JournalRecord[];
   /** Whose definitions count. Without them tools are as the recording describes them. */
   readonly providers: readonly ToolProvider[] | undefined;
-  /** What the model was offered in the run. */
-  readonly offered: NonNullable<LlmStart['tools']>;
+  /** What the model was offered in the run, by the agent that has the turn when its tools are asked for. */
+  readonly offered: () => NonNullable<LlmStart['tools']>;
   /** What went wrong when the tools were asked for. */
   readonly failure: AgentLoopError | undefined;
 }
@@ -31,13 +33,14 @@ export function replayTools(options: ReplayToolsOptions): readonly ToolProvider[
   if (providers) {
     return providers.map((provider) => ({
       name: provider.name ?? provider.constructor.name,
-      getTools: async (context) => (await provider.getTools(context)).map((each) => withoutReconcile(each, settle)),
+      getTools: async (context) =>
+        (await provider.getTools(context)).map((each) => withRecordedChild(withoutReconcile(each, settle), calls)),
       executeTool,
     }));
   }
   const getTools = () => {
     if (failure) throw failure;
-    return offered.map((each) => recordedTool(each, calls, settle));
+    return offered().map((each) => withRecordedChild(recordedTool(each, calls, settle), calls));
   };
   return [{ name: 'recording', getTools, executeTool }];
 }
@@ -50,20 +53,47 @@ function withoutReconcile(
   return typeof definition.onInDoubt === 'function' ? { ...definition, onInDoubt: settle } : definition;
 }
 
+/** A tool whose calls name the child turns that they ran as then; none of them runs. */
+function withRecordedChild(definition: ToolDefinition, calls: readonly RecordedCallRun[]): ToolDefinition {
+  const { childTurn: _, ...own } = definition;
+  const children = calls.flatMap(({ recorded, intents }) => {
+    const child = intents.find((intent) => intent.child)?.child;
+    return child && recorded.call.function.name === own.function.name ? [[recorded.callId, child] as const] : [];
+  });
+  if (children.length === 0) return own;
+  const childOf = (key: string) => children.find(([callId]) => key.endsWith(`:${callId}`))?.[1];
+  return { ...own, childTurn: ({ idempotencyKey }) => childOf(idempotencyKey) };
+}
+
+function childOf(calls: readonly RecordedCallRun[], callId: string): ChildLink | undefined {
+  const run = calls.find(({ recorded }) => recorded.callId === callId);
+  return run?.intents.find((intent) => intent.child)?.child;
+}
+
+/** Counts what a record says of model calls of a tool and of its child turn. */
+function replayUsage(context: ToolContext, { usage, usageBy = [] }: Pick<ToolResultRecord, 'usage' | 'usageBy'>): void {
+  if (!usage) return;
+  const own = usageBy.length === 0 ? usage : lessUsage(usage, usageOf(usageBy));
+  if (own.totalTokens > 0 || usageBy.length === 0) context.noteUsage(own);
+  if (usageBy.length > 0) parentTurnOf(context)?.replay(usageBy);
+}
+
 function answered(conductor: Conductor, context: ToolContext, calls: readonly RecordedCallRun[]): Promise<ToolResult> {
   const { callId, call } = context;
   return new Promise((resolve, reject) => {
     const settle = (result: ToolResultRecord | undefined) => {
       if (!result) return reject(nothingRecorded(context));
-      const { content, success, error, usage } = result;
-      if (usage) context.noteUsage(usage);
+      const { content, success, error } = result;
+      replayUsage(context, result);
+      const child = childOf(calls, callId);
+      if (child) parentTurnOf(context)?.node.noteEnded(child.taskId);
       if (error && error.code !== 'TOOL_FAILED') return reject(new AgentLoopError(error.code, error.message));
       resolve({ toolCallId: call.id, content, success, ...(error ? { error: error.message } : {}) });
     };
     conductor.await(callId, {
       give(record) {
         if (record.type !== 'turn.asked') return settle(record.type === 'tool.result' ? record : undefined);
-        if (record.usage) context.noteUsage(record.usage);
+        replayUsage(context, record);
         try {
           askUpTo(context, record.seq, calls);
         } catch (error) {

@@ -60,6 +60,11 @@ export class Score {
     return this.#next < this.#run.to ? this.#records[this.#next] : undefined;
   }
 
+  /** The index of the record that is due. */
+  get next(): number {
+    return this.#next;
+  }
+
   /** What is recorded of this run from the one that is due on. */
   *rest(): Iterable<JournalRecord> {
     for (let index = this.#next; index < this.#run.to; index++) yield this.#records[index] as JournalRecord;
