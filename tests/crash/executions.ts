@@ -1,7 +1,7 @@
 import { textOf } from '../../src/core/messages.ts';
 import type { JournalRecord, Stamped, ToolIntent, ToolResultRecord } from '../../src/core/records.ts';
 import type { Remains, Say } from './invariants.ts';
-import { type PlannedCall, type Policy, tools } from './workload/plan.ts';
+import { isAgentCall, type PlannedCall, type Policy, tools } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';
 
 type Start = Extract<Deed, { type: 'start' }>;
@@ -27,15 +27,16 @@ export function checkExecutions(remains: Remains, say: Say): void {
   for (const call of calls) {
     const sayOfCall: Say = (invariant, detail) =>
       say(invariant, `call ${call.callId} (${call.planned.tool}): ${detail}`);
-    checkIntents(call, sayOfCall);
+    checkIntents(call, remains, sayOfCall);
     checkStarts(call, remains, sayOfCall);
-    checkResult(call, sayOfCall);
+    checkResult(call, remains, sayOfCall);
   }
 }
 
 function callsOf({ plan, records, deeds }: Remains): readonly CallRemains[] {
   return plan.flatMap((calls, iteration) =>
-    calls.map((planned, index) => {
+    calls.flatMap((planned, index) => {
+      if (isAgentCall(planned)) return [];
       const callId = `${iteration + 1}:${index}`;
       const starts = deeds.filter((deed): deed is Start => deed.type === 'start' && deed.callId === callId);
       const ids = new Set(starts.map(({ id }) => id));
@@ -62,8 +63,8 @@ function isOf<T extends 'tool.intent' | 'tool.result'>(
   return record.type === type && 'callId' in record && record.callId === callId;
 }
 
-function checkIntents({ intents, results }: CallRemains, say: Say): void {
-  if (results.length !== 1) say('one result a call', `there are ${results.length}`);
+function checkIntents({ intents, results }: CallRemains, { isCut = false }: Remains, say: Say): void {
+  if (results.length !== 1 && !(isCut && results.length === 0)) say('one result a call', `there are ${results.length}`);
   for (const [index, intent] of intents.entries()) {
     if (intent.attempt !== index + 1) say('attempts count on', `intent ${index + 1} says ${intent.attempt}`);
     const before = intents[index - 1];
@@ -87,12 +88,14 @@ function checkStarts({ callId, planned, intents, results, starts }: CallRemains,
 }
 
 /** Where the content of a result may come from. */
-function checkResult(call: CallRemains, say: Say): void {
+function checkResult(call: CallRemains, { isCut = false }: Remains, say: Say): void {
   const { planned, results, intents, starts, answers } = call;
   const [result] = results;
   const last = intents.at(-1);
   if (result === undefined || !runs(planned)) return;
   if (last === undefined) return say('no result without its intent', JSON.stringify(result));
+  // It was stopped, maybe before it started.
+  if (isCut && result.error && (result.error.code === 'CANCELED' || result.error.code === 'TOOL_ABANDONED')) return;
   const content = textOf(result.content);
   const inDoubt = result.epoch !== last.epoch;
   if (result.error?.code === 'OUTCOME_UNKNOWN') {

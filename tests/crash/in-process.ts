@@ -14,7 +14,7 @@ import { worldTools } from './workload/world-tools.ts';
 const leaseMs = 10_000;
 
 /** What stands for a process: at a moment it dies, and whatever it waits for never comes, timers included. */
-class VirtualProcess implements Life {
+export class VirtualProcess implements Life {
   readonly clock: Clock;
   readonly death: Promise<'died'>;
   readonly #dieAt: number;

@@ -4,7 +4,7 @@ import { textOf } from '../../src/core/messages.ts';
 import { isTerminal, type JournalRecord } from '../../src/core/records.ts';
 import type { LoopState } from '../../src/core/state.ts';
 import { checkExecutions } from './executions.ts';
-import { finalText, type Plan } from './workload/plan.ts';
+import { finalText, type Plan, since } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';
 
 /** All that is left of a task once it has ended: its journal, and what the world noted of it. */
@@ -15,6 +15,10 @@ export interface Remains {
   readonly deeds: readonly Deed[];
   /** Processes that were paused: what they do when they wake up is not in the order of time. */
   readonly paused: ReadonlySet<number>;
+  /** The turn was cancelled: it did not come to the end of its plan. */
+  readonly isCut?: boolean;
+  /** Its answer is the results of its calls, a paragraph each. */
+  readonly isJoined?: boolean;
 }
 
 /** What of the promises of durability a task broke, a sentence each. */
@@ -48,7 +52,7 @@ function checkOrder(records: readonly JournalRecord[], say: Say): void {
   }
 }
 
-function checkModelCalls({ records, deeds, plan, paused }: Remains, say: Say): void {
+function checkModelCalls({ records, deeds, plan, paused, isCut = false }: Remains, say: Say): void {
   const doneAt = new Map<number, number>();
   const attempts = new Map<number, number>();
   for (const record of records) {
@@ -67,7 +71,8 @@ function checkModelCalls({ records, deeds, plan, paused }: Remains, say: Say): v
         say('the model said what is recorded', `iteration ${record.iteration}`);
     }
   }
-  if (doneAt.size !== plan.length + 1) say('every iteration is there', `${doneAt.size} of ${plan.length + 1}`);
+  if (!isCut && doneAt.size !== plan.length + 1)
+    say('every iteration is there', `${doneAt.size} of ${plan.length + 1}`);
   for (const deed of deeds) {
     if (deed.type !== 'model' || paused.has(deed.pid)) continue;
     const done = doneAt.get(deed.iteration);
@@ -76,18 +81,25 @@ function checkModelCalls({ records, deeds, plan, paused }: Remains, say: Say): v
   }
 }
 
-function checkEnd({ records }: Remains, state: LoopState, say: Say): void {
+function checkEnd({ records, isCut = false, isJoined = false }: Remains, state: LoopState, say: Say): void {
   const ends = records.filter(isTerminal);
   if (ends.length !== 1) say('one terminal record', `there are ${ends.length}`);
   const last = records.at(-1);
   if (last === undefined || !isTerminal(last)) say('the terminal record is the last', `it is ${last?.type}`);
-  const text = finalText(state.messages);
+  if (isCut) return;
+  const text = isJoined ? joinedText(state.messages) : finalText(state.messages);
   if (last?.type !== 'turn.done' || last.text !== text)
     say('the turn ends as its script says', JSON.stringify(last).slice(0, 300));
-  const told = state.messages.filter(({ role }) => role === 'tool');
+  const told = since(state.messages).filter(({ role }) => role === 'tool');
   const recorded = records.filter(({ type }) => type === 'tool.result');
   if (told.length !== recorded.length) say('every result reaches the model', `${told.length} of ${recorded.length}`);
   for (const message of told) if (textOf(message.content) === '') say('no result is empty', JSON.stringify(message));
+}
+
+function joinedText(messages: LoopState['messages']): string {
+  return since(messages)
+    .flatMap(({ role, content }) => (role === 'tool' ? [textOf(content)] : []))
+    .join('\n\n');
 }
 
 function checkShown({ records, deeds }: Remains, say: Say): void {

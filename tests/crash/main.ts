@@ -6,7 +6,7 @@ import { optionsOf, usage } from './options.ts';
 import { type CampaignSum, runCampaign, type StoreKind } from './parent/campaign.ts';
 import { ChildBundle } from './parent/child-bundle.ts';
 import { Nursery } from './parent/crash-child.ts';
-import { defaultKills, type Mode } from './parent/modes.ts';
+import { defaultKills, isTreeMode, type Mode } from './parent/modes.ts';
 import { headLine, type Row, rowLine, sumLine } from './summary-table.ts';
 
 const options = optionsOf(process.argv.slice(2));
@@ -38,8 +38,8 @@ console.log(sumLine(rows));
 process.exitCode = rows.some(({ violations, isShort }) => violations > 0 || isShort) ? 1 : 0;
 
 async function campaign(store: StoreKind, mode: Mode): Promise<Row> {
-  const target = kills ?? defaultKills[mode];
-  const isEnough = (sum: CampaignSum) => (mode === 'pause' ? sum.pauses : sum.kills) >= target;
+  const target = kills ?? defaultKills(mode);
+  const isEnough = (sum: CampaignSum) => faultsOf(mode, sum) >= target;
   const isLate = (sum: CampaignSum) => sum.ms > minutes * 60_000;
   const isBroken = (sum: CampaignSum) => sum.violations.length > 20;
   const until = (sum: CampaignSum) => isEnough(sum) || isLate(sum) || isBroken(sum);
@@ -52,4 +52,10 @@ async function campaign(store: StoreKind, mode: Mode): Promise<Row> {
   }
   const isShort = round === undefined && !isEnough(sum);
   return { ...sum, store, mode, violations: sum.violations.length, isShort };
+}
+
+/** What counts for a campaign. */
+function faultsOf(mode: Mode, { kills, pauses, outages }: CampaignSum): number {
+  if (isTreeMode(mode)) return kills + pauses + outages;
+  return mode === 'pause' ? pauses : kills;
 }

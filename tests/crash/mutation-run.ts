@@ -8,6 +8,8 @@ export interface MutationRunOptions {
   readonly seed: number;
   readonly lanes: number;
   readonly stores: readonly Mutation['store'][];
+  /** Only those that are looked for in these. */
+  readonly modes: readonly Mutation['mode'][];
 }
 
 /** By then a planted bug has to be found. */
@@ -17,13 +19,14 @@ const maxKills = 150;
 const endingMs = 8_000;
 
 /** Plants each bug and looks for it. Prints what gave it away; true where none survived. */
-export async function runMutations({ seed, lanes, stores }: MutationRunOptions): Promise<boolean> {
+export async function runMutations({ seed, lanes, stores, modes }: MutationRunOptions): Promise<boolean> {
   const server = stores.includes('redis') ? await startRedis({ config: ['appendonly yes', 'save ""'] }) : undefined;
   let survivors = 0;
-  for (const mutation of mutations.filter(({ store }) => stores.includes(store))) {
+  const wanted = ({ store, mode }: Mutation) => stores.includes(store) && modes.includes(mode);
+  for (const mutation of mutations.filter(wanted)) {
     const bundle = new ChildBundle(mutation.patches);
     const nursery = new Nursery(bundle.path, Math.ceil(lanes / 2));
-    const until = (sum: CampaignSum) => evidenceIn(sum).length > 0 || sum.kills + sum.pauses >= maxKills;
+    const until = (sum: CampaignSum) => evidenceIn(sum).length > 0 || sum.kills + sum.pauses + sum.outages >= maxKills;
     const { store, mode } = mutation;
     const sum = await runCampaign({ seed, store, mode, nursery, server, lanes, until, endingMs });
     await nursery.clear();
@@ -38,7 +41,7 @@ export async function runMutations({ seed, lanes, stores }: MutationRunOptions):
 /** The promises that were seen broken. That a turn did not end in time may also be the machine's fault. */
 function evidenceIn({ violations }: CampaignSum): readonly string[] {
   const told = violations.map(
-    ({ violation }) => violation.replace(/^[a-z]+-[a-z-]*\d[\d-]*: /, '').split(':')[0] ?? '',
+    ({ violation }) => violation.replace(/^[a-z]+-[a-z-]*\d[\d:-]*: /, '').split(':')[0] ?? '',
   );
   return [...new Set(told)].filter((invariant) => !/^the turns? (end|completes)/.test(invariant));
 }

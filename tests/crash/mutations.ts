@@ -50,9 +50,14 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'boundary',
     patches: [
       {
-        file: 'src/core/tool-plan.ts',
-        from: 'if (pending.result || pending.question || pending.intent?.epoch === deps.epoch) continue;',
-        to: 'if (pending.question || pending.intent?.epoch === deps.epoch) continue;',
+        file: batch,
+        from: 'if (!result && !question) (intent ? started : others).push(index);',
+        to: 'if (!question) (intent ? started : others).push(index);',
+      },
+      {
+        file: batch,
+        from: 'if (!pending || pending.result || pending.question) {',
+        to: 'if (!pending || pending.question) {',
       },
     ],
   },
@@ -126,6 +131,119 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
   },
 ];
 
+const children = 'src/core/child-turns.ts';
+const opening = 'src/core/open-turn.ts';
+const batches = 'src/core/operators/tool-operators.ts';
+
+/** Bugs of turns inside turns. */
+const ofTrees: readonly Omit<Mutation, 'store'>[] = [
+  {
+    name: 'the right to a child turn does not end with the lease above',
+    mode: 'tree-long',
+    patches: [
+      { file: 'src/core/lease-hold.ts', from: ' && this.#above?.isSure !== false;', to: ';' },
+      { file: 'src/core/lease-hold.ts', from: 'if (above && !above.isSure)', to: 'if (above && false)' },
+    ],
+  },
+  {
+    name: 'the lease of a parent is given back before its child turns are left',
+    mode: 'tree-outage',
+    patches: [
+      {
+        file: 'src/core/operators/lease-operators.ts',
+        from: '() => to.error(unrenewed(storeDeadlineMs)));',
+        to: '() => { void store.release(lease); setTimeout(() => to.error(unrenewed(storeDeadlineMs)), 5); });',
+      },
+    ],
+  },
+  {
+    name: 'what is left counts as cancelled',
+    mode: 'tree-outage',
+    patches: [
+      {
+        file: children,
+        from: `return AgentLoopError.isInstance(reason) && reason.code === 'LEFT';`,
+        to: 'return reason === isLeft;',
+      },
+    ],
+  },
+  {
+    name: 'a child turn that is lost is a failed result',
+    mode: 'tree-outage',
+    patches: [
+      {
+        file: batches,
+        from: 'if (CallLost.isInstance(error)) this.#lose(error);',
+        to: 'if (!error) this.#lose(error);',
+      },
+    ],
+  },
+  {
+    name: 'a watcher never asks again',
+    mode: 'tree-deep',
+    patches: [
+      {
+        file: 'src/core/run-turn.ts',
+        from: 'if (!to.closed) cancelPoll = clock',
+        to: 'if (to.closed) cancelPoll = clock',
+      },
+    ],
+  },
+  {
+    name: 'child turns are cancelled after their parent',
+    mode: 'tree-cancel',
+    patches: [
+      { file: 'src/core/outside-append.ts', from: '    await before?.(state, lease);\n', to: '' },
+      {
+        file: 'src/core/outside-append.ts',
+        from: `{ status: taskState(commit.after), barrier: true });`,
+        to: `{ status: taskState(commit.after), barrier: true }); await before?.(state, lease);`,
+      },
+    ],
+  },
+  {
+    name: 'the result of a child turn is recorded without its usage',
+    mode: 'tree-deep',
+    patches: [
+      { file: 'src/core/call-context.ts', from: 'const below = this.#parent?.usageBy ?? [];', to: 'const below = [];' },
+    ],
+  },
+  {
+    name: 'a child turn that ended in another process is recorded without its usage',
+    mode: 'tree-short',
+    patches: [{ file: children, from: 'this.#result = usageBy;', to: 'void usageBy;' }],
+  },
+  {
+    name: 'what a child turn used counts twice',
+    mode: 'tree-asks',
+    patches: [
+      {
+        file: children,
+        from: 'restOf(this.#result ?? this.#child?.usageBy ?? [], this.#recorded);',
+        to: '(this.#result ?? this.#child?.usageBy ?? []);',
+      },
+    ],
+  },
+  {
+    name: 'another agent takes the turn in an append of its own',
+    mode: 'team-hand-off',
+    patches: [
+      { file: batch, from: 'const follows = end ?? agentChange(this.#deps, draft.after);', to: 'const follows = end;' },
+    ],
+  },
+  {
+    name: 'a hand-over is repeated',
+    mode: 'team-hand-off',
+    patches: [
+      {
+        file: 'src/core/apply-record.ts',
+        from: 'draft.changes = { ...noChanges, data, decided: others };',
+        to: 'draft.changes = { ...draft.changes, data, decided: others };',
+      },
+    ],
+  },
+];
+
 const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
   {
     name: 'no fence: who was overtaken may append and renew',
@@ -154,7 +272,11 @@ const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
     name: 'the lease is taken without a look whether it lasts',
     mode: 'race',
     patches: [
-      { file: lmdb, from: 'if (isHeld(head, now)) throw busy(taskId, head.expiresAt - now);', to: 'void busy;' },
+      {
+        file: lmdb,
+        from: 'if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now)) throw busy(taskId, head.expiresAt - now);',
+        to: 'takesAtOnce(taskId, head.under, under); void busy;',
+      },
     ],
   },
   {
@@ -165,6 +287,32 @@ const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
         file: 'src/stores/lmdb/task-table.ts',
         from: 'return meta.epoch + 1;\n  }\n\n  nextBorn',
         to: 'return 1;\n  }\n\n  nextBorn',
+      },
+    ],
+  },
+];
+
+const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
+  {
+    name: 'a newer owner of the parent does not take its child turns',
+    mode: 'tree-long',
+    patches: [
+      {
+        file: lmdb,
+        from: 'if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now))',
+        to: 'takesAtOnce(taskId, head.under, under); if (isHeld(head, now))',
+      },
+    ],
+  },
+  {
+    name: 'who looks for turns takes child turns too',
+    mode: 'tree-deep',
+    patches: [
+      { file: 'src/stores/lmdb/task-table.ts', from: 'if (roots && isChild(value)) continue;', to: 'void isChild;' },
+      {
+        file: opening,
+        from: 'if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);',
+        to: 'void notByItself;',
       },
     ],
   },
@@ -204,14 +352,19 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: `${lua}/acquire-2.lua`,
-        from: `if head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end`,
+        from: `if not newer and head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end`,
         to: '',
       },
     ],
   },
+  {
+    name: 'a newer owner of the parent does not take its child turns',
+    mode: 'tree-long',
+    patches: [{ file: `${lua}/acquire-2.lua`, from: 'newer = mine > before', to: 'newer = false' }],
+  },
 ];
 
 export const mutations: readonly Mutation[] = [
-  ...[...ofEngine, ...ofLmdb].map((mutation) => ({ ...mutation, store: 'lmdb' as const })),
+  ...[...ofEngine, ...ofLmdb, ...ofTrees, ...treesOfLmdb].map((mutation) => ({ ...mutation, store: 'lmdb' as const })),
   ...ofRedis.map((mutation) => ({ ...mutation, store: 'redis' as const })),
 ];

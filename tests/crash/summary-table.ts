@@ -5,20 +5,21 @@ export interface Row {
   readonly tasks: number;
   readonly kills: number;
   readonly pauses: number;
+  readonly outages: number;
   readonly violations: number;
   readonly ms: number;
   /** Whether the time was over before there were enough kills. */
   readonly isShort: boolean;
 }
 
-const head = ['store', 'mode', 'rounds', 'turns', 'kills', 'pauses', 'violations', 'seconds'];
+const head = ['store', 'mode', 'rounds', 'turns', 'kills', 'pauses', 'outages', 'violations', 'seconds'];
 
 /** The names of the columns. */
 export const headLine = lineOf(head);
 
 /** What came of a campaign. */
-export function rowLine({ store, mode, rounds, tasks, kills, pauses, violations, ms, isShort }: Row): string {
-  const numbers = [rounds, tasks, kills, pauses, violations, Math.round(ms / 1000)].map(String);
+export function rowLine({ store, mode, rounds, tasks, kills, pauses, outages, violations, ms, isShort }: Row): string {
+  const numbers = [rounds, tasks, kills, pauses, outages, violations, Math.round(ms / 1000)].map(String);
   return lineOf([store, mode, ...numbers, ...(isShort ? ['too few in the time'] : [])]);
 }
 
@@ -32,6 +33,7 @@ export function sumLine(rows: readonly Row[]): string {
     tasks: sum(({ tasks }) => tasks),
     kills: sum(({ kills }) => kills),
     pauses: sum(({ pauses }) => pauses),
+    outages: sum(({ outages }) => outages),
     violations: sum(({ violations }) => violations),
     ms: sum(({ ms }) => ms),
     isShort: false,
@@ -43,5 +45,5 @@ function lineOf(cells: readonly string[]): string {
 }
 
 function aligned(cell: string, column: number): string {
-  return column < 2 ? cell.padEnd(8) : cell.padStart(head[column]?.length ?? 0);
+  return column < 2 ? cell.padEnd(column === 0 ? 5 : 12) : cell.padStart(head[column]?.length ?? 0);
 }

@@ -3,10 +3,12 @@ import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.
 import { Random, seedOf } from '../random.ts';
 import type { Task } from '../workload/order.ts';
 import { planOf } from '../workload/plan.ts';
+import { workloads } from '../workload/tree.ts';
 import type { Nursery } from './crash-child.ts';
-import { boundaryRound, type Mode, outageRound, pauseRound, raceRound, randomRound } from './modes.ts';
+import { boundaryRound, isTreeMode, type Mode, outageRound, pauseRound, raceRound, randomRound } from './modes.ts';
 import { Round, type Tally } from './round.ts';
 import { LmdbSite, RedisSite, type Site } from './site.ts';
+import { answering, treeRound } from './tree-rounds.ts';
 
 export type StoreKind = 'lmdb' | 'redis';
 
@@ -31,6 +33,7 @@ export interface CampaignSum {
   readonly rounds: number;
   readonly kills: number;
   readonly pauses: number;
+  readonly outages: number;
   readonly tasks: number;
   readonly violations: readonly Violation[];
   readonly ms: number;
@@ -48,7 +51,7 @@ const leaseMs = 200;
 /** Rounds of one mode on one store, some at a time, each determined by the seed and its number. */
 export async function runCampaign(options: CampaignOptions): Promise<CampaignSum> {
   const startedAt = performance.now();
-  let sum: CampaignSum = { rounds: 0, kills: 0, pauses: 0, tasks: 0, violations: [], ms: 0 };
+  let sum: CampaignSum = { rounds: 0, kills: 0, pauses: 0, outages: 0, tasks: 0, violations: [], ms: 0 };
   let next = options.round ?? 0;
   const isOver = () => options.until(sum) || (options.round !== undefined && next > options.round);
   const lane = async () => {
@@ -67,6 +70,7 @@ function added(sum: CampaignSum, number: number, tally: Tally, ms: number): Camp
     rounds: sum.rounds + 1,
     kills: sum.kills + tally.kills,
     pauses: sum.pauses + tally.pauses,
+    outages: sum.outages + tally.outages,
     tasks: sum.tasks + tally.tasks,
     violations: [...sum.violations, ...tally.violations.map((violation) => ({ round: number, violation }))],
     ms,
@@ -80,13 +84,15 @@ async function runRound(options: CampaignOptions, number: number): Promise<Tally
   const own = mode === 'outage' ? await startOwnRedis(seed) : undefined;
   const site = siteOf(options, own);
   const tasks = tasksOf(options, number, seed);
-  const round = new Round({ seed, site, nursery, tasks, leaseMs, endingMs, keeps });
+  const workload = isTreeMode(mode) ? { workload: mode } : {};
+  const round = new Round({ seed, site, nursery, tasks, leaseMs, endingMs, keeps, ...workload });
+  const answers = isTreeMode(mode) && !mode.includes('cancel') ? answering(round) : undefined;
   try {
     await play(round, mode, { number, server: own?.server });
   } catch (error) {
     round.say(`the round can be played: ${messageOf(error)}`);
   }
-  const tally = await round.end();
+  const tally = await round.end(() => answers?.stop());
   await own?.server.remove();
   return tally;
 }
@@ -96,6 +102,7 @@ function play(
   mode: Mode,
   { number, server }: { readonly number: number; readonly server: RedisProcess | undefined },
 ): Promise<void> {
+  if (isTreeMode(mode)) return treeRound(round, workloads[mode], number);
   switch (mode) {
     case 'boundary':
       return boundaryRound(round, boundaryOf(number).moment);
@@ -123,7 +130,7 @@ function tasksOf({ mode, seed, store }: CampaignOptions, number: number, roundSe
   const random = new Random(roundSeed);
   if (mode === 'boundary')
     return [{ taskId: `${mode}-${number}`, seed: longSeed(seedOf(seed, boundaryOf(number).plan)) }];
-  return Array.from({ length: random.int(2, 5) }, (_, index) => ({
+  return Array.from({ length: isTreeMode(mode) ? random.int(1, 2) : random.int(2, 5) }, (_, index) => ({
     taskId: `${store}-${mode}-${number}-${index}`,
     seed: random.seed(),
   }));

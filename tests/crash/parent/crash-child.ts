@@ -22,6 +22,8 @@ export class CrashChild {
   readonly #ready: Promise<void>;
   #waiting: (() => void)[] = [];
   #isGone = false;
+  /** Outages of the store that it had. */
+  outages = 0;
   #errors = '';
   /** The moments that the last order reached, once it is done. */
   reached: number | undefined;
@@ -103,6 +105,7 @@ export class CrashChild {
 
   #take(report: Exclude<Report, { type: 'ready' }>): void {
     if (report.type === 'lost') this.#losses.push(report);
+    else if (report.type === 'outage') this.outages++;
     else if (report.type === 'task') this.#outcomes.set(report.taskId, report.outcome);
     else this.reached = report.reached;
     this.#wake();

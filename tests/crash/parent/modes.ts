@@ -1,12 +1,20 @@
 import type { RedisProcess } from '../../stores/redis/redis-process.ts';
+import { type TreeMode, treeModes, workloads } from '../workload/tree.ts';
 import type { CrashChild } from './crash-child.ts';
 import type { Round } from './round.ts';
 
-export const modeNames = ['boundary', 'random', 'pause', 'race', 'outage'] as const;
-export type Mode = (typeof modeNames)[number];
+const turnModes = ['boundary', 'random', 'pause', 'race', 'outage'] as const;
+export type TurnMode = (typeof turnModes)[number];
+/** Of turns alone, and of trees: those are named as their workloads. */
+export type Mode = TurnMode | TreeMode;
 
-/** How many kills a campaign has by default; of `pause`, pauses. Together more than a thousand kills over both stores. */
-export const defaultKills: Readonly<Record<Mode, number>> = {
+export function isTreeMode(mode: Mode): mode is TreeMode {
+  return mode in workloads;
+}
+
+export const modeNames: readonly Mode[] = [...turnModes, ...treeModes];
+
+const killsOfTurns: Readonly<Record<TurnMode, number>> = {
   boundary: 200,
   random: 180,
   pause: 60,
@@ -14,8 +22,13 @@ export const defaultKills: Readonly<Record<Mode, number>> = {
   outage: 80,
 };
 
+/** How many kills a campaign has by default; of `pause`, pauses; of trees, kills, pauses and outages. Together 2,000 over both stores. */
+export function defaultKills(mode: Mode): number {
+  return isTreeMode(mode) ? (mode === 'tree-cancel' ? 30 : 44) : killsOfTurns[mode];
+}
+
 /** How long a process that shall die or end by itself may take for it. */
-const patienceMs = 30_000;
+export const patienceMs = 30_000;
 
 /** The first process dies at the `n`th moment that it reaches, some of the next ones at an early one. */
 export async function boundaryRound(round: Round, n: number): Promise<void> {
@@ -61,8 +74,8 @@ export async function pauseRound(round: Round): Promise<void> {
   else await wake(sleeper);
 }
 
-async function wakeTooLate(round: Round, sleeper: CrashChild): Promise<void> {
-  const taskIds = round.tasks.map(({ taskId }) => taskId);
+export async function wakeTooLate(round: Round, sleeper: CrashChild): Promise<void> {
+  const taskIds = round.taskIds();
   const before = await round.site.journals(taskIds);
   const started = startsOf(round, sleeper);
   round.pauses++;
@@ -78,7 +91,7 @@ async function wakeTooLate(round: Round, sleeper: CrashChild): Promise<void> {
 }
 
 /** Lets a stopped process go on, also one that stops itself only now. */
-async function wake(sleeper: CrashChild): Promise<boolean> {
+export async function wake(sleeper: CrashChild): Promise<boolean> {
   const timer = setInterval(() => sleeper.signal('SIGCONT'), 50);
   try {
     sleeper.signal('SIGCONT');

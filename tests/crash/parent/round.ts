@@ -2,9 +2,12 @@ import { messageOf } from '../../../src/core/errors.ts';
 import type { JournalRecord } from '../../../src/core/records.ts';
 import { violationsOf } from '../invariants.ts';
 import { Random } from '../random.ts';
+import { openBelowEnded, treeViolations } from '../tree-invariants.ts';
 import type { Doom } from '../workload/life.ts';
-import type { Order, Task } from '../workload/order.ts';
+import type { Order, Task, TreeWork } from '../workload/order.ts';
 import { planOf } from '../workload/plan.ts';
+import { type TreeMode, turnsOf, type Workload, workloads } from '../workload/tree.ts';
+import type { Deed } from '../workload/world.ts';
 import type { CrashChild, Nursery } from './crash-child.ts';
 import type { Site } from './site.ts';
 
@@ -19,6 +22,8 @@ export interface RoundOptions {
   readonly endingMs: number;
   /** Whether what is left of a broken round is kept for inspection. */
   readonly keeps: boolean;
+  /** Where the turns are trees. */
+  readonly workload?: TreeMode;
 }
 
 export interface Tally {
@@ -26,6 +31,8 @@ export interface Tally {
   readonly kills: number;
   /** Processes that were stopped and continued after another had taken over. */
   readonly pauses: number;
+  /** Of the store, for one process, while trees run. */
+  readonly outages: number;
   readonly tasks: number;
   readonly violations: readonly string[];
 }
@@ -42,6 +49,8 @@ export class Round {
   readonly tasks: readonly Task[];
   kills = 0;
   pauses = 0;
+  /** How the turns of the round end. */
+  ending: 'completed' | 'canceled' = 'completed';
   readonly #options: RoundOptions;
   readonly #children: CrashChild[] = [];
   readonly #paused = new Set<number>();
@@ -61,15 +70,20 @@ export class Round {
     return this.#options.site;
   }
 
+  get workload(): Workload | undefined {
+    const { workload } = this.#options;
+    return workload && workloads[workload];
+  }
+
   say(violation: string): void {
     this.#violations.push(violation);
   }
 
   /** A process that starts the turns, or goes on with them. */
   async begin(
-    order: Partial<Pick<Order, 'persistent' | 'leaseMs'>> & { readonly doom?: Doom } = {},
+    order: Partial<Pick<Order, 'persistent' | 'leaseMs' | 'work' | 'outage'>> & { readonly doom?: Doom } = {},
   ): Promise<CrashChild> {
-    const { nursery, site, leaseMs } = this.#options;
+    const { nursery, site, leaseMs, workload } = this.#options;
     const child = nursery.take();
     this.#children.push(child);
     const seed = this.random.seed();
@@ -81,6 +95,7 @@ export class Round {
       seed,
       leaseMs,
       persistent: true,
+      ...(workload && { workload }),
       ...order,
     });
     return child;
@@ -95,11 +110,10 @@ export class Round {
     this.#paused.add(child.pid);
   }
 
-  /** Lets the turns end, and looks at what is left of them. */
-  async end(): Promise<Tally> {
-    const { endingMs } = this.#options;
-    const last = await this.begin();
-    if (!(await last.settled(endingMs))) this.say(`the turns end: not within ${endingMs} ms`);
+  /** Lets the turns end, and looks at what is left of them. `onEnded`: what is not needed any more by then is stopped. */
+  async end(onEnded: () => Promise<void> | undefined = () => undefined): Promise<Tally> {
+    const last = await this.#finish();
+    await onEnded();
     this.#checkWork(last);
     await this.#hearOut();
     for (const child of this.#children) this.#checkLosses(child);
@@ -108,7 +122,19 @@ export class Round {
     if (this.#options.keeps || last.isIdle) await this.#examine();
     else await this.#options.site.close();
     const { kills, pauses } = this;
-    return { kills, pauses, tasks: this.tasks.length, violations: this.#violations };
+    const outages = this.#children.reduce((sum, child) => sum + child.outages, 0);
+    return { kills, pauses, outages, tasks: this.tasks.length, violations: this.#violations };
+  }
+
+  async #finish(): Promise<CrashChild> {
+    const { endingMs } = this.#options;
+    const { workload, ending, random } = this;
+    const work = ending === 'canceled' ? 'cancel' : random.pick<TreeWork>(['run', 'run', 'watch', 'sweep']);
+    const last = await this.begin(workload ? { work } : {});
+    if (workload && !(await this.endsInTime(last)))
+      this.say(`a tree ends in time: not with a process that is told to ${work}`);
+    if (!(await last.settled(endingMs))) this.say(`the turns end: not within ${endingMs} ms`);
+    return last;
   }
 
   /**
@@ -123,35 +149,86 @@ export class Round {
     if (isGone) this.say(`the last process stays alive: it printed ${errors}`);
     for (const { taskId } of this.tasks) {
       const outcome = work.outcomes.get(taskId);
-      if (outcome?.ended !== true || outcome.status !== 'completed')
+      if (outcome?.ended !== true || outcome.status !== this.ending)
         this.say(`${taskId}: the turn completes: it is ${JSON.stringify(outcome)}`);
     }
   }
 
-  #checkLosses({ work, pid }: CrashChild): void {
+  #checkLosses({ work, pid, outages }: CrashChild): void {
+    // What it asked a model while it did not reach the store was in vain.
+    if (outages > 0) this.#paused.add(pid);
     for (const { taskId, code, message } of work.losses) {
       if (code === 'FENCED') this.#paused.add(pid);
       if (!innocent.has(code)) this.say(`${taskId}: a turn is lost only to others: ${code}: ${message}`);
     }
   }
 
+  /** Whether a process that lives ends the trees within their lease and 5 s. */
+  async endsInTime(child: CrashChild): Promise<boolean> {
+    const lease = this.workload?.leases.root ?? this.leaseMs;
+    return settledInTicks(child, (lease + endsBehindLeaseMs) / tickMs);
+  }
+
+  /** Child turns that are open below ended ones, at this moment. */
+  async lookBelowEnded(): Promise<void> {
+    const { workload } = this;
+    if (!workload) return;
+    const journals = await this.#journalsOf(this.taskIds());
+    for (const task of this.tasks) for (const found of openBelowEnded({ workload, task, journals })) this.say(found);
+  }
+
+  /** Of trees, every turn. */
+  taskIds(): readonly string[] {
+    const { workload, tasks } = this;
+    return tasks.flatMap((task) => (workload ? turnsOf(workload, task) : [task]).map(({ taskId }) => taskId));
+  }
+
+  async #journalsOf(taskIds: readonly string[]): Promise<ReadonlyMap<string, readonly JournalRecord[]>> {
+    const found = await this.site.journals(taskIds);
+    return new Map(taskIds.map((taskId, index) => [taskId, found[index] ?? []]));
+  }
+
   async #examine(): Promise<void> {
     const { site, keeps } = this.#options;
-    let journals: readonly (readonly JournalRecord[])[] = [];
+    let journals: ReadonlyMap<string, readonly JournalRecord[]> = new Map();
     try {
-      journals = await site.journals(this.tasks.map(({ taskId }) => taskId));
+      journals = await this.#journalsOf(this.taskIds());
+      const deeds = site.deeds();
+      for (const task of this.tasks) this.#violations.push(...this.#brokenBy(task, journals, deeds));
     } catch (error) {
       this.say(`the journals can be read: ${messageOf(error)}`);
-    }
-    const deeds = site.deeds();
-    for (const [index, records] of journals.entries()) {
-      const task = this.tasks[index];
-      if (task === undefined) continue;
-      const own = deeds.filter((deed) => deed.task === task.taskId);
-      const remains = { taskId: task.taskId, plan: planOf(task.seed), records, deeds: own, paused: this.#paused };
-      this.#violations.push(...violationsOf(remains));
     }
     if (keeps && this.#violations.length > 0) this.say(`journals and ledger are kept in ${site.keep(journals)}`);
     await site.close();
   }
+
+  #brokenBy(
+    task: Task,
+    journals: ReadonlyMap<string, readonly JournalRecord[]>,
+    all: readonly Deed[],
+  ): readonly string[] {
+    const { workload } = this;
+    const { taskId } = task;
+    const paused = this.#paused;
+    const deeds = all.filter((deed) => deed.task === taskId || deed.task.startsWith(`${taskId}:`));
+    if (!workload)
+      return violationsOf({ taskId, plan: planOf(task.seed), records: journals.get(taskId) ?? [], deeds, paused });
+    const told = this.#children.flatMap(({ work }) => {
+      const outcome = work.outcomes.get(taskId);
+      return outcome?.ended && outcome.usedTokens !== undefined && outcome.status === 'completed'
+        ? [outcome.usedTokens]
+        : [];
+    });
+    return treeViolations({ workload, task, journals, deeds, paused, told, isCut: this.ending === 'canceled' });
+  }
+}
+
+/** A tree has ended so long behind the end of a lease that nobody keeps any more. */
+const endsBehindLeaseMs = 5_000;
+const tickMs = 50;
+
+/** As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. */
+async function settledInTicks(child: CrashChild, ticks: number): Promise<boolean> {
+  for (let tick = 0; tick < ticks; tick++) if (await child.settled(tickMs)) return true;
+  return false;
 }

@@ -1,7 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { appendFileSync, cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { AgentLoopError } from '../../../src/core/errors.ts';
 import type { JournalRecord } from '../../../src/core/records.ts';
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import type { RedisProcess } from '../../stores/redis/redis-process.ts';
@@ -16,11 +19,13 @@ export interface Site {
   readonly world: string;
   /** The store as one more process reaches it. */
   address(seed: number): Promise<StoreAddress>;
-  /** Once no child uses the store any more. */
+  /** Empty for a task that there is not. */
   journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]>;
+  /** The store as nobody slows it down; it is closed behind that. */
+  withStore<T>(use: (store: TaskStateStore) => Promise<T>): Promise<T>;
   deeds(): readonly Deed[];
   /** Keeps journals and ledger for inspection; gives the folder. */
-  keep(journals: readonly (readonly JournalRecord[])[]): string;
+  keep(journals: ReadonlyMap<string, readonly JournalRecord[]>): string;
   close(): Promise<void>;
 }
 
@@ -37,11 +42,26 @@ abstract class FolderSite {
     return readDeeds(this.world);
   }
 
-  keep(journals: readonly (readonly JournalRecord[])[]): string {
+  async journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]> {
+    return this.withStore((store) => Promise.all(taskIds.map((taskId) => journalOf(store, taskId))));
+  }
+
+  async withStore<T>(use: (store: TaskStateStore) => Promise<T>): Promise<T> {
+    const store = this.open();
+    try {
+      return await use(store);
+    } finally {
+      await store.close();
+    }
+  }
+
+  protected abstract open(): LmdbStateStore | RedisStateStore;
+
+  keep(journals: ReadonlyMap<string, readonly JournalRecord[]>): string {
     const kept = mkdtempSync(join(tmpdir(), 'millrace-broken-'));
     cpSync(this.world, join(kept, 'world'));
-    for (const [index, records] of journals.entries())
-      writeFileSync(join(kept, `journal-${index}`), records.map((record) => JSON.stringify(record)).join('\n'));
+    for (const [taskId, records] of journals)
+      writeFileSync(join(kept, `journal-${taskId}`), records.map((record) => JSON.stringify(record)).join('\n'));
     return kept;
   }
 
@@ -55,13 +75,8 @@ export class LmdbSite extends FolderSite implements Site {
     return { type: 'lmdb', path: join(this.folder, 'store') };
   }
 
-  async journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]> {
-    const store = new LmdbStateStore({ path: join(this.folder, 'store') });
-    try {
-      return taskIds.map((taskId) => store.read(taskId));
-    } finally {
-      await store.close();
-    }
+  protected override open(): LmdbStateStore {
+    return new LmdbStateStore({ path: join(this.folder, 'store') });
   }
 
   async close(): Promise<void> {
@@ -72,6 +87,8 @@ export class LmdbSite extends FolderSite implements Site {
 export class RedisSite extends FolderSite implements Site {
   readonly #server: RedisProcess;
   readonly #strict: boolean;
+  /** The server is shared with other rounds. */
+  readonly #prefix = `round-${randomUUID()}`;
   readonly #proxies: DelayProxy[] = [];
 
   constructor(server: RedisProcess, strict: boolean) {
@@ -83,20 +100,24 @@ export class RedisSite extends FolderSite implements Site {
   async address(seed: number): Promise<StoreAddress> {
     const proxy = await DelayProxy.start(this.#server.port, { random: new Random(seed), delayMs: 8, loss: 0.003 });
     this.#proxies.push(proxy);
-    return { type: 'redis', url: proxy.url, strict: this.#strict };
+    return { type: 'redis', url: proxy.url, prefix: this.#prefix, strict: this.#strict };
   }
 
-  async journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]> {
-    const store = new RedisStateStore({ redis: this.#server.url });
-    try {
-      return await Promise.all(taskIds.map((taskId) => store.read(taskId)));
-    } finally {
-      await store.close();
-    }
+  protected override open(): RedisStateStore {
+    return new RedisStateStore({ redis: this.#server.url, prefix: this.#prefix });
   }
 
   async close(): Promise<void> {
     await Promise.all(this.#proxies.map((proxy) => proxy.close()));
     this.remove();
+  }
+}
+
+async function journalOf(store: TaskStateStore, taskId: string): Promise<readonly JournalRecord[]> {
+  try {
+    return await store.read(taskId);
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return [];
+    throw error;
   }
 }

@@ -1,13 +1,19 @@
 // Runs the turns that its parent orders, until it has ended them or is killed.
 import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import { Random } from '../random.ts';
 import { distantStore } from './distant-store.ts';
 import { DoomedLife } from './life.ts';
 import { mortalStore } from './mortal-store.ts';
-import type { Order, Report, StoreAddress } from './order.ts';
+import { notedStore } from './noted-store.ts';
+import type { Order, Outcome, Report, StoreAddress, Task } from './order.ts';
+import { outageStore } from './outage-store.ts';
 import { plannedModel } from './planned-model.ts';
+import { rootAgentOf, teamId, workloadOf } from './tree.ts';
+import { treeAgents } from './tree-agents.ts';
+import { driveTree } from './tree-driver.ts';
 import { drive } from './turn-driver.ts';
 import { WorldFile } from './world.ts';
 import { worldTools } from './world-tools.ts';
@@ -21,8 +27,8 @@ function report(message: Report): void {
 
 function openStore(address: StoreAddress): LmdbStateStore | RedisStateStore {
   if (address.type === 'lmdb') return new LmdbStateStore({ path: address.path });
-  const { url, strict } = address;
-  return new RedisStateStore({ redis: url, ...(strict && { durability: 'strict', replicas: 0 }) });
+  const { url, prefix, strict } = address;
+  return new RedisStateStore({ redis: url, prefix, ...(strict && { durability: 'strict', replicas: 0 }) });
 }
 
 async function carryOut(order: Order): Promise<void> {
@@ -31,7 +37,33 @@ async function carryOut(order: Order): Promise<void> {
   const store = openStore(order.store);
   const random = new Random(order.seed);
   // Redis has a slow and lossy proxy in front of it already.
-  const reached = store instanceof LmdbStateStore ? distantStore(store, random, distance) : store;
+  const distant = store instanceof LmdbStateStore ? distantStore(store, random, distance) : store;
+  const { outage } = order;
+  const reached = outage ? outageStore(distant, outage, () => report({ type: 'outage' })) : distant;
+  const own = mortalStore(order.workload === undefined ? reached : notedStore(reached, world, pid), life);
+  const onLost = (
+    { taskId }: { readonly taskId: string },
+    { code, message }: { code: AgentLoopError['code'] | 'unknown'; message: string },
+  ) => report({ type: 'lost', taskId, code, message });
+  const drives =
+    order.workload === undefined
+      ? turnDrive(order, { life, world, store: own, onLost })
+      : treeDrive(order, order.workload, { life, world, store: own, onLost, random });
+  const run = async (task: Task) => report({ type: 'task', taskId: task.taskId, outcome: await drives(task) });
+  await Promise.all(order.tasks.map(run));
+  await store.close();
+  world.close();
+  report({ type: 'idle', reached: life.reached });
+}
+
+interface Tools {
+  readonly life: DoomedLife;
+  readonly world: WorldFile;
+  readonly store: TaskStateStore;
+  readonly onLost: (task: Task, outcome: Extract<Outcome, { ended: false }>) => void;
+}
+
+function turnDrive(order: Order, { life, world, store, onLost }: Tools): (task: Task) => Promise<Outcome> {
   const ofSeed = new Map(order.tasks.map(({ taskId, seed }) => [seed, taskId]));
   const config = {
     agentId: 'worker',
@@ -39,7 +71,7 @@ async function carryOut(order: Order): Promise<void> {
       world.note({ type: 'model', task: ofSeed.get(seed) ?? '', iteration, pid, at: Date.now() });
     }),
     toolProviders: [worldTools({ life, world, pid })],
-    taskStateStore: mortalStore(reached, life),
+    taskStateStore: store,
     toolConcurrency: 3,
     leaseMs: order.leaseMs,
     enableTracing: false,
@@ -49,17 +81,31 @@ async function carryOut(order: Order): Promise<void> {
     persistent: order.persistent,
     onShown: ({ taskId: task }: { readonly taskId: string }, record: string) =>
       world.note({ type: 'shown', task, record, pid }),
-    onLost: (
-      { taskId }: { readonly taskId: string },
-      { code, message }: { code: AgentLoopError['code'] | 'unknown'; message: string },
-    ) => report({ type: 'lost', taskId, code, message }),
+    onLost,
   };
-  const run = async (task: Order['tasks'][number]) =>
-    report({ type: 'task', taskId: task.taskId, outcome: await drive(driver, task) });
-  await Promise.all(order.tasks.map(run));
-  await store.close();
-  world.close();
-  report({ type: 'idle', reached: life.reached });
+  return (task) => drive(driver, task);
+}
+
+function treeDrive(
+  order: Order,
+  name: string,
+  { life, world, store, onLost, random }: Tools & { readonly random: Random },
+): (task: Task) => Promise<Outcome> {
+  const workload = workloadOf(name);
+  const agents = treeAgents(workload, order.tasks, { life, world, pid, store });
+  const root = agents.get(workload.team ? teamId : rootAgentOf(workload));
+  if (!root) throw new Error(`The workload ${name} has no agent.`);
+  const driver = {
+    agents,
+    root,
+    store,
+    random,
+    work: order.work ?? 'run',
+    persistent: order.persistent,
+    onShown: (task: string, record: string) => world.note({ type: 'shown', task, record, pid }),
+    onLost,
+  };
+  return (task) => driveTree(driver, task);
 }
 
 process.on('message', (order: Order) => {

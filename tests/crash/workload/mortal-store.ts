@@ -1,5 +1,5 @@
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
-import type { Life } from './life.ts';
+import type { Life, StoreCall } from './life.ts';
 
 type Method = 'create' | 'acquire' | 'append' | 'renew' | 'release' | 'read';
 
@@ -8,12 +8,13 @@ export function mortalStore(store: TaskStateStore, life: Life): TaskStateStore {
   const mortal =
     <A extends unknown[], T>(name: Method, method: (...args: A) => T | Promise<T>) =>
     async (...args: A): Promise<T> => {
-      await life.reach(`${name}:before`);
+      const about = aboutOf(args);
+      await life.reach(`${name}:before`, about);
       const answer = Promise.resolve(method.apply(store, args));
       answer.catch(() => {});
-      await life.reach(`${name}:sent`);
+      await life.reach(`${name}:sent`, about);
       const value = await answer;
-      await life.reach(`${name}:answered`);
+      await life.reach(`${name}:answered`, about);
       return value;
     };
   return {
@@ -32,4 +33,14 @@ export function mortalStore(store: TaskStateStore, life: Life): TaskStateStore {
     follow: (...args) => store.follow(...args),
     publish: (...args) => store.publish(...args),
   };
+}
+
+function aboutOf([subject, second]: readonly unknown[]): StoreCall {
+  const taskId = typeof subject === 'string' ? subject : memberOf(subject, 'taskId');
+  const records: readonly unknown[] = Array.isArray(second) ? second : [];
+  return { taskId, types: records.map((record) => memberOf(record, 'type')) };
+}
+
+function memberOf(value: unknown, name: string): string {
+  return typeof value === 'object' && value !== null ? String(Reflect.get(value, name)) : '';
 }

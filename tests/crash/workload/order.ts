@@ -9,7 +9,7 @@ export interface Task {
 
 export type StoreAddress =
   | { readonly type: 'lmdb'; readonly path: string }
-  | { readonly type: 'redis'; readonly url: string; readonly strict: boolean };
+  | { readonly type: 'redis'; readonly url: string; readonly prefix: string; readonly strict: boolean };
 
 /** What a child is told to do: to run turns, or to go on with them. */
 export interface Order {
@@ -23,16 +23,41 @@ export interface Order {
   readonly doom?: Doom;
   /** Whether to take up again a turn that was lost to it. One that somebody else holds is waited for in any case. */
   readonly persistent: boolean;
+  /** The workload of trees that the turns are of. Default: turns alone. */
+  readonly workload?: string;
+  /** Default `'run'`. */
+  readonly work?: TreeWork;
+  readonly outage?: Outage;
+}
+
+/**
+ * What a process does with a tree: runs it, or continues it; runs it until it waits for an answer; starts it a second time, beside its owner;
+ * looks for turns that nobody runs, and resumes them; cancels it.
+ */
+export type TreeWork = 'run' | 'run-until-asked' | 'watch' | 'sweep' | 'cancel';
+
+/** The store is away for a while, for this process. */
+export interface Outage {
+  /** Whose append it begins at. */
+  readonly of: 'root' | 'child';
+  /** The number of that append, from 1. */
+  readonly at: number;
+  readonly ms: number;
+  /** Whether calls are refused, or answered only when it is over. */
+  readonly kind: 'refused' | 'silent';
+  /** Which journals are away: those of whole trees, of the turns at the top, or of their child turns. */
+  readonly away: 'all' | 'root' | 'children';
 }
 
 /** `ended`: the turn has its terminal record. Else the error that lost it. */
 export type Outcome =
-  | { readonly ended: true; readonly status: string; readonly text: string }
+  | { readonly ended: true; readonly status: string; readonly text: string; readonly usedTokens?: number }
   | { readonly ended: false; readonly code: ErrorCode | 'unknown'; readonly message: string };
 
 export type Report =
   | { readonly type: 'ready' }
   | { readonly type: 'lost'; readonly taskId: string; readonly code: ErrorCode | 'unknown'; readonly message: string }
+  | { readonly type: 'outage' }
   | { readonly type: 'task'; readonly taskId: string; readonly outcome: Outcome }
   /** Nothing of the order is left to do; so many moments were reached. */
   | { readonly type: 'idle'; readonly reached: number };

@@ -14,9 +14,18 @@ export const tools = {
   book: { policy: 'reconcile' },
   guess: { policy: 'guess' },
   breaks: { policy: 'fail', throws: true },
+  /** Of trees only: somebody has to approve it. */
+  sign: { policy: 'fail', needsApproval: true },
 } as const satisfies Record<
   string,
-  { policy: Policy; sequential?: boolean; idempotent?: boolean; readOnly?: boolean; throws?: boolean }
+  {
+    policy: Policy;
+    sequential?: boolean;
+    idempotent?: boolean;
+    readOnly?: boolean;
+    throws?: boolean;
+    needsApproval?: boolean;
+  }
 >;
 
 export type ToolName = keyof typeof tools;
@@ -27,8 +36,21 @@ export interface PlannedCall {
   readonly arguments: string;
 }
 
+/** A call that another agent answers with a turn of its own, or that hands the turn to it. */
+export interface AgentCall {
+  readonly tool: string;
+  readonly agent: string;
+  /** Of that agent's turn. Absent where the turn is handed over. */
+  readonly seed?: number;
+  readonly arguments: string;
+}
+
 /** The calls of each iteration but the last, which answers. */
-export type Plan = readonly (readonly PlannedCall[])[];
+export type Plan = readonly (readonly (PlannedCall | AgentCall)[])[];
+
+export function isAgentCall(call: PlannedCall | AgentCall): call is AgentCall {
+  return 'agent' in call;
+}
 
 const names: readonly [ToolName, ...ToolName[]] = ['pay', 'wire', 'put', 'look', 'book', 'guess', 'breaks'];
 
@@ -40,8 +62,10 @@ export function planOf(seed: number): Plan {
   );
 }
 
-function plannedCall(random: Random): PlannedCall {
+/** A call of this tool, or of any. */
+export function plannedCall(random: Random, tool?: ToolName): PlannedCall {
   const ms = random.int(0, 6);
+  if (tool !== undefined) return { tool, arguments: JSON.stringify({ ms }) };
   if (random.chance(0.04)) return { tool: 'vanish', arguments: '{}' };
   if (random.chance(0.04)) return { tool: 'pay', arguments: '{"ms":' };
   return { tool: random.pick(names), arguments: JSON.stringify({ ms }) };
@@ -53,12 +77,20 @@ export function promptOf(seed: number): readonly Message[] {
 }
 
 export function seedIn(messages: readonly Message[]): number {
-  const first = messages.find(({ role }) => role === 'user');
-  return Number(textOf(first?.content));
+  return Number(textOf(messages.findLast(isPrompt)?.content));
+}
+
+/** What was said since the turn was asked for: before it may stand a conversation, and what agents tell each other is no number. */
+export function since(messages: readonly Message[]): readonly Message[] {
+  return messages.slice(messages.findLastIndex(isPrompt) + 1);
+}
+
+function isPrompt({ role, content }: Message): boolean {
+  return role === 'user' && /^\d+$/.test(textOf(content));
 }
 
 /** The final answer: it depends on every result that the model was told. */
 export function finalText(messages: readonly Message[]): string {
-  const results = messages.flatMap((message) => (message.role === 'tool' ? [textOf(message.content)] : []));
+  const results = since(messages).flatMap((message) => (message.role === 'tool' ? [textOf(message.content)] : []));
   return `${results.length} results: ${createHash('sha1').update(results.join('\n')).digest('hex')}`;
 }

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Observable } from 'rxjs';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../../src/providers/interfaces.ts';
 import type { Life } from './life.ts';
-import { finalText, planOf, seedIn } from './plan.ts';
+import { finalText, type Plan, planOf, seedIn, since } from './plan.ts';
 
 /** Quick and slow by turns: while it is at it, a process can die before the record of the call's start is durable, and behind it. */
 function thinkingMs(params: LLMCallParams): number {
@@ -13,10 +13,11 @@ function thinkingMs(params: LLMCallParams): number {
 export type OnModelCall = (seed: number, iteration: number) => void;
 
 /** A model whose answer is a function of the history, so that any process can go on with a turn. */
-export function plannedModel(life: Life, onCall: OnModelCall): LLMProvider {
+export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: number) => Plan = planOf): LLMProvider {
+  const answerTo = (params: LLMCallParams) => answerOf(params, planFor, onCall);
   const stream = (params: LLMCallParams) =>
     new Observable<LLMChunk>((subscriber) => {
-      const response = answerTo(params, onCall);
+      const response = answerTo(params);
       const say = async () => {
         await life.reach('model:called');
         await sleep(thinkingMs(params));
@@ -29,20 +30,28 @@ export function plannedModel(life: Life, onCall: OnModelCall): LLMProvider {
       };
       void say();
     });
-  return { stream, call: async (params) => answerTo(params, onCall) };
+  return { stream, call: async (params) => answerTo(params) };
 }
 
-function answerTo({ messages }: LLMCallParams, onCall: OnModelCall): LLMResponse {
+function answerOf({ messages }: LLMCallParams, planFor: (seed: number) => Plan, onCall: OnModelCall): LLMResponse {
   const seed = seedIn(messages);
-  const iteration = messages.filter(({ role }) => role === 'assistant').length + 1;
+  const iteration = since(messages).filter(({ role }) => role === 'assistant').length + 1;
   onCall(seed, iteration);
-  const calls = planOf(seed)[iteration - 1];
-  if (calls === undefined) return { message: { role: 'assistant', content: finalText(messages) } };
+  const calls = planFor(seed)[iteration - 1];
+  const usage = usageOf(seed, iteration);
+  if (calls === undefined || calls.length === 0)
+    return { message: { role: 'assistant', content: finalText(messages) }, usage };
   const toolCalls = calls.map((call, index) => ({
     // Vendors repeat ids between responses, and some within one.
     id: `call-${index % 3}`,
     type: 'function' as const,
     function: { name: call.tool, arguments: call.arguments },
   }));
-  return { message: { role: 'assistant', content: `Step ${iteration}.`, toolCalls } };
+  return { message: { role: 'assistant', content: `Step ${iteration}.`, toolCalls }, usage };
+}
+
+/** Differs from call to call, so that one that is counted twice, or not at all, changes the sum. */
+function usageOf(seed: number, iteration: number): Usage {
+  const promptTokens = 100 + (seed % 89);
+  return { promptTokens, completionTokens: iteration, totalTokens: promptTokens + iteration };
 }

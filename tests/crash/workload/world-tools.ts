@@ -17,7 +17,7 @@ let executions = 0;
 
 /** Tools that note in the world when they start and what they did. Each execution answers something that no other does. */
 export function worldTools(actor: Actor): ToolProvider {
-  const names: readonly ToolName[] = ['pay', 'wire', 'put', 'look', 'book', 'guess', 'breaks'];
+  const names: readonly ToolName[] = ['pay', 'wire', 'put', 'look', 'book', 'guess', 'breaks', 'sign'];
   return new LocalToolProvider(
     names.map((name) =>
       tool({

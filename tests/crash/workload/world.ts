@@ -19,7 +19,30 @@ export type Deed =
   | {
       readonly type: 'model';
       readonly task: string;
+      /** Of trees: whose model it is. */
+      readonly agent?: string;
       readonly iteration: number;
+      readonly pid: number;
+      readonly at: number;
+    }
+  /** A process got a lease; of a child turn, under the lease of its parent. */
+  | {
+      readonly type: 'lease';
+      readonly task: string;
+      readonly epoch: number;
+      readonly under?: { readonly taskId: string; readonly epoch: number };
+      readonly pid: number;
+      readonly at: number;
+    }
+  /** An append in which another agent takes the turn: the types of its records. */
+  | { readonly type: 'changed'; readonly task: string; readonly types: readonly string[]; readonly pid: number }
+  /** It writes the end of a turn, and it has written it. */
+  | { readonly type: 'ending' | 'ended'; readonly task: string; readonly epoch: number; readonly pid: number }
+  /** It gives the lease back. */
+  | {
+      readonly type: 'released';
+      readonly task: string;
+      readonly epoch: number;
       readonly pid: number;
       readonly at: number;
     }

@@ -1,0 +1,68 @@
+import { type Agent, agent } from '../../../src/agent/agent.ts';
+import { agentTools } from '../../../src/agent/agent-tools.ts';
+import { inParallel, inSequence, type RoutingStrategy, supervisor } from '../../../src/agent/routing.ts';
+import { team } from '../../../src/agent/team.ts';
+import type { Clock } from '../../../src/core/clock.ts';
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Task } from './order.ts';
+import { plannedModel } from './planned-model.ts';
+import { helpersOf, planOfAgent, rootAgentOf, type TreeTurn, teamId, turnsOf, type Workload } from './tree.ts';
+import { type Actor, worldTools } from './world-tools.ts';
+
+export interface TreeActor extends Actor {
+  readonly store: TaskStateStore;
+  readonly clock?: Clock;
+}
+
+/** The agents of a workload, by id, as one process has them; the team too, where they are one. */
+export function treeAgents(workload: Workload, tasks: readonly Task[], actor: TreeActor): ReadonlyMap<string, Agent> {
+  const { life, world, pid, store: taskStateStore, clock } = actor;
+  const turns = tasks.flatMap((task) => turnsOf(workload, task));
+  const made = new Map<string, Agent>();
+  const make = (id: string): Agent => {
+    const known = made.get(id);
+    if (known) return known;
+    const helpers = helpersOf(workload, id).map(make);
+    const turnOf = (seed: number) => turns.find((turn) => turn.seed === seed && speaksIn(turn, id));
+    const onCall = (seed: number, iteration: number) =>
+      world.note({ type: 'model', task: turnOf(seed)?.taskId ?? '', agent: id, iteration, pid, at: Date.now() });
+    const { root, below } = workload.leases;
+    const one = agent({
+      id,
+      provider: plannedModel(life, onCall, (seed) => turnOf(seed)?.plan ?? planOfAgent(workload, id, seed)),
+      toolProviders: [worldTools(actor), ...(helpers.length > 0 ? [agentTools(helpers)] : [])],
+      taskStateStore,
+      toolConcurrency: 4,
+      leaseMs: id === rootAgentOf(workload) ? root : below,
+      storeDeadlineMs: workload.storeDeadlineMs,
+      contextManagement: null,
+      enableTracing: false,
+      ...(clock && { clock }),
+    });
+    made.set(id, one);
+    return one;
+  };
+  const ids = Object.keys(workload.agents);
+  const agents = ids.map(make);
+  if (!workload.team) return made;
+  const routing = routingOf(workload, ids);
+  const all = team({ agents, id: teamId, taskStateStore, handOff: workload.team === 'hand-off', ...routing });
+  return made.set(teamId, all.asAgent());
+}
+
+function speaksIn({ agentId, speakers }: TreeTurn, id: string): boolean {
+  return speakers ? speakers.includes(id) : agentId === id;
+}
+
+function routingOf({ team: kind }: Workload, ids: readonly string[]): { readonly routing?: RoutingStrategy } {
+  switch (kind) {
+    case 'sequence':
+      return { routing: inSequence(ids) };
+    case 'parallel':
+      return { routing: inParallel(ids) };
+    case 'supervisor':
+      return { routing: supervisor(ids[0] ?? '') };
+    default:
+      return {};
+  }
+}

@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Agent } from '../../../src/agent/agent.ts';
+import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
+import type { AgentEvent } from '../../../src/core/events.ts';
+import type { Turn } from '../../../src/core/turn.ts';
+import { TurnError, type TurnResult } from '../../../src/core/turn-result.ts';
+import type { TaskStateStore, TaskSummary } from '../../../src/stores/interfaces.ts';
+import type { Random } from '../random.ts';
+import type { Outcome, Task, TreeWork } from './order.ts';
+import { promptOf } from './plan.ts';
+
+export interface TreeDriver {
+  readonly agents: ReadonlyMap<string, Agent>;
+  readonly root: Agent;
+  readonly store: TaskStateStore;
+  readonly random: Random;
+  readonly work: TreeWork;
+  readonly persistent: boolean;
+  /** An event of a record was shown: of the turn itself, or of one below it. */
+  readonly onShown: (taskId: string, record: string) => void;
+  readonly onLost: (task: Task, outcome: Extract<Outcome, { ended: false }>) => void;
+}
+
+const pauseMs = 30;
+
+/** Does with a tree what there is to do, until the turn at the top has ended or is lost. */
+export async function driveTree(driver: TreeDriver, task: Task): Promise<Outcome> {
+  for (;;) {
+    const outcome = await attempt(driver, task);
+    const isAsked = outcome.ended && outcome.status === 'input-required';
+    if (outcome.ended && (!isAsked || driver.work === 'run-until-asked')) return outcome;
+    if (!outcome.ended && outcome.code !== 'BUSY') {
+      driver.onLost(task, outcome);
+      if (!driver.persistent) return outcome;
+    }
+    await sleep(pauseMs);
+  }
+}
+
+async function attempt(driver: TreeDriver, task: Task): Promise<Outcome> {
+  const { root, random, store, work } = driver;
+  const { taskId } = task;
+  if (work === 'cancel') return cancel(driver, task);
+  const start = () =>
+    outcomeOf(driver, taskId, root.startTurn(promptOf(task.seed), { taskId, contextId: taskId, detached: true }));
+  if (work === 'sweep') {
+    await sweep(driver);
+    const found = await store.load(taskId);
+    if (!found) return start();
+    if (!isOver(found.status)) return { ended: false, code: 'BUSY', message: 'It is not over.' };
+  }
+  if (work === 'watch' || random.chance(0.4)) return start();
+  const onBusy = random.chance(0.5) ? 'wait' : 'fail';
+  const resumed = await outcomeOf(driver, taskId, root.resume(taskId, { detached: true, onBusy }));
+  return resumed.ended || resumed.code !== 'NOT_FOUND' ? resumed : start();
+}
+
+async function cancel({ store }: TreeDriver, { taskId }: Task): Promise<Outcome> {
+  try {
+    await AgentLoop.cancel(taskId, { store, reason: 'enough', deadlineMs: 5_000 });
+    const found = await store.load(taskId);
+    if (found && isOver(found.status)) return { ended: true, status: found.status, text: '' };
+    return { ended: false, code: 'BUSY', message: 'It is not over.' };
+  } catch (error) {
+    return lossOf(error);
+  }
+}
+
+/** Resumes what nobody runs, as a service does that starts. */
+async function sweep({ store, agents }: TreeDriver): Promise<void> {
+  const tasks = await store.list({ roots: true, limit: 1_000 });
+  const isLeft = ({ held, state }: TaskSummary) => !held && !isOver(state) && state !== 'input-required';
+  for (const { taskId, agentId } of tasks.filter(isLeft)) {
+    // Somebody else may be faster, and what is lost is found again.
+    await agents
+      .get(agentId)
+      ?.resume(taskId, { detached: true })
+      .result()
+      .catch(() => {});
+  }
+}
+
+function isOver(state: string): boolean {
+  return state === 'completed' || state === 'failed' || state === 'canceled';
+}
+
+async function outcomeOf({ onShown }: TreeDriver, taskId: string, turn: Turn): Promise<Outcome> {
+  const shown = new Set<string>();
+  const show = (of: string, cursor: string | undefined) => {
+    const record = cursor?.slice(0, cursor.indexOf('.'));
+    if (record === undefined || shown.has(`${of} ${record}`)) return;
+    shown.add(`${of} ${record}`);
+    onShown(of, record);
+  };
+  turn.subscribe({
+    next: (event: AgentEvent) =>
+      event.kind === 'internal:sub-agent' ? show(event.event.taskId, event.event.cursor) : show(taskId, event.cursor),
+    error: () => {},
+  });
+  try {
+    return endOf(await turn.result());
+  } catch (error) {
+    return error instanceof TurnError ? { ...endOf(error.result), text: error.message } : lossOf(error);
+  }
+}
+
+function endOf({ status, text, usage }: TurnResult): Extract<Outcome, { ended: true }> {
+  return { ended: true, status, text, usedTokens: usage.totalTokens };
+}
+
+function lossOf(error: unknown): Extract<Outcome, { ended: false }> {
+  const code = AgentLoopError.isInstance(error) ? error.code : 'unknown';
+  return { ended: false, code, message: messageOf(error) };
+}
