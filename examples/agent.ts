@@ -1,4 +1,4 @@
-import { agent, agentTools, InMemoryArtifactStore, InMemoryStateStore, isSubAgentUpdate } from 'millrace';
+import { agent, agentText, agentTools, InMemoryArtifactStore, InMemoryStateStore } from 'millrace';
 import { scriptedLLM } from 'millrace/testing';
 
 const taskStateStore = new InMemoryStateStore();
@@ -8,7 +8,6 @@ const researcher = agent({
   name: 'researcher',
   description: 'Finds facts.',
   provider: scriptedLLM([{ text: ['Elephants ', 'sleep two hours a day.'] }]),
-  taskStateStore,
 });
 
 const writer = agent({
@@ -28,19 +27,22 @@ const writer = agent({
 writer.on('agent:state', ({ state }) => console.log('state   ', state));
 writer.on('message:sent', ({ messages }) => console.log('sent    ', messages[0]?.content));
 writer.on('message:received', ({ text }) => console.log('received', text));
-writer.on('internal:tool-progress', ({ update }) => {
-  if (!isSubAgentUpdate(update) || update.event.kind !== 'artifact-update') return;
-  const [part] = update.event.artifact.parts;
-  if (part?.kind === 'text' && part.text !== '') console.log('below   ', `${update.path.join('/')}: ${part.text}`);
-});
 
-await writer.run('Write a note on how long elephants sleep.', { taskId: 'note' });
+const note = writer.startTurn('Write a note on how long elephants sleep.', { taskId: 'note' });
+note.pipe(agentText()).subscribe(({ path, text }) => {
+  const agents = path.map(({ agentId }) => agentId).join('/');
+  if (agents !== '' && text !== '') console.log('below   ', `${agents}: ${text}`);
+});
+await note.result();
 const { artifacts } = await artifactStore.list();
 console.log('kept    ', artifacts.map(({ name, size }) => `${name}, ${size} bytes`).join());
 await writer.run('What do you remember?');
 console.log(
   'journals',
-  (await taskStateStore.list()).map(({ taskId, agentId }) => `${agentId} ${taskId.slice(0, 8)}`).sort(),
+  taskStateStore
+    .list()
+    .map(({ agentId, parentTaskId }) => `${agentId}${parentTaskId ? ` below ${parentTaskId}` : ''}`)
+    .sort(),
 );
 console.log('used    ', `${writer.usage?.turns} turns, ${writer.usage?.iterations} model calls`);
 await writer.close();

@@ -54,6 +54,16 @@ const shows = new Map([
       /m-1 again\ntask, state 3\ntrue/,
     ],
   ],
+  [
+    'hand-off-chat',
+    [
+      /billing: Your invoice is\s*$/m,
+      /killed in the middle of the answer/,
+      /billing.* is corrected\./,
+      /billing: You are welcome\./,
+      /current agent: billing/,
+    ],
+  ],
   ['shutdown', [/old process: SHUTDOWN/, /new process: The house stands/, /each step once: dig, pour, build/]],
   [
     'time-travel',
@@ -87,7 +97,7 @@ const shows = new Map([
       /below {4}researcher: Elephants/,
       /kept {5}sleep\.md, 17 bytes/,
       /I remember 6 messages/,
-      /researcher note:1:0/,
+      /researcher below note/,
       /2 turns, 4 model calls/,
     ],
   ],

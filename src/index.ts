@@ -24,34 +24,38 @@ export { finalOnly } from './agent/final-only.ts';
 export type { Interceptors } from './agent/interceptors.ts';
 export {
   type Answered,
-  type Assignment,
   byRole,
   byRule,
   type Choice,
   inParallel,
   inSequence,
-  type Plan,
-  type PlanProgress,
-  type PlanStep,
+  type Parallel,
+  type ParallelOptions,
+  type RoutingContext,
   type RoutingRequest,
   type RoutingStrategy,
   type Rule,
+  router,
+  type Sequence,
+  type Supervised,
+  type SupervisorOptions,
   supervisor,
 } from './agent/routing.ts';
-export { isSubAgentUpdate, type SubAgentUpdate } from './agent/sub-agent.ts';
-export { type Team, type TeamTurnOptions, team } from './agent/team.ts';
+export { type Team, type TeamTurnOptions, team, type ValueOf } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
 export type { TeamOptions } from './agent/team-options.ts';
+export { type TeamView, withoutCalls } from './agent/team-view.ts';
 export type { TurnInput } from './agent/turn-input.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
+export { type AgentText, agentText } from './core/agent-text.ts';
 export type { AnswerOptions } from './core/answer-task.ts';
 export { applyRecord, foldRecords } from './core/apply-record.ts';
 export type { ArtifactChunk } from './core/artifact-chunk.ts';
 export type { CancelOptions } from './core/cancel-task.ts';
 export type { Answers } from './core/check-answers.ts';
 export { type Clock, systemClock } from './core/clock.ts';
-export type { AgentLoopConfig, AgentLoopContext, Logger, OnLimit, StartOptions } from './core/config.ts';
+export type { AgentLoopConfig, AgentLoopContext, AgentSetup, Logger, OnLimit, StartOptions } from './core/config.ts';
 export { estimateTokens, type TokenCounter } from './core/count-tokens.ts';
 export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes } from './core/errors.ts';
 export type {
@@ -72,6 +76,8 @@ export type {
   ReasoningDeltaEvent,
   ResumedEvent,
   StatusUpdateEvent,
+  SubAgentEvent,
+  SubAgentStep,
   TaskEvent,
   TaskState,
   TaskStatus,
@@ -94,6 +100,7 @@ export type {
   IterationChange,
   IterationStep,
   IterationView,
+  ReachedLimit,
   ResponseChange,
   StepChange,
   ToolAnswer,
@@ -101,6 +108,7 @@ export type {
   ToolCallOutcome,
   ToolCallRequest,
   ToolOutcomeChange,
+  TreeUsage,
   TurnBeginning,
   TurnChange,
   TurnEnd,
@@ -124,9 +132,14 @@ export {
   type UserMessage,
 } from './core/messages.ts';
 export type {
+  AgentChanged,
+  AgentChoice,
+  AgentUsage,
   Approval,
+  ChildLink,
   Finish,
   JournalRecord,
+  ParentLink,
   Question,
   RecordStamp,
   Stamped,
@@ -282,6 +295,7 @@ export type {
   TaskQuery,
   TaskStateStore,
   TaskSummary,
+  Under,
 } from './stores/interfaces.ts';
 export { InMemoryStateStore } from './stores/memory/in-memory-state-store.ts';
 export { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './stores/messages/in-memory-message-store.ts';
@@ -294,6 +308,7 @@ export type {
   LoadOptions,
   MessageStore,
   MetadataOptions,
+  TurnAppendOptions,
 } from './stores/messages/message-store.ts';
 export {
   type Snapshot,
@@ -315,6 +330,7 @@ export type {
   NeedsApproval,
   OnInDoubt,
   Reconciled,
+  StartedChild,
   ToolContext,
   ToolDefinition,
   ToolListContext,

@@ -55,6 +55,29 @@ describe('an exchange of the chat page', () => {
     expect(behind(piece('', false)).pieces).toEqual([]);
   });
 
+  it('puts the calls of sub-agents below the call that they work for', () => {
+    const toBo = { agentId: 'bo', callId: '1:0' };
+    const toCy = { agentId: 'cy', callId: '1:1' };
+    const seen = behind(
+      call({ callId: '1:0', toolName: 'bo' }),
+      call({ callId: '1:1', toolName: 'pay' }),
+      call({ callId: '1:0', toolName: 'search', path: [toBo] }),
+      call({ callId: '1:1', toolName: 'cy', path: [toBo] }),
+      call({ callId: '1:0', toolName: 'count', path: [toBo, toCy] }),
+      call({ callId: '2:0', toolName: 'search', path: [toBo] }),
+      ends({ callId: '1:0', toolName: 'count', path: [toBo, toCy], success: true }),
+    );
+    const shown = seen.pieces.map((each) => each.type === 'tool' && [each.agents?.join('/'), each.name, each.state]);
+    expect(shown).toEqual([
+      [undefined, 'bo', 'running'],
+      ['bo', 'search', 'running'],
+      ['bo', 'cy', 'running'],
+      ['bo/cy', 'count', 'done'],
+      ['bo', 'search', 'running'],
+      [undefined, 'pay', 'running'],
+    ]);
+  });
+
   it('shows the task as it stands, artifacts by their names, and keeps the cursor of the last update', () => {
     const artifacts = [
       { artifactId: 'answer-1', parts: [{ text: 'Done.' }] },

@@ -38,7 +38,7 @@ export class ExchangeView {
   }
 
   show(exchange: Exchange): void {
-    for (const piece of exchange.pieces) this.#showPiece(piece);
+    for (const [index, piece] of exchange.pieces.entries()) this.#showPiece(piece, exchange.pieces[index - 1]);
     this.#showQuestions(exchange);
     const { state, failure } = exchange;
     this.#waiting.hidden = isOver(exchange) || exchange.questions.length > 0;
@@ -47,9 +47,10 @@ export class ExchangeView {
     this.#end.textContent = failure ?? 'Stopped.';
   }
 
-  #showPiece(piece: Piece): void {
-    const key = piece.type === 'tool' ? `tool ${piece.callId}` : piece.artifactId;
+  #showPiece(piece: Piece, previous: Piece | undefined): void {
+    const key = keyOf(piece);
     const known = this.#shown.get(key);
+    const before = previous && this.#shown.get(keyOf(previous))?.view;
     if (known?.piece === piece) return;
     if (known?.piece.type === 'text' && piece.type === 'text') {
       showText(known.view, known.piece.text, piece.text);
@@ -58,6 +59,7 @@ export class ExchangeView {
     }
     const view = pieceView(piece);
     if (known) known.view.replaceWith(view);
+    else if (before) before.after(view);
     else this.#pieces.append(view);
     this.#shown.set(key, { piece, view });
   }
@@ -76,6 +78,10 @@ export class ExchangeView {
       this.#questions.append(view);
     }
   }
+}
+
+function keyOf(piece: Piece): string {
+  return piece.type === 'tool' ? `tool ${piece.callId}` : piece.artifactId;
 }
 
 /** A text that grows costs what is new of it. */
@@ -105,13 +111,16 @@ const toolWords: Readonly<Record<ToolState, string>> = {
   unknown: 'may or may not have taken effect',
 };
 
-function toolView({ name, state, durationMs }: Extract<Piece, { type: 'tool' }>): HTMLElement {
+function toolView({ name, agents = [], state, durationMs }: Extract<Piece, { type: 'tool' }>): HTMLElement {
   const took = durationMs === undefined || durationMs < 50 ? '' : ` · ${(durationMs / 1000).toFixed(1)} s`;
-  return element(
+  const view = element(
     'p',
     { className: `tool ${state}` },
     element('span', { className: 'mark', ariaHidden: 'true' }),
+    ...(agents.length > 0 ? [element('span', { className: 'agents' }, agents.join(' › '))] : []),
     element('code', {}, name),
     element('span', { className: 'tool-state' }, `${toolWords[state]}${took}`),
   );
+  view.style.marginInlineStart = `${agents.length * 1.5}em`;
+  return view;
 }

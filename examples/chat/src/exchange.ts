@@ -16,11 +16,16 @@ export type Piece =
   | { readonly type: 'artifact'; readonly artifactId: string; readonly name: string; readonly text: string }
   | {
       readonly type: 'tool';
+      /** Of a sub-agent's call, after those of the calls above it: `1:0/2:1`. */
       readonly callId: string;
       readonly name: string;
+      /** The sub-agents on the way to the call, outermost first; absent for a call of the agent itself. */
+      readonly agents?: readonly string[];
       readonly state: ToolState;
       readonly durationMs?: number | undefined;
     };
+
+type ToolPiece = Extract<Piece, { type: 'tool' }>;
 
 /** What the agent asks; see docs/questions.md. */
 export interface Question {
@@ -121,12 +126,12 @@ function stopped(exchange: Exchange, state: 'done' | 'failed' | 'stopped'): Exch
 }
 
 function withTool(exchange: Exchange, event: ToolEvent): Exchange {
-  const { callId, toolName, durationMs } = event;
-  const call: Piece = { type: 'tool', callId, name: toolName, state: toolState(event), durationMs };
-  return {
-    ...exchange,
-    pieces: put(exchange.pieces, call, (piece) => piece.type === 'tool' && piece.callId === callId),
-  };
+  const { toolName, durationMs, path = [] } = event;
+  const above = path.map((step) => step.callId);
+  const callId = [...above, event.callId].join('/');
+  const agents = path.length > 0 && { agents: path.map(({ agentId }) => agentId) };
+  const call: ToolPiece = { type: 'tool', callId, name: toolName, ...agents, state: toolState(event), durationMs };
+  return { ...exchange, pieces: putCall(exchange.pieces, call, above.join('/')) };
 }
 
 function toolState({ phase, success, code = '' }: ToolEvent): ToolState {
@@ -167,6 +172,15 @@ function pieceOf({ artifactId, name, parts = [] }: Artifact): Exclude<Piece, { t
 
 function isOf({ artifactId }: Artifact): (piece: Piece) => boolean {
   return (piece) => piece.type !== 'tool' && piece.artifactId === artifactId;
+}
+
+/** A call of a sub-agent stands below the call that the sub-agent works for, after the other calls there. */
+function putCall(pieces: readonly Piece[], call: ToolPiece, above: string): readonly Piece[] {
+  const isCall = (piece: Piece) => piece.type === 'tool' && piece.callId === call.callId;
+  const isBelow = (piece: Piece) =>
+    piece.type === 'tool' && (piece.callId === above || piece.callId.startsWith(`${above}/`));
+  const at = above === '' ? -1 : pieces.findLastIndex(isBelow);
+  return at < 0 || pieces.some(isCall) ? put(pieces, call, isCall) : pieces.toSpliced(at + 1, 0, call);
 }
 
 function put(pieces: readonly Piece[], piece: Piece, isSame: (piece: Piece) => boolean): readonly Piece[] {

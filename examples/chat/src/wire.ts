@@ -50,6 +50,8 @@ export interface ToolEvent {
   readonly phase: 'start' | 'complete';
   readonly callId: string;
   readonly toolName: string;
+  /** Of a call of a sub-agent: from the sub-agent of the task to the one that makes the call. */
+  readonly path?: readonly { readonly agentId: string; readonly callId: string }[];
   readonly success?: boolean;
   readonly durationMs?: number;
   /** Why it has no success; see docs/errors.md. */
