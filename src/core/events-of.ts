@@ -291,8 +291,8 @@ class Projection {
   done(before: LoopState, { reason, text, value }: TurnDone): readonly AgentEvent[] {
     const { iteration, lastResponse } = before;
     const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
-    if (text !== '' && text !== said) this.#answer(artifactId(iteration), { kind: 'text', text });
-    else if (text === '' && value !== undefined) this.#answer(outputId, partOf(value));
+    if (text !== '' && text !== said) this.#artifact(artifactId(iteration), { kind: 'text', text }, false);
+    else if (text === '' && value !== undefined) this.#artifact(outputId, partOf(value), false);
     return this.end(before, 'completed', { reason }, text);
   }
 
@@ -327,21 +327,11 @@ class Projection {
     if (text === '' && shown === '') return;
     const append = shown !== '' && text.startsWith(shown);
     const rest = append ? text.slice(shown.length) : text;
-    this.#events.push({
-      kind: 'artifact-update',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
-      artifact: { artifactId: artifactId(iteration), parts: [{ kind: 'text', text: rest }] },
-      append,
-      lastChunk: true,
-    });
+    this.#artifact(artifactId(iteration), { kind: 'text', text: rest }, append);
   }
 
-  /** Replaces whatever the artifact held. */
-  #answer(id: string, part: A2APart): void {
+  /** The whole of an artifact, or with `append` its rest. */
+  #artifact(id: string, part: A2APart, append: boolean): void {
     this.#events.push({
       kind: 'artifact-update',
       taskId: this.#taskId,
@@ -350,7 +340,7 @@ class Projection {
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       artifact: { artifactId: id, parts: [part] },
-      append: false,
+      append,
       lastChunk: true,
     });
   }
