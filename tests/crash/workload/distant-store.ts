@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import type { Random } from '../random.ts';
+import { withMethods } from './with-methods.ts';
 
 export interface Distance {
   /** The longest way to the store, and back. Milliseconds. */
@@ -27,7 +28,7 @@ export function distantStore(store: TaskStateStore, random: Random, distance: Di
       return answer;
     };
   const append = distant<Parameters<TaskStateStore['append']>, void>(store.append);
-  return {
+  return withMethods(store, {
     create: distant(store.create),
     acquire: distant(store.acquire),
     append: async (...args) => {
@@ -38,15 +39,7 @@ export function distantStore(store: TaskStateStore, random: Random, distance: Di
     renew: distant(store.renew),
     release: distant(store.release),
     read: distant(store.read),
-    post: (...args) => store.post(...args),
-    load: (...args) => store.load(...args),
-    list: (...args) => store.list(...args),
-    delete: (...args) => store.delete(...args),
-    check: () => store.check(),
-    commands: (...args) => store.commands(...args),
-    follow: (...args) => store.follow(...args),
-    publish: (...args) => store.publish(...args),
-  };
+  });
 }
 
 /** Who sets out first arrives first. */

@@ -1,5 +1,6 @@
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import type { Life, StoreCall } from './life.ts';
+import { withMethods } from './with-methods.ts';
 
 type Method = 'create' | 'acquire' | 'append' | 'renew' | 'release' | 'read';
 
@@ -17,22 +18,14 @@ export function mortalStore(store: TaskStateStore, life: Life): TaskStateStore {
       await life.reach(`${name}:answered`, about);
       return value;
     };
-  return {
+  return withMethods(store, {
     create: mortal('create', store.create),
     acquire: mortal('acquire', store.acquire),
     append: mortal<Parameters<TaskStateStore['append']>, void>('append', store.append),
     renew: mortal('renew', store.renew),
     release: mortal('release', store.release),
     read: mortal('read', store.read),
-    post: (...args) => store.post(...args),
-    load: (...args) => store.load(...args),
-    list: (...args) => store.list(...args),
-    delete: (...args) => store.delete(...args),
-    check: () => store.check(),
-    commands: (...args) => store.commands(...args),
-    follow: (...args) => store.follow(...args),
-    publish: (...args) => store.publish(...args),
-  };
+  });
 }
 
 function aboutOf([subject, second]: readonly unknown[]): StoreCall {

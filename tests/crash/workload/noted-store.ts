@@ -1,5 +1,6 @@
 import { isTerminal } from '../../../src/core/records.ts';
 import type { Lease, TaskStateStore } from '../../../src/stores/interfaces.ts';
+import { withMethods } from './with-methods.ts';
 import type { World } from './world.ts';
 
 /** The same store; the leases that it grants, those that are given back, and the ends of turns are noted in the world. */
@@ -26,25 +27,4 @@ export function notedStore(store: TaskStateStore, world: World, pid: number): Ta
     },
   };
   return withMethods(store, noted);
-}
-
-/** A store with some of its methods replaced. */
-export function withMethods(store: TaskStateStore, methods: Partial<TaskStateStore>): TaskStateStore {
-  return {
-    create: (...args) => store.create(...args),
-    acquire: (...args) => store.acquire(...args),
-    append: (...args) => store.append(...args),
-    renew: (...args) => store.renew(...args),
-    release: (...args) => store.release(...args),
-    read: (...args) => store.read(...args),
-    post: (...args) => store.post(...args),
-    load: (...args) => store.load(...args),
-    list: (...args) => store.list(...args),
-    delete: (...args) => store.delete(...args),
-    check: () => store.check(),
-    commands: (...args) => store.commands(...args),
-    follow: (...args) => store.follow(...args),
-    publish: (...args) => store.publish(...args),
-    ...methods,
-  };
 }

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import { isChildTask } from './life.ts';
-import { withMethods } from './noted-store.ts';
 import type { Outage } from './order.ts';
+import { withMethods } from './with-methods.ts';
 
 /** The same store, that this process does not reach for a while from one append on. */
 export function outageStore(store: TaskStateStore, outage: Outage, onBegin: () => void): TaskStateStore {

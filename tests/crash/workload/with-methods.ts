@@ -1,0 +1,22 @@
+import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+
+/** A store with some of its methods replaced. */
+export function withMethods(store: TaskStateStore, methods: Partial<TaskStateStore>): TaskStateStore {
+  return {
+    create: (...args) => store.create(...args),
+    acquire: (...args) => store.acquire(...args),
+    append: (...args) => store.append(...args),
+    renew: (...args) => store.renew(...args),
+    release: (...args) => store.release(...args),
+    read: (...args) => store.read(...args),
+    post: (...args) => store.post(...args),
+    load: (...args) => store.load(...args),
+    list: (...args) => store.list(...args),
+    delete: (...args) => store.delete(...args),
+    check: () => store.check(),
+    commands: (...args) => store.commands(...args),
+    follow: (...args) => store.follow(...args),
+    publish: (...args) => store.publish(...args),
+    ...methods,
+  };
+}
