@@ -2,9 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
-import type { ToolCall } from '../../src/core/messages.ts';
 import type { JournalRecord } from '../../src/core/records.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
@@ -12,34 +10,13 @@ import type { ToolContext } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';
-import { ofKind, textsOf, watch } from '../core/watch-events.ts';
+import { textsOf, watch } from '../core/watch-events.ts';
 import { eventually } from '../eventually.ts';
-import { agentBench } from './agent-bench.ts';
+import { agentBench, passing, seenBy, stoppedProcess } from './agent-bench.ts';
 
 const on = agentBench();
 const askBo: ScriptedLLMStep = { toolCalls: [{ name: 'bo', arguments: { message: 'What is it?' } }] };
 const askCy: ScriptedLLMStep = { toolCalls: [{ name: 'cy', arguments: { message: 'How deep?' } }] };
-
-type Answering = 'create' | 'acquire' | 'append' | 'renew' | 'release' | 'post' | 'read';
-
-/** The bench's store as one process sees it: `before` is called before each call, and may delay or refuse it. */
-function seenBy(before: (method: Answering, taskId: string, args: readonly unknown[]) => Promise<void> | undefined) {
-  const { store } = on.bench;
-  const wrapped: TaskStateStore = new Proxy(store, {
-    get(target, name) {
-      const member: unknown = Reflect.get(target, name, target);
-      if (typeof member !== 'function') return member;
-      return (...args: readonly unknown[]) => {
-        const call = () => Reflect.apply(member, target, args);
-        const [subject] = args;
-        const taskId = typeof subject === 'string' ? subject : String(Reflect.get(Object(subject), 'taskId'));
-        const delay = before(String(name) as Answering, taskId, args);
-        return delay ? delay.then(call) : call();
-      };
-    },
-  });
-  return wrapped;
-}
 
 const types = (taskId: string) => on.bench.store.read(taskId).map(({ type }) => type);
 const has = (taskId: string, type: JournalRecord['type']) => {
@@ -47,43 +24,12 @@ const has = (taskId: string, type: JournalRecord['type']) => {
   return task !== null && types(taskId).includes(type);
 };
 
-/** A process whose calls of the store wait from `freeze` on, as those of one that was stopped. */
-function process() {
-  const wakes = gate();
-  let frozen = false;
-  const store = seenBy(() => (frozen ? wakes.pass() : undefined));
-  return {
-    store,
-    freeze: () => {
-      frozen = true;
-    },
-    wake: () => {
-      frozen = false;
-      wakes.open();
-    },
-  };
-}
-
 /** The tasks of a turn that calls `bo`, which calls `cy`: the deepest first. */
 const tree = () => ['t:1:0:1:0', 't:1:0', 't'];
 
-/** Lets time pass until the promise settles. */
-async function passing<T>(promise: Promise<T>): Promise<T> {
-  let over = false;
-  const settled = promise.finally(() => {
-    over = true;
-  });
-  settled.catch(() => {});
-  await eventually(() => {
-    on.bench.clock.advance(100);
-    return over;
-  });
-  return settled;
-}
-
 describe('the right to a child turn', () => {
   it('T-01 follows from the right to its parent: who resumes that takes the child turn at once', async () => {
-    const first = process();
+    const first = stoppedProcess(on.bench.store);
     const stopped = gate();
     const old = on.agent([() => ({ gate: stopped.pass(), text: 'Never.' })], { id: 'bo', taskStateStore: first.store });
     const dead = on.agent([askBo, { text: 'Stale.' }], {
@@ -103,7 +49,7 @@ describe('the right to a child turn', () => {
     expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
     first.wake();
     stopped.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
   });
 
   it('T-03 ends with the lease above: a tool of the child turn whose start is recorded does not start then', async () => {
@@ -162,7 +108,7 @@ describe('the right to a child turn', () => {
     for (let turns = 0; turns < 20; turns++) await new Promise(setImmediate);
     expect(paid).toEqual(['second']);
     renewed.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
     expect(paid).toEqual(['second']);
   });
 
@@ -175,7 +121,7 @@ describe('the right to a child turn', () => {
     on.bench.leases.advance(3_000);
     const thief = on.bench.store.acquire('t', 'thief', 1_000);
     on.bench.clock.advance(1_000);
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
     on.bench.store.release(thief);
     expect(types('t:1:0')).not.toContain('turn.canceled');
     expect(on.bench.store.list().map(({ held }) => held)).toEqual([false, false]);
@@ -189,7 +135,7 @@ describe('the right to a child turn', () => {
   it('T-04 T-05 is given up in an outage longer than the deadline: nothing is cancelled, no result is made up', async () => {
     let down = false;
     const silent = gate();
-    const store = seenBy((method) => (down && method !== 'release' ? silent.pass() : undefined));
+    const store = seenBy(on.bench.store, (method) => (down && method !== 'release' ? silent.pass() : undefined));
     const answers = gate();
     const old = on.agent([() => ({ gate: answers.pass(), text: 'It is.' })], { id: 'bo', storeDeadlineMs: 2_000 });
     const dead = on.agent([askBo], {
@@ -201,7 +147,7 @@ describe('the right to a child turn', () => {
     await answers.reached;
     down = true;
     answers.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
     down = false;
     silent.open();
     await eventually(() => on.bench.store.list().every(({ held }) => !held));
@@ -227,7 +173,7 @@ describe('the right to a child turn', () => {
     on.bench.clock.advance(1_000);
     expect(types('t')).not.toContain('tool.result');
     on.bench.store.release(thief);
-    const { messages } = await passing(turn.result());
+    const { messages } = await passing(on.bench.clock, turn.result());
     expect(messages[1]).toMatchObject({ role: 'tool', content: 'It is.' });
     expect(on.bench.store.load('t:1:0')).toMatchObject({ status: 'completed', finalMessage: 'It is.' });
   });
@@ -300,7 +246,7 @@ describe('the right to a child turn', () => {
 
 describe('a turn that another owner runs', () => {
   const startFrozen = async () => {
-    const first = process();
+    const first = stoppedProcess(on.bench.store);
     const stopped = gate();
     const dead = on.agent([() => ({ text: ['One ', 'two.'], gate: stopped.pass() })], {
       taskStateStore: first.store,
@@ -319,7 +265,7 @@ describe('a turn that another owner runs', () => {
     await reader.until('internal:llm-call');
     first.freeze();
     on.bench.leases.advance(3_000);
-    await passing(reader.ended);
+    await passing(on.bench.clock, reader.ended);
     expect(reader.end).toBe('complete');
     const cursors = reader.events.flatMap(({ cursor }) => (cursor === undefined ? [] : [cursor]));
     expect(new Set(cursors).size).toBe(cursors.length);
@@ -327,7 +273,7 @@ describe('a turn that another owner runs', () => {
     expect((await turn.result()).text).toBe('Three.');
     first.wake();
     stopped.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
   });
 
   it('H-21 H-36 is waited for by a resume with onBusy: "wait"; without it the resume is lost with BUSY', async () => {
@@ -339,11 +285,11 @@ describe('a turn that another owner runs', () => {
     await reader.until('internal:llm-call');
     first.freeze();
     on.bench.leases.advance(3_000);
-    await passing(reader.ended);
+    await passing(on.bench.clock, reader.ended);
     expect((await waiting.result()).text).toBe('Three.');
     first.wake();
     stopped.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(passing(on.bench.clock, lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
   });
 
   it('H-21 that waits for an answer when it is read is taken over where the answer is written just then', async () => {
@@ -351,13 +297,13 @@ describe('a turn that another owner runs', () => {
     const asking = on.agent([{ toolCalls: [{ name: 'pay' }] }], { toolProviders: [pay] });
     await asking.run('Pay.', { taskId: 't' });
     let reads = 0;
-    const store = seenBy((method) => {
+    const store = seenBy(on.bench.store, (method) => {
       if (method !== 'read' || ++reads !== 2) return undefined;
       const answers = { '1:0': { approved: true } };
       return AgentLoop.answer('t', { store: on.bench.store, answers, clock: on.bench.clock });
     });
     const heir = on.agent([{ text: 'Paid.' }], { toolProviders: [pay], taskStateStore: store });
-    const { text } = await passing(heir.startTurn('Pay.', { taskId: 't' }).result());
+    const { text } = await passing(on.bench.clock, heir.startTurn('Pay.', { taskId: 't' }).result());
     expect(text).toBe('Paid.');
   });
 
@@ -393,7 +339,7 @@ describe('a cancel', () => {
   it('T-07 of a suspended turn ends its descendants first, with the store alone', async () => {
     await suspended();
     const ended: string[] = [];
-    const store = seenBy((method, taskId) => {
+    const store = seenBy(on.bench.store, (method, taskId) => {
       if (method === 'append') ended.push(taskId);
       return undefined;
     });
@@ -407,7 +353,7 @@ describe('a cancel', () => {
   it.each([1, 2, 3])('T-07 that was killed at append %i does the rest when it is repeated', async (nth) => {
     await suspended();
     let appends = 0;
-    const dying = seenBy((method) => {
+    const dying = seenBy(on.bench.store, (method) => {
       if (method !== 'append' || ++appends < nth) return undefined;
       return Promise.reject(new AgentLoopError('UNAVAILABLE', 'The process was killed.'));
     });
@@ -428,7 +374,7 @@ describe('a cancel', () => {
     const both = { toolCalls: [{ name: 'bo', arguments: { message: 'Pay.' } }, { name: 'wait' }] };
     const ended: string[] = [];
     const isEnd = (record: JournalRecord) => record.type === 'turn.canceled';
-    const store = seenBy((method, taskId, [, records]) => {
+    const store = seenBy(on.bench.store, (method, taskId, [, records]) => {
       if (method === 'append' && Array.isArray(records) && records.some(isEnd)) ended.push(taskId);
       return undefined;
     });
@@ -445,7 +391,7 @@ describe('a cancel', () => {
   it('T-07 of a running turn ends a child turn that has just asked', async () => {
     const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
     const bo = on.agent([{ toolCalls: [{ name: 'pay' }] }], { id: 'bo', toolProviders: [pay] });
-    const store = seenBy((method, taskId) => {
+    const store = seenBy(on.bench.store, (method, taskId) => {
       if (method === 'release' && taskId === 't:1:0') void turn.cancel('enough');
       return undefined;
     });
@@ -477,214 +423,5 @@ describe('a cancel', () => {
     const result = on.bench.store.read('t').find(({ type }) => type === 'tool.result');
     expect(result).toMatchObject({ success: false, error: { code: 'TOOL_TIMEOUT' }, usage });
     expect(types('t:1:0').at(-1)).toBe('turn.canceled');
-  });
-});
-
-describe('the events of child turns', () => {
-  const deep = () => {
-    const cy = on.agent([{ text: ['De', 'ep', '.'] }], { id: 'cy' });
-    const bo = on.agent([askCy, { text: 'Cy says deep.' }], { id: 'bo', toolProviders: [agentTools([cy])] });
-    return on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])] });
-  };
-
-  it('T-09 come in one flat wrapper with the way to the turn, at any depth', async () => {
-    const turn = deep().startTurn('Ask.', { taskId: 't' });
-    const reader = watch(turn);
-    await turn.result();
-    const below = reader.of('internal:sub-agent').filter(({ path }) => path.length === 2);
-    expect(below.every(({ event }) => event.kind !== ('internal:sub-agent' as string))).toBe(true);
-    expect(below[0]).toMatchObject({
-      taskId: 't',
-      agentId: 'cy',
-      path: [
-        { agentId: 'bo', taskId: 't:1:0', callId: '1:0' },
-        { agentId: 'cy', taskId: 't:1:0:1:0', callId: '1:0' },
-      ],
-      event: { kind: 'task', taskId: 't:1:0:1:0' },
-    });
-    expect(textsOf(below.map(({ event }) => event))).toEqual({ 'answer-1': 'Deep.' });
-    expect(ofKind(reader.events, 'status-update').filter(({ final }) => final)).toHaveLength(1);
-  });
-
-  it.each([
-    ['records' as const, (cursor: string | undefined) => cursor !== undefined],
-    ['none' as const, () => false],
-  ])('are filtered by subAgentEvents: %s', async (subAgentEvents, isShown) => {
-    const bo = on.agent([{ text: ['It ', 'is.'] }], { id: 'bo' });
-    const ada = on.agent([askBo, { text: 'So.' }], { toolProviders: [agentTools([bo])], subAgentEvents });
-    const turn = ada.startTurn('Ask.', { taskId: 't' });
-    const reader = watch(turn);
-    await turn.result();
-    const shown = reader.of('internal:sub-agent');
-    expect(shown.every(({ event }) => isShown(event.cursor))).toBe(true);
-    expect(shown.length > 0).toBe(subAgentEvents === 'records');
-  });
-
-  it('T-10 are published once, in the stream of their own turn', async () => {
-    const published: Record<string, number> = {};
-    const { store } = on.bench;
-    const publish = store.publish.bind(store);
-    store.publish = (taskId, delta) => {
-      published[taskId] = (published[taskId] ?? 0) + JSON.stringify(delta).length;
-      publish(taskId, delta);
-    };
-    await deep().run('Ask.', { taskId: 't' });
-    const own = published['t:1:0:1:0'] ?? 0;
-    expect(own).toBeGreaterThan(0);
-    const texts = (taskId: string) => published[taskId] ?? 0;
-    expect(texts('t:1:0')).toBeLessThan(own);
-    expect(texts('t')).toBeLessThan(own);
-  });
-});
-
-describe('the usage of child turns', () => {
-  const used = (totalTokens: number) => ({ promptTokens: totalTokens - 1, completionTokens: 1, totalTokens });
-
-  it('T-17 counts for the whole tree, by agent and model, with failed and suspended child turns, and nothing twice', async () => {
-    const pay = plainTools({ pay: { needsApproval: true, execute: () => 'paid' } });
-    const cy = on.agent(
-      [
-        { toolCalls: [{ name: 'pay' }], usage: used(100) },
-        { text: 'Paid.', usage: used(10) },
-      ],
-      {
-        id: 'cy',
-        toolProviders: [pay],
-      },
-    );
-    const di = on.agent([{ toolCalls: [{ name: 'pay' }], usage: used(1_000) }, { error: new Error('no line') }], {
-      id: 'di',
-      toolProviders: [plainTools({ pay: () => 'paid' })],
-    });
-    const bo = on.agent(
-      [
-        { ...askCy, usage: used(10_000) },
-        { text: 'Deep.', usage: used(20_000) },
-      ],
-      {
-        id: 'bo',
-        toolProviders: [agentTools([cy])],
-      },
-    );
-    const both: ScriptedLLMStep = {
-      toolCalls: [
-        { name: 'bo', arguments: { message: 'Go.' } },
-        { name: 'di', arguments: { message: 'Go.' } },
-      ],
-      usage: used(2),
-    };
-    const ada = on.agent([both, { text: 'So.', usage: used(3) }], { toolProviders: [agentTools([bo, di])] });
-    const first = await ada.run('Go.', { taskId: 't' });
-    expect(first.usage.totalTokens).toBeGreaterThanOrEqual(2 + 10_000 + 100 + 1_000);
-    const result = await ada.resume('t', { answers: { '1:0': { approved: true } } }).result();
-    const by = Object.fromEntries(result.usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens]));
-    const failed = (by['di'] ?? 0) - 1_000;
-    expect(failed).toBeGreaterThanOrEqual(0);
-    expect(by).toEqual({ ada: 5, bo: 30_000, cy: 110, di: 1_000 + failed });
-    expect(result.usage.totalTokens).toBe(5 + 30_000 + 110 + 1_000 + failed);
-    expect(result.ownUsage.totalTokens).toBe(5);
-    expect([ada, bo, cy, di].map((each) => each.usage?.usage.totalTokens)).toEqual([5, 30_000, 110, 1_000 + failed]);
-  });
-
-  it('T-17 counts a child turn that ended before its parent was resumed', async () => {
-    let isKilled = false;
-    const dying = seenBy((method, taskId, [, records]) => {
-      isKilled ||=
-        method === 'append' &&
-        taskId === 't' &&
-        Array.isArray(records) &&
-        records.some(({ type }: JournalRecord) => type === 'tool.result');
-      return isKilled ? Promise.reject(new AgentLoopError('FENCED', 'The process was killed.')) : undefined;
-    });
-    const bo = on.agent([{ text: 'It is.', usage: used(400) }], { id: 'bo' });
-    const toolProviders = [agentTools([bo])];
-    const dead = on.agent([{ ...askBo, usage: used(300) }, { text: 'Stale.' }], {
-      toolProviders,
-      taskStateStore: dying,
-    });
-    await expect(dead.run('Go.', { taskId: 't' })).rejects.toMatchObject({ code: 'FENCED' });
-    on.bench.leases.advance(30_000);
-    expect(types('t:1:0').at(-1)).toBe('turn.done');
-    const { usage } = await on
-      .agent([{ text: 'So.', usage: used(30) }], { toolProviders })
-      .resume('t')
-      .result();
-    expect(usage.totalTokens).toBe(730);
-  });
-
-  it('T-18 reaches the limits of the turns above: the child turn is cancelled, and the turn fails with LIMIT', async () => {
-    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
-    const bo = on.agent([step, step, step], { id: 'bo', toolProviders: [plainTools({ count: () => 1 })] });
-    const ada = on.agent([{ ...askBo, usage: used(10) }], {
-      toolProviders: [agentTools([bo])],
-      extensions: [limits({ maxTokens: 1_000 })],
-    });
-    const run = ada.run('Go.', { taskId: 't' });
-    await expect(run).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
-    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
-    expect(types('t').at(-1)).toBe('turn.failed');
-    expect(types('t:1:0').filter((type) => type === 'llm.done')).toHaveLength(3);
-  });
-
-  it('T-18 reaches the limits of a turn two levels above', async () => {
-    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
-    const cy = on.agent([step, step, step], { id: 'cy', toolProviders: [plainTools({ count: () => 1 })] });
-    const bo = on.agent([askCy], { id: 'bo', toolProviders: [agentTools([cy])] });
-    const ada = on.agent([askBo], { toolProviders: [agentTools([bo])], extensions: [limits({ maxTokens: 1_000 })] });
-    await expect(ada.run('Go.', { taskId: 't' })).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
-    expect(tree().map((taskId) => types(taskId).at(-1))).toEqual(['turn.canceled', 'turn.canceled', 'turn.failed']);
-  });
-
-  it('T-17 counts the model calls of a tool besides those of its child turn', async () => {
-    const bo = on.agent([{ text: 'It is.', usage: used(70) }], { id: 'bo' });
-    const asks = agentTools([bo]);
-    const telling = {
-      getTools: asks.getTools.bind(asks),
-      executeTool(call: ToolCall, context: ToolContext) {
-        context.noteUsage(used(9));
-        return asks.executeTool(call, context);
-      },
-    };
-    const ada = on.agent(
-      [
-        { ...askBo, usage: used(5) },
-        { text: 'So.', usage: used(10) },
-      ],
-      {
-        toolProviders: [telling],
-      },
-    );
-    const { usage, usageBy } = await ada.run('Go.', { taskId: 't' });
-    expect(usage.totalTokens).toBe(94);
-    expect(usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens])).toEqual([
-      ['ada', 24],
-      ['bo', 70],
-    ]);
-  });
-
-  it('T-18 counts what a child turn had used before a crash', async () => {
-    const first = process();
-    const stopped = gate();
-    const counting = plainTools({ count: () => 1 });
-    const step = { toolCalls: [{ name: 'count' }], usage: used(400) };
-    const old = on.agent([step, step, () => ({ gate: stopped.pass(), text: 'Never.' })], {
-      id: 'bo',
-      toolProviders: [counting],
-    });
-    const dead = on.agent([{ ...askBo, usage: used(300) }, { text: 'Stale.' }], {
-      toolProviders: [agentTools([old])],
-      taskStateStore: first.store,
-    });
-    const lost = dead.startTurn('Go.', { taskId: 't', detached: true });
-    await stopped.reached;
-    first.freeze();
-    on.bench.leases.advance(30_000);
-    const bo = on.agent([], { id: 'bo', toolProviders: [counting] });
-    const ada = on.agent([], { toolProviders: [agentTools([bo])], extensions: [limits({ maxTokens: 1_000 })] });
-    await expect(ada.resume('t').result()).rejects.toMatchObject({ code: 'LIMIT', reason: 'max_tokens' });
-    expect(types('t:1:0').at(-1)).toBe('turn.canceled');
-    first.wake();
-    stopped.open();
-    await expect(passing(lost.settled)).rejects.toMatchObject({ code: 'FENCED' });
   });
 });
