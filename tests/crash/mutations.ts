@@ -16,7 +16,7 @@ const line = 'src/core/operators/journal-operators.ts';
 const lmdb = 'src/stores/lmdb/lmdb-state-store.ts';
 const lua = 'src/stores/redis/lua';
 
-/** What both stores are tried with: bugs of the engine. */
+/** Bugs of the engine, which no store can hide. They are planted over LMDB. */
 const ofEngine: readonly Omit<Mutation, 'store'>[] = [
   {
     name: 'no intent barrier: a tool starts before its intent is durable',
