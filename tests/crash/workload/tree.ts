@@ -32,9 +32,9 @@ export interface Workload {
    * hands the turn to; in the end it answers. The first agent is the one at the top.
    */
   readonly agents: Readonly<Record<string, readonly (readonly string[])[]>>;
-  /** Milliseconds: of the turn at the top, and of those below it. */
   /** Where the agents are a team, which has the turn at the top: who answers. */
   readonly team?: 'hand-off' | 'supervisor' | 'sequence' | 'parallel';
+  /** Milliseconds: of the turn at the top, and of those below it. */
   readonly leases: { readonly root: number; readonly below: number };
   readonly storeDeadlineMs: number;
   /** Taken in turn by the rounds. */
