@@ -232,6 +232,17 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     ],
   },
   {
+    name: 'the current agent is not kept with the conversation',
+    mode: 'team-hand-off',
+    patches: [
+      {
+        file: 'src/agent/open-turns.ts',
+        from: "...(stint.reason === 'hand_off' && { agentId })",
+        to: "...(stint.reason === '' && { agentId })",
+      },
+    ],
+  },
+  {
     name: 'a hand-over is repeated',
     mode: 'team-hand-off',
     patches: [

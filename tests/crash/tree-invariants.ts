@@ -4,7 +4,7 @@ import { textOf } from '../../src/core/messages.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TerminalRecord } from '../../src/core/records.ts';
 import { type Say, violationsOf } from './invariants.ts';
 import type { Task } from './workload/order.ts';
-import { type TreeTurn, turnsOf, type Workload } from './workload/tree.ts';
+import { rootAgentOf, type TreeTurn, turnsOf, type Workload } from './workload/tree.ts';
 import type { Deed } from './workload/world.ts';
 
 /** All that is left of a tree: the journals of its turns, and what the world noted of them. */
@@ -54,6 +54,7 @@ export function treeViolations(remains: TreeRemains): readonly string[] {
     checkChild(remains, turn, say);
     checkOrderOfEnds(remains, turn, say);
     checkSpeakers(remains, turn, say);
+    checkConversation(remains, turn, say);
     checkRight(remains, turn, say);
   }
   broken.push(...openBelowEnded(remains));
@@ -131,6 +132,21 @@ function checkSpeakers(remains: TreeRemains, { taskId, agentId, speakers }: Tree
     (speakers || !remains.workload.team ? 1 : 2)
   )
     say('a turn has one message of the user', taskId);
+}
+
+/** Whoever asks after a turn of a team finds its message once, and the agent that it was handed to. */
+function checkConversation({ workload, deeds }: TreeRemains, { taskId, parent, speakers }: TreeTurn, say: Say): void {
+  if (parent || !workload.team) return;
+  const expected = workload.team === 'hand-off' ? speakers?.at(-1) : rootAgentOf(workload);
+  for (const deed of deeds) {
+    if (deed.type !== 'current' || deed.task !== taskId) continue;
+    if (deed.agent !== expected)
+      say(
+        'the current agent is kept with the conversation',
+        `${deed.agent} answers next in ${taskId}, not ${expected}`,
+      );
+    if (deed.users !== 1) say('a conversation has the message of the user once', `${taskId} has ${deed.users}`);
+  }
 }
 
 /**

@@ -1,7 +1,12 @@
 // Runs the turns that its parent orders, until it has ended them or is killed.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Team } from '../../../src/agent/team.ts';
 import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import type { MessageStore } from '../../../src/stores/messages/message-store.ts';
+import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import { Random } from '../random.ts';
 import { distantStore } from './distant-store.ts';
@@ -31,10 +36,16 @@ function openStore(address: StoreAddress): LmdbStateStore | RedisStateStore {
   return new RedisStateStore({ redis: url, prefix, ...(strict && { durability: 'strict', replicas: 0 }) });
 }
 
+function openMessages(address: StoreAddress): LmdbMessageStore | RedisMessageStore {
+  if (address.type === 'lmdb') return new LmdbMessageStore({ path: address.path });
+  return new RedisMessageStore({ redis: address.url, prefix: address.prefix });
+}
+
 async function carryOut(order: Order): Promise<void> {
   const life = new DoomedLife(order.doom);
   const world = new WorldFile(order.world);
   const store = openStore(order.store);
+  const messageStore = openMessages(order.store);
   const random = new Random(order.seed);
   // Redis has a slow and lossy proxy in front of it already.
   const distant = store instanceof LmdbStateStore ? distantStore(store, random, distance) : store;
@@ -48,10 +59,11 @@ async function carryOut(order: Order): Promise<void> {
   const drives =
     order.workload === undefined
       ? turnDrive(order, { life, world, store: own, onLost })
-      : treeDrive(order, order.workload, { life, world, store: own, onLost, random });
+      : treeDrive(order, order.workload, { life, world, store: own, messageStore, onLost, random });
   const run = async (task: Task) => report({ type: 'task', taskId: task.taskId, outcome: await drives(task) });
   await Promise.all(order.tasks.map(run));
   await store.close();
+  await messageStore.close();
   world.close();
   report({ type: 'idle', reached: life.reached });
 }
@@ -86,13 +98,18 @@ function turnDrive(order: Order, { life, world, store, onLost }: Tools): (task: 
   return (task) => drive(driver, task);
 }
 
+interface TreeTools extends Tools {
+  readonly messageStore: MessageStore;
+  readonly random: Random;
+}
+
 function treeDrive(
   order: Order,
   name: string,
-  { life, world, store, onLost, random }: Tools & { readonly random: Random },
+  { life, world, store, messageStore, onLost, random }: TreeTools,
 ): (task: Task) => Promise<Outcome> {
   const workload = workloadOf(name);
-  const agents = treeAgents(workload, order.tasks, { life, world, pid, store });
+  const { agents, team } = treeAgents(workload, order.tasks, { life, world, pid, store, messageStore });
   const root = agents.get(workload.team ? teamId : rootAgentOf(workload));
   if (!root) throw new Error(`The workload ${name} has no agent.`);
   const driver = {
@@ -105,7 +122,31 @@ function treeDrive(
     onShown: (task: string, record: string) => world.note({ type: 'shown', task, record, pid }),
     onLost,
   };
-  return (task) => driveTree(driver, task);
+  return async (task) => {
+    const outcome = await driveTree(driver, task);
+    if (team && outcome.ended && outcome.status === 'completed') await noteCurrent(team, messageStore, world, task);
+    return outcome;
+  };
+}
+
+/** Asks who answers next, again while the store does not answer. */
+async function noteCurrent(
+  team: Team,
+  messageStore: MessageStore,
+  world: WorldFile,
+  { taskId: task }: Task,
+): Promise<void> {
+  for (;;) {
+    try {
+      const { id } = await team.currentAgent(task);
+      const { messages } = await messageStore.load(task);
+      const users = messages.filter((message) => message.role === 'user' && message.name === undefined).length;
+      return world.note({ type: 'current', task, agent: id, users, pid });
+    } catch (error) {
+      if (!AgentLoopError.isInstance(error) || !error.retryable) throw error;
+      await sleep(50);
+    }
+  }
 }
 
 process.on('message', (order: Order) => {

@@ -1,9 +1,10 @@
 import { type Agent, agent } from '../../../src/agent/agent.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
 import { inParallel, inSequence, type RoutingStrategy, supervisor } from '../../../src/agent/routing.ts';
-import { team } from '../../../src/agent/team.ts';
+import { type Team, team } from '../../../src/agent/team.ts';
 import type { Clock } from '../../../src/core/clock.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { MessageStore } from '../../../src/stores/messages/message-store.ts';
 import type { Task } from './order.ts';
 import { plannedModel } from './planned-model.ts';
 import { helpersOf, planOfAgent, rootAgentOf, type TreeTurn, teamId, turnsOf, type Workload } from './tree.ts';
@@ -11,12 +12,20 @@ import { type Actor, worldTools } from './world-tools.ts';
 
 export interface TreeActor extends Actor {
   readonly store: TaskStateStore;
+  /** Of the conversations of a team. */
+  readonly messageStore: MessageStore;
   readonly clock?: Clock;
 }
 
-/** The agents of a workload, by id, as one process has them; the team too, where they are one. */
-export function treeAgents(workload: Workload, tasks: readonly Task[], actor: TreeActor): ReadonlyMap<string, Agent> {
-  const { life, world, pid, store: taskStateStore, clock } = actor;
+export interface TreeAgents {
+  /** By id; the team too, where they are one. */
+  readonly agents: ReadonlyMap<string, Agent>;
+  readonly team?: Team;
+}
+
+/** The agents of a workload as one process has them. */
+export function treeAgents(workload: Workload, tasks: readonly Task[], actor: TreeActor): TreeAgents {
+  const { life, world, pid, store: taskStateStore, messageStore, clock } = actor;
   const turns = tasks.flatMap((task) => turnsOf(workload, task));
   const made = new Map<string, Agent>();
   const make = (id: string): Agent => {
@@ -44,10 +53,17 @@ export function treeAgents(workload: Workload, tasks: readonly Task[], actor: Tr
   };
   const ids = Object.keys(workload.agents);
   const agents = ids.map(make);
-  if (!workload.team) return made;
+  if (!workload.team) return { agents: made };
   const routing = routingOf(workload, ids);
-  const all = team({ agents, id: teamId, taskStateStore, handOff: workload.team === 'hand-off', ...routing });
-  return made.set(teamId, all.asAgent());
+  const all = team({
+    agents,
+    id: teamId,
+    taskStateStore,
+    messageStore,
+    handOff: workload.team === 'hand-off',
+    ...routing,
+  });
+  return { agents: made.set(teamId, all.asAgent()), team: all };
 }
 
 function speaksIn({ agentId, speakers }: TreeTurn, id: string): boolean {

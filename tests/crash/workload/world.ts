@@ -36,6 +36,14 @@ export type Deed =
     }
   /** An append in which another agent takes the turn: the types of its records. */
   | { readonly type: 'changed'; readonly task: string; readonly types: readonly string[]; readonly pid: number }
+  /** After the end of a team's turn: who answers next in its conversation, and how many messages of users that has. */
+  | {
+      readonly type: 'current';
+      readonly task: string;
+      readonly agent: string;
+      readonly users: number;
+      readonly pid: number;
+    }
   /** It writes the end of a turn, and it has written it. */
   | { readonly type: 'ending' | 'ended'; readonly task: string; readonly epoch: number; readonly pid: number }
   /** It gives the lease back. */
