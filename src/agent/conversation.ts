@@ -1,6 +1,6 @@
 import { firstValueFrom } from 'rxjs';
 import { AgentLoop } from '../core/agent-loop.ts';
-import { CallLost } from '../core/child-turns.ts';
+import { TurnLost } from '../core/child-turns.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension, HookContext, TurnBeginning, TurnEnd } from '../core/extension.ts';
 import { type Message, repairHistory } from '../core/messages.ts';
@@ -94,15 +94,23 @@ export function withoutMemory({
   };
 }
 
-/** An error fails the turn with its code. A child turn that is lost, as that of a router, loses the turn. */
-async function failingAs(begin: () => Promise<TurnBeginning>): Promise<TurnBeginning> {
+/**
+ * An error fails the turn with its code. A child turn that is lost, as that of a router, loses the turn; with `resumable` so does a store
+ * that is away: who resumes the turn asks it again.
+ */
+async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false): Promise<TurnBeginning> {
   try {
     return await begin();
   } catch (error) {
-    if (CallLost.isInstance(error)) throw error;
+    if (TurnLost.isInstance(error)) throw error;
+    if (resumable && isAway(error)) throw new TurnLost(error);
     const code = AgentLoopError.isInstance(error) ? error.code : 'UNAVAILABLE';
     return { fail: { code, message: messageOf(error) } };
   }
+}
+
+function isAway(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
 }
 
 class Conversation {
@@ -114,9 +122,9 @@ class Conversation {
     this.#options = options;
   }
 
-  /** Errors end the turn: without its history it would be another conversation. */
+  /** Errors end the turn: without its history it would be another conversation. A turn with a journal outlives a store that is away. */
   begin(context: HookContext): Promise<TurnBeginning> {
-    return failingAs(() => this.#begin(context));
+    return failingAs(() => this.#begin(context), this.#options.journal !== undefined);
   }
 
   async save(end: TurnEnd): Promise<void> {

@@ -1,4 +1,4 @@
-import { CallLost, childResult, hookParentOf, withParent } from '../core/child-turns.ts';
+import { childResult, hookParentOf, TurnLost, withParent } from '../core/child-turns.ts';
 import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension } from '../core/extension.ts';
@@ -280,7 +280,7 @@ async function chosen(
     if (id === undefined || typeof id === 'string') return id;
     throw new TypeError(`choose must return the id of an agent, or undefined, not ${shownValue(id)}`);
   } catch (error) {
-    if (AgentLoopError.isInstance(error) || CallLost.isInstance(error)) throw error;
+    if (AgentLoopError.isInstance(error) || TurnLost.isInstance(error)) throw error;
     throw new AgentLoopError('EXTENSION_FAILED', `The routing of the team failed: ${messageOf(error)}`, {
       cause: error,
     });

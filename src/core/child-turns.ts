@@ -30,18 +30,21 @@ export function isLeft(reason: unknown): boolean {
   return AgentLoopError.isInstance(reason) && reason.code === 'LEFT';
 }
 
-const lostMarker = Symbol.for('millrace.CallLost');
+const lostMarker = Symbol.for('millrace.TurnLost');
 
-/** Thrown by a call whose child turn is lost to this process: the call gets no result, and the turn is lost with the same error. */
-export class CallLost extends Error {
+/**
+ * Thrown by a call or a hook that this process cannot finish and another may: nothing is recorded of it, and the turn is lost with the cause.
+ * So is a call whose child turn is lost.
+ */
+export class TurnLost extends Error {
   readonly [lostMarker] = true;
 
   constructor(cause: unknown) {
-    super('The child turn of the call is lost.', { cause });
+    super('The turn is lost to this process.', { cause });
   }
 
   /** True for one of any installed copy of this package. */
-  static isInstance(value: unknown): value is CallLost {
+  static isInstance(value: unknown): value is TurnLost {
     return typeof value === 'object' && value !== null && lostMarker in value;
   }
 }
@@ -270,7 +273,7 @@ const lastPauseMs = 1_000;
 /**
  * How a child turn ends. One that is lost to this process for a reason that may pass is opened again, after 50 ms doubling to 1 s, until the
  * parent's `storeDeadlineMs`: it then continues where it was, or is watched. Rejects with the `TurnError` of its own record, with
- * `CallLost` where the parent is lost with it, and with what the first `open` throws.
+ * `TurnLost` where the parent is lost with it, and with what the first `open` throws.
  */
 export async function childResult<T>(parent: ParentTurn, open: () => Turn<T>): Promise<TurnResult<T>> {
   let turn = open();
@@ -285,9 +288,9 @@ export async function childResult<T>(parent: ParentTurn, open: () => Turn<T>): P
         parent.settle(error.result);
         throw error;
       }
-      if (parent.scope.aborted && isLeft(parent.scope.reason)) throw new CallLost(parent.scope.reason);
+      if (parent.scope.aborted && isLeft(parent.scope.reason)) throw new TurnLost(parent.scope.reason);
       const isOver = parent.drain.aborted || waitedMs >= parent.storeDeadlineMs;
-      if (isOver || !mayPass(error, turn)) throw new CallLost(error);
+      if (isOver || !mayPass(error, turn)) throw new TurnLost(error);
       await pause(parent, pauseMs);
       waitedMs += pauseMs;
       turn = reopened(open);
@@ -307,7 +310,7 @@ function reopened<T>(open: () => Turn<T>): Turn<T> {
   try {
     return open();
   } catch (error) {
-    throw new CallLost(error);
+    throw new TurnLost(error);
   }
 }
 

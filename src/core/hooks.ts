@@ -1,7 +1,7 @@
 import { failSpan } from '../observability/spans/tracing-options.ts';
 import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { CallLost, leftReason } from './child-turns.ts';
+import { leftReason, TurnLost } from './child-turns.ts';
 import { AgentLoopError, errorCodes, messageOf } from './errors.ts';
 import type { Extension, Failure, HookAnswer } from './extension.ts';
 import { checkMembers } from './hook-answers.ts';
@@ -208,7 +208,12 @@ interface Failed {
 
 /** True where the turn goes on as if the hook had given nothing. One that is over fails no more, and the others are asked all the same. */
 function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
-  if (CallLost.isInstance(error)) throw error;
+  if (TurnLost.isInstance(error)) {
+    if (context.span && !context.isOver) failSpan(context.span, error.cause);
+    // Other child turns of the hook are left too, not cancelled.
+    context.leave(leftReason(context.taskId));
+    throw error;
+  }
   if (error instanceof DeliberateFailure) {
     context.done();
     if (context.state.isComplete) return true;

@@ -4,14 +4,16 @@ import { agent } from '../../src/agent/agent.ts';
 import { conversationName } from '../../src/agent/open-turns.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
+import { TurnError } from '../../src/core/turn-result.ts';
 import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
+import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
-import { agentBench, says, user } from './agent-bench.ts';
+import { agentBench, passing, says, user } from './agent-bench.ts';
 
 const on = agentBench();
 const begun: TurnRecord = {
@@ -179,6 +181,45 @@ describe('a message store that fails', () => {
       throw new Error('disk is gone');
     };
     await expect(on.agent([], { messageStore }).run('1')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  });
+});
+
+describe('a message store that is away for longer than the deadline when a turn begins', () => {
+  const away = (messageStore: InMemoryMessageStore, member: 'begin' | 'load') => {
+    const own = messageStore[member];
+    messageStore[member] = () => {
+      throw new AgentLoopError('UNAVAILABLE', 'It does not answer.', { retryable: true });
+    };
+    return () => Object.assign(messageStore, { [member]: own });
+  };
+
+  it.each(['begin', 'load'] as const)(
+    'loses a turn with a journal, and whoever resumes it has the history: %s',
+    async (member) => {
+      const messageStore = on.messages();
+      messageStore.append('c', 'earlier', [user('Hello.'), says('Yes?')]);
+      const back = away(messageStore, member);
+      const run = on.agent([], { messageStore }).run('And now?', { taskId: 't' });
+      await expect(passing(on.bench.clock, run)).rejects.toMatchObject({ code: 'UNAVAILABLE', retryable: true });
+      expect(on.bench.store.read('t').map(({ type }) => type)).toEqual(['turn.started']);
+      back();
+      const provider = on.bench.model([{ text: 'Go on.' }]);
+      await expect(on.agent([], { provider, messageStore }).resume('t').result()).resolves.toMatchObject({
+        text: 'Go on.',
+      });
+      expect(provider.calls[0]?.messages).toEqual([user('Hello.'), says('Yes?'), user('And now?')]);
+      expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+    },
+  );
+
+  it('fails a turn without a journal: nobody can resume it', async () => {
+    const messageStore = on.messages();
+    away(messageStore, 'load');
+    const { clock } = on.bench;
+    const ada = agent({ id: 'ada', contextId: 'c', provider: on.bench.model([]), messageStore, clock });
+    const turn = ada.startTurn('And now?');
+    await expect(passing(clock, turn.result())).rejects.toBeInstanceOf(TurnError);
+    expect(turn.state?.error).toMatchObject({ code: 'UNAVAILABLE' });
   });
 });
 

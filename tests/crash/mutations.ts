@@ -173,7 +173,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batches,
-        from: 'if (CallLost.isInstance(error)) this.#lose(error);',
+        from: 'if (TurnLost.isInstance(error)) this.#lose(error);',
         to: 'if (!error) this.#lose(error);',
       },
     ],

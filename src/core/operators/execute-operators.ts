@@ -3,7 +3,7 @@ import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/e
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AbortScope } from '../abort-scope.ts';
 import { cancelChildren } from '../cancel-task.ts';
-import { CallLost, leftReason, type TurnNode } from '../child-turns.ts';
+import { leftReason, TurnLost, type TurnNode } from '../child-turns.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
 import { AskedEnd } from '../hook-subjects.ts';
@@ -34,7 +34,7 @@ export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperat
         to.next(signal);
       },
       error(thrown) {
-        if (CallLost.isInstance(thrown)) return to.error(thrown.cause);
+        if (TurnLost.isInstance(thrown)) return to.error(thrown.cause);
         const error = turnError(thrown);
         if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return to.error(error);
         logFailure(deps.hooks.stint ?? deps, error.code);

@@ -6,7 +6,7 @@ import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
-import { CallLost, leftReason } from '../child-turns.ts';
+import { leftReason, TurnLost } from '../child-turns.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../errors.ts';
 import type { AgentEvent } from '../events.ts';
 import type { ReachedLimit } from '../extension.ts';
@@ -198,7 +198,7 @@ class RunningTool {
       answer.then(
         (result) => settle(this.#resultOf(result)),
         (error: unknown) => {
-          if (CallLost.isInstance(error)) this.#lose(error);
+          if (TurnLost.isInstance(error)) this.#lose(error);
           else settle(this.#thrown(error));
         },
       );
@@ -208,7 +208,7 @@ class RunningTool {
   }
 
   /** The call has no result here. In a process that shuts down the other calls may still get theirs. */
-  #lose(error: CallLost): void {
+  #lose(error: TurnLost): void {
     if (!this.#deps.drain.aborted) return this.#out.error(error);
     this.#out.next({ type: 'tool-left', callId: this.#run.started.callId });
     this.#out.complete();
