@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import { type Message, textOf } from '../../src/core/messages.ts';
 import { branch } from '../../src/extensions/branch.ts';
@@ -76,6 +77,33 @@ describe('branch', () => {
     await observed.ended;
     expect(child.unsubscribed).toBe(1);
     expect(observed.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
+  });
+
+  it('T-04 is left, not cancelled, where another child turn of the hook is lost', async () => {
+    const [lost, left] = [bench.model([{ text: 'Never.' }]), bench.model([{ never: true }])];
+    const both: Extension = {
+      name: 'both',
+      async afterIteration(step) {
+        const ask = (name: string, model: ScriptedLLM) =>
+          branch(step, { config: bench.config(model), messages: [review], name });
+        await Promise.all([ask('lost', lost), ask('left', left)]);
+      },
+    };
+    const model = bench.model([counting]);
+    const append = bench.store.append.bind(bench.store);
+    bench.store.append = (lease, records, options) => {
+      if (lease.taskId === 't.1.lost' && records.some(({ type }) => type === 'turn.done'))
+        throw new AgentLoopError('UNAVAILABLE', 'The disk is gone.');
+      return append(lease, records, options);
+    };
+    const loop = new AgentLoop(bench.config(model, { toolProviders, extensions: [both] }));
+    const run = loop.startTurn(question, { taskId: 't' }).result();
+    await expect(run).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(left.unsubscribed).toBe(1);
+    for (const taskId of ['t', 't.1.lost', 't.1.left'])
+      expect(bench.store.read(taskId).some(({ type }) => type === 'turn.canceled' || type === 'turn.failed')).toBe(
+        false,
+      );
   });
 
   it('T-20 is sent the view of the last model call, with the compacted history, and by an agent too', async () => {
