@@ -1,4 +1,4 @@
-import type { Artifact, StreamResponse, Task } from '@a2a-js/sdk';
+import type { Artifact, StreamResponse, Task, TaskState } from '@a2a-js/sdk';
 import { defer, mergeMap, type Observable, takeWhile } from 'rxjs';
 import { EventProjector } from '../core/event-projector.ts';
 import type { AgentEvent } from '../core/events.ts';
@@ -6,8 +6,8 @@ import { isBehind } from '../core/operators/event-operators.ts';
 import type { Commit, Signal } from '../core/signals.ts';
 import { taskState } from '../core/state.ts';
 import { cursorAfter, taskOf } from './task-snapshot.ts';
-import { responsesOf } from './to-wire.ts';
-import { isTerminalState } from './wire-state.ts';
+import { isSuspension, responsesOf } from './to-wire.ts';
+import { isTerminalState, wireState } from './wire-state.ts';
 
 export interface StreamOptions {
   readonly now: () => number;
@@ -36,13 +36,24 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
     defer(() => {
       const projector = new EventProjector({ checkpoints: true, now: options.now });
       let first = true;
+      let told: TaskState | undefined;
+      const wired = (events: readonly AgentEvent[], commit?: Commit): readonly StreamResponse[] =>
+        events.flatMap((event) => {
+          if (event.kind === 'status-update') {
+            const state = wireState(event.status.state);
+            if (isSuspension(event) && told === state) return [];
+            told = state;
+          }
+          return responsesOf(event, { value: valueOf(commit), toolEvents: options.toolEvents });
+        });
       const responses = (signal: Signal): readonly StreamResponse[] => {
         const events = projector.project(signal);
-        if (signal.type !== 'commit') return wired(events, undefined, options);
-        if (!first) return wired(events, signal, options);
+        if (signal.type !== 'commit') return wired(events);
+        if (!first) return wired(events, signal);
         first = false;
-        const updates = wired(unseen(events, signal, options), signal, options);
-        return [{ payload: { $case: 'task', value: snapshot(signal, options) } }, ...updates];
+        const task = snapshot(signal, options);
+        told = task.status?.state;
+        return [{ payload: { $case: 'task', value: task } }, ...wired(unseen(events, signal, options), signal)];
       };
       return signals$.pipe(
         takeWhile((signal) => signal.type !== 'commit' || !isOver(signal, options), true),
@@ -72,10 +83,10 @@ function unseen(
   return events.filter(isBehind(from ?? cursorAfter(since)));
 }
 
-function wired(events: readonly AgentEvent[], commit: Commit | undefined, { toolEvents }: StreamOptions) {
+/** The value that the turn ended with, where it did. */
+function valueOf(commit: Commit | undefined): unknown {
   const last = commit?.steps.at(-1)?.record;
-  const value = last?.type === 'turn.done' ? last.value : undefined;
-  return events.flatMap((event) => responsesOf(event, { value, toolEvents }));
+  return last?.type === 'turn.done' ? last.value : undefined;
 }
 
 function isOver({ after }: Commit, { untilInput, beyond }: StreamOptions): boolean {

@@ -20,7 +20,7 @@ export interface WireOptions {
 export function responsesOf(event: AgentEvent, options: WireOptions): readonly StreamResponse[] {
   switch (event.kind) {
     case 'status-update':
-      return isRepeated(event) ? [] : [...outputOf(event, options.value), statusUpdate(event, options.value)];
+      return [...outputOf(event, options.value), statusUpdate(event, options.value)];
     case 'artifact-update':
       return event.artifact.artifactId === outputId ? [] : [artifactUpdate(event)];
     case 'internal:tool-start':
@@ -33,8 +33,8 @@ export function responsesOf(event: AgentEvent, options: WireOptions): readonly S
   }
 }
 
-/** A turn that suspends with open questions has told them all when they were asked. */
-function isRepeated({ questions = [], reason }: StatusUpdateEvent): boolean {
+/** Whether a turn suspends with open questions: it has told them when they were asked. */
+export function isSuspension({ questions = [], reason }: StatusUpdateEvent): boolean {
   return questions.length > 0 && reason !== undefined;
 }
 

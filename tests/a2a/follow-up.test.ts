@@ -106,6 +106,25 @@ describe('a task that waits', () => {
     ]);
   });
 
+  it('ends the stream of an answer with the status of the task, where another question is still open', async () => {
+    const calls = [
+      { name: 'refund', arguments: { order: '7' } },
+      { name: 'refund', arguments: { order: '8' } },
+    ];
+    const { handler } = a2aBench({
+      steps: [{ toolCalls: calls }, { text: 'Done.' }],
+      agent: { toolProviders: [plainTools({ refund })] },
+    });
+    const { id } = await send(handler, 'Refund both');
+    const answer = (callId: string) =>
+      request(message([data({ answers: { [callId]: { approved: true } } })], { taskId: id }));
+    const first = (await collect(handler.sendMessageStream(answer('1:0'), call()))).map(shortOf);
+    expect(first.at(-1)).toBe('status:6');
+    expect(first.filter((each) => each === 'status:6')).toHaveLength(2);
+    const second = await collect(handler.sendMessageStream(answer('1:1'), call()));
+    expect(second.map(shortOf).at(-1)).toBe('status:3');
+  });
+
   it('goes on with what is told besides the answer', async () => {
     const { handler, model } = shop('refund', refund);
     const { id } = await send(handler, 'Refund order 7');
