@@ -70,18 +70,22 @@ export async function pauseRound(round: Round): Promise<void> {
   const heir = await round.begin();
   const overtaken = await heir.settled(round.leaseMs + 3_000);
   // Otherwise it was stopped within a transaction of LMDB, which keeps everybody else from writing; or never.
-  if (overtaken && !(await sleeper.settled(50))) await wakeTooLate(round, sleeper);
+  if (overtaken && !(await sleeper.settled(50))) await wakeTooLate(round, sleeper, byItself ? 0 : 1);
   else await wake(sleeper);
 }
 
-export async function wakeTooLate(round: Round, sleeper: CrashChild): Promise<void> {
+/**
+ * `unfenced`: how many tools it may still start. One that was stopped from outside may have been between its last look at the clock and
+ * the first effect of a tool, where nobody can fence it off; it runs one thing at a time, so that is one call at most.
+ */
+export async function wakeTooLate(round: Round, sleeper: CrashChild, unfenced = 0): Promise<void> {
   const taskIds = round.taskIds();
   const before = await round.site.journals(taskIds);
   const started = startsOf(round, sleeper);
   round.pauses++;
   if (!(await wake(sleeper))) round.say('who was overtaken lets go: it still works on its turns');
   const after = await round.site.journals(taskIds);
-  if (startsOf(round, sleeper) > started) round.say('who was overtaken starts nothing: it ran a tool');
+  if (startsOf(round, sleeper) > started + unfenced) round.say('who was overtaken starts nothing: it ran a tool');
   for (const [index, records] of after.entries()) {
     if (records.length !== before[index]?.length) round.say('who was overtaken records nothing: a journal grew');
   }
