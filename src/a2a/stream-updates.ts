@@ -44,7 +44,7 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
             if (isSuspension(event) && told === state) return [];
             told = state;
           }
-          return responsesOf(event, { value: valueOf(commit), toolEvents: options.toolEvents });
+          return responsesOf(event, { value: endValueOf(commit), toolEvents: options.toolEvents });
         });
       const responses = (signal: Signal): readonly StreamResponse[] => {
         const events = projector.project(signal);
@@ -84,7 +84,7 @@ function unseen(
 }
 
 /** The value that the turn ended with, where it did. */
-function valueOf(commit: Commit | undefined): unknown {
+function endValueOf(commit: Commit | undefined): unknown {
   const last = commit?.steps.at(-1)?.record;
   return last?.type === 'turn.done' ? last.value : undefined;
 }
