@@ -6,7 +6,7 @@ import type { Clock } from './clock.ts';
 import type { Extension } from './extension.ts';
 import type { Message } from './messages.ts';
 
-/** Where the engine writes what an operator of a service wants to know: ids, codes and numbers, never content. */
+/** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
   debug(message: string, fields?: Readonly<Record<string, unknown>>): void;
   info(message: string, fields?: Readonly<Record<string, unknown>>): void;
@@ -98,7 +98,7 @@ export interface AgentLoopConfig extends CallSettings {
    * false.
    */
   readonly captureContent?: boolean;
-  /** Applied to each text that `captureContent` lets into a span, and to the messages of errors there. Default: the text as it is. */
+  /** Applied to each text that `captureContent` lets into a span, and to messages and stacks of errors there and in the log. Default: the text as it is. */
   readonly redact?: (text: string) => string;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
   readonly spanNames?: 'millrace' | 'semconv';

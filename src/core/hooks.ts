@@ -1,4 +1,4 @@
-import { failSpan } from '../observability/spans/tracing-options.ts';
+import { exceptionOf, failSpan } from '../observability/spans/tracing-options.ts';
 import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { leftReason, TurnLost } from './child-turns.ts';
@@ -227,7 +227,8 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
   const { name } = extension;
   const message = messageOf(error);
   deps.hooks.report({ type: 'extension-error', extension: name, hook, message, fatal });
-  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: message });
+  const thrown = exceptionOf(error, deps.tracing.redact);
+  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: thrown });
   if (!fatal) return true;
   throw new AgentLoopError('EXTENSION_FAILED', `Extension "${name}" failed in ${hook}: ${message}`, {
     cause: error,

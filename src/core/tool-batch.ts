@@ -36,6 +36,8 @@ export interface ToolOutcome {
   readonly type: 'tool-outcome';
   readonly result: ToolResultRecord;
   readonly records: readonly ExtensionRecord[];
+  /** What the tool threw, where it failed by that. Known to this process only. */
+  readonly thrown?: unknown;
 }
 
 /** A call whose child turn is left to the next owner of the turn: it has no result here. */
@@ -235,7 +237,7 @@ export class MergedBatch {
 
   #take(signal: ToolSignal): void {
     if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#options.out.next(signal);
-    else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records);
+    else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records, signal.thrown);
     else if (signal.type === 'tool-left') this.#leave(signal.callId);
     else this.#settle(signal);
   }
@@ -290,11 +292,11 @@ export class MergedBatch {
   }
 
   /** A call has its result, or asks: `mergeMap` passes its place to the next. */
-  #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = []): void {
+  #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = [], thrown?: unknown): void {
     if (this.#ended) return;
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
-    if (record.type === 'tool.result' && this.#fail(record)) this.#scope.abort(this.#failure);
+    if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
     const placed = this.#busy.get(callId);
     this.#busy.delete(callId);
     if (this.#alone === callId) this.#alone = undefined;
@@ -304,12 +306,13 @@ export class MergedBatch {
   }
 
   /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
-  #fail(result: ToolResultRecord): boolean {
+  #fail(result: ToolResultRecord, thrown?: unknown): boolean {
     const failure = failureBy(result, this.#deps.config.toolFailureMode);
     if (!failure || this.#stopping) return false;
     const { code, message, reason } = failure;
     const said = result.fails && this.#deps.hooks.failure;
-    this.#failure = said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId });
+    this.#failure =
+      said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId, cause: thrown });
     return true;
   }
 

@@ -166,7 +166,7 @@ describe('a message store that fails', () => {
         taskId: contextId,
         extension: 'conversation',
         hook: 'afterEnd',
-        error: expect.stringContaining('disk is gone'),
+        error: expect.objectContaining({ message: expect.stringContaining('disk is gone') }),
       };
       expect(warned.splice(0)).toEqual([['extension failed', failure]]);
       messageStore.append = append;

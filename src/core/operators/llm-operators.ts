@@ -2,7 +2,7 @@ import { context as activeContext, type Context, ROOT_CONTEXT, type Span } from 
 import { Observable, of, type Subscription } from 'rxjs';
 import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
 import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/spans/llm-span.ts';
-import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
+import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
@@ -267,7 +267,8 @@ export function catchLLMError(deps: TurnDeps, call: PreparedCall): FusibleOperat
       const error = providerError(deps, thrown);
       failSpan(call.span, error);
       const { taskId, agentId } = deps.turn;
-      deps.config.logger.error('model call failed', { taskId, agentId, code: error.code });
+      const said = { taskId, agentId, code: error.code, error: exceptionOf(error, deps.tracing.redact) };
+      deps.config.logger.warn('model call failed', said);
       to.error(error);
     };
     return {

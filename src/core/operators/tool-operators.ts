@@ -2,7 +2,7 @@ import { context as activeContext, type Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-span.ts';
-import { cancelSpan } from '../../observability/spans/tracing-options.ts';
+import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../../tools/interfaces.ts';
 import { CallContext } from '../call-context.ts';
 import { type ChangedOutcome, changeOutcome } from '../change-tool-call.ts';
@@ -115,7 +115,10 @@ class RunningTool {
       context.parentTurn?.end();
       if (result === undefined || isCanceled(result)) cancelSpan(span);
       else if (context.asked) noteQuestion(span, context.asked);
-      else finishToolSpan(this.#deps.tracing, span, result);
+      else {
+        finishToolSpan(this.#deps.tracing, span, { ...result, thrown: this.#cause });
+        if (!result.success) logFailure(this.#deps, this.#run, result, this.#cause);
+      }
       span.end();
     };
     this.#out.add(() => {
@@ -127,7 +130,9 @@ class RunningTool {
     const give = ({ result, records }: ChangedOutcome) => {
       if (ended) return;
       end(result);
-      this.#out.next(records.length === 0 ? result : { type: 'tool-outcome', result, records });
+      const thrown = result.success ? undefined : this.#cause;
+      const isPlain = records.length === 0 && thrown === undefined;
+      this.#out.next(isPlain ? result : { type: 'tool-outcome', result, records, thrown });
       this.#out.complete();
     };
     const settle = (record: ToolResultRecord) => {
@@ -262,6 +267,11 @@ class RunningTool {
     return this.#record({ content, success: false, error: { code: 'TOOL_FAILED', message } });
   }
 
+  /** What the call failed by, where that was thrown; what a tool throws because its time is over is not. */
+  get #cause(): unknown {
+    return this.#late ? undefined : this.#thrownError;
+  }
+
   #thrown(error: unknown): ToolResultRecord {
     this.#thrownError = error;
     if (this.#late) return this.#late;
@@ -280,6 +290,19 @@ class RunningTool {
     const { callId } = this.#run.started;
     return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
   }
+}
+
+/** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
+function logFailure(
+  { turn, config, tracing }: TurnDeps,
+  { started: { callId, call } }: ToolCallRun,
+  { error }: ToolResultRecord,
+  thrown: unknown,
+): void {
+  const { taskId, agentId } = turn;
+  const fields = { taskId, agentId, callId, tool: call.function.name, code: error?.code };
+  const cause = thrown === undefined ? {} : { error: exceptionOf(thrown, tracing.redact) };
+  config.logger.warn('tool call failed', { ...fields, ...cause });
 }
 
 function withUsage(

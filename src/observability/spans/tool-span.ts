@@ -24,6 +24,8 @@ export interface ToolSpanResult {
   readonly content: Content;
   readonly success: boolean;
   readonly error?: { readonly code: string; readonly message: string };
+  /** What the tool threw, where it failed by that. */
+  readonly thrown?: unknown;
 }
 
 /** Starts `tool[name]`: one tool call. */
@@ -51,7 +53,7 @@ export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpa
   if (!span.isRecording()) return;
   if (!result.success) {
     const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
-    markFailed(span, { type: code, message });
+    markFailed(span, { type: code, message, thrown: result.thrown });
   }
   if (tracing.captureContent) {
     const { content } = result;

@@ -117,26 +117,78 @@ export function registeredTracer(): Tracer | undefined {
     : provider.getTracer('millrace');
 }
 
-/** Marks a span as failed: status ERROR, the exception, and `error.type`: our code, else the error's name. */
+/**
+ * Marks a span as failed: status ERROR with the message of the error, `error.type`: our code, else the error's name, and the exception, which is
+ * the error that ours wraps, where it wraps one.
+ */
 export function failSpan(span: Span, error: unknown): void {
   const type = AgentLoopError.isInstance(error) ? error.code : nameOf(error);
-  markFailed(span, { type, message: messageOf(error), stack: error instanceof Error ? error.stack : undefined });
+  markFailed(span, { type, message: messageOf(error), thrown: error });
 }
 
 export interface SpanFailure {
   readonly type: string;
   readonly message: string;
-  readonly stack?: string | undefined;
+  /** Where something was thrown: the exception is described by it. */
+  readonly thrown?: unknown;
 }
 
 /** The same for a failure that is data. Its texts go out through `redact` of the turn, and without what looks like a secret. */
-export function markFailed(span: Span, { type, message, stack }: SpanFailure): void {
+export function markFailed(span: Span, { type, message, thrown }: SpanFailure): void {
   if (!span.isRecording()) return;
   const redact = redactions.get(span) ?? unchanged;
-  const clean = (text: string) => String(withoutSecrets(text, redact));
-  span.recordException({ name: type, message: clean(message), ...(stack !== undefined && { stack: clean(stack) }) });
+  const { type: name, ...exception } =
+    thrown === undefined ? { type, message: cleanText(message, redact) } : exceptionOf(thrown, redact);
+  span.recordException({ name, ...exception });
   span.setAttribute(attribute.errorType, type);
-  span.setStatus({ code: SpanStatusCode.ERROR, message: clean(message) });
+  span.setStatus({ code: SpanStatusCode.ERROR, message: cleanText(message, redact) });
+}
+
+/** What spans and logs say of something that was thrown. */
+export interface ExceptionText {
+  /** The class of the error; the code of an error of ours that wraps no other. */
+  readonly type: string;
+  readonly message: string;
+  /** With the stacks of its causes. Absent where no error was thrown. */
+  readonly stack?: string;
+}
+
+/**
+ * Describes what was thrown; where an error of ours wraps another, the other. The texts go through `redact`, and leave out what looks like a
+ * secret.
+ */
+export function exceptionOf(thrown: unknown, redact: (text: string) => string): ExceptionText {
+  const chain = causesOf(thrown);
+  const isForeign = (error: unknown) => !AgentLoopError.isInstance(error);
+  const first = Math.max(0, chain.some(isForeign) ? chain.findIndex(isForeign) : chain.length - 1);
+  const origin = chain[first];
+  const stacks = chain.slice(first).flatMap((error) => (error instanceof Error ? (error.stack ?? String(error)) : []));
+  const message = cleanText(messageOf(origin), redact);
+  if (stacks.length === 0) return { type: classOf(origin), message };
+  return { type: classOf(origin), message, stack: cleanText(stacks.join('\nCaused by: '), redact) };
+}
+
+const maxCauses = 8;
+
+/** What was thrown, then its cause, and so on. */
+function causesOf(thrown: unknown): readonly unknown[] {
+  const chain: unknown[] = [thrown];
+  for (let error = thrown; error instanceof Error && error.cause !== undefined; error = error.cause) {
+    if (chain.length === maxCauses || chain.includes(error.cause)) break;
+    chain.push(error.cause);
+  }
+  return chain;
+}
+
+/** A class of the caller's that sets no name is named all the same. */
+function classOf(error: unknown): string {
+  if (AgentLoopError.isInstance(error)) return error.code;
+  const name = nameOf(error);
+  return name === 'Error' && error instanceof Error ? error.constructor.name || name : name;
+}
+
+function cleanText(text: string, redact: (text: string) => string): string {
+  return String(withoutSecrets(text, redact));
 }
 
 /** Marks a span as cancelled, which is no error: its status stays UNSET. */

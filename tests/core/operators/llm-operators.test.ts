@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { map, type OperatorFunction, take, tap } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
 import type { Message, ToolCall } from '../../../src/core/messages.ts';
 import {
   callLlm,
@@ -202,9 +202,10 @@ describe('catchLLMError', () => {
     const { code, message } = passed;
     expect(errors).toEqual([expect.objectContaining({ code, message })]);
     expect(recorder.spans().map(endingOf)).toEqual([
-      { status: 'ERROR', errorType: code, exceptions: [message], outcome: undefined },
+      { status: 'ERROR', errorType: code, exceptions: [messageOf(thrown)], outcome: undefined },
     ]);
-    expect(logger.lines).toEqual([['error', 'model call failed', { taskId: 'task', agentId: 'agent', code }]]);
+    const error = expect.objectContaining({ message: messageOf(thrown) });
+    expect(logger.lines).toEqual([['warn', 'model call failed', { taskId: 'task', agentId: 'agent', code, error }]]);
     if (thrown !== passed) expect(errors).toMatchObject([{ cause: thrown, taskId: 'task' }]);
   });
 

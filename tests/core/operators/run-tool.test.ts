@@ -86,6 +86,7 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
     const note = (signal: ToolSignal) => {
       if (signal.type === 'tool-progress') updates.push(signal.update);
       else if (signal.type === 'tool.result') results.push(signal);
+      else if (signal.type === 'tool-outcome') results.push(signal.result);
       spanEnded.push(recorder.ended === 1);
     };
     const shown$ = runTool(
@@ -93,7 +94,7 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
       ROOT_CONTEXT,
     )(run).pipe(
       tap(note),
-      map(({ type }) => (type === 'tool.result' ? 'r' : 'p')),
+      map(({ type }) => (type === 'tool-progress' ? 'p' : 'r')),
     );
     expectObservable(shown$, leave).toBe(out);
     return clock.fired;
@@ -159,7 +160,8 @@ describe('runTool', () => {
       const { result, ending } = draw({ execute, out });
       const message = 'RangeError: x must be positive';
       expect(result).toMatchObject(failure('TOOL_FAILED', message));
-      expect(ending).toEqual({ status: 'ERROR', errorType: 'TOOL_FAILED', exceptions: [message], outcome: undefined });
+      const exceptions = ['x must be positive'];
+      expect(ending).toEqual({ status: 'ERROR', errorType: 'TOOL_FAILED', exceptions, outcome: undefined });
       recorder.clear();
     }
   });

@@ -1,15 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent } from '../../../src/agent/agent.ts';
+import { agentTools } from '../../../src/agent/agent-tools.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import { faultyStore } from '../../../src/testing/fault-injection.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { canceled, endingOf, unset } from '../operators/recorded-spans.ts';
+import { recordingLogger } from '../operators/recording-logger.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { question, whilePassing } from '../tools/run-turn.ts';
-import { answers, asks, fruit, tracingBench } from './tracing-bench.ts';
+import { answers, asks, fruit, tracingBench, usage } from './tracing-bench.ts';
 
 const { bench, traced, named, endings } = tracingBench();
 
 const failed = (errorType: string, message: string) => ({ status: 'ERROR', errorType, exceptions: [message] });
+
+/** The exception that the span with that name records. */
+const exceptionOf = (name: string) => named(name).events.find((event) => event.name === 'exception')?.attributes;
 
 describe('the spans of a turn that goes wrong', () => {
   it('S1-86 S1-35 S1-89 fail up to the root where the model fails', async () => {
@@ -31,19 +37,73 @@ describe('the spans of a turn that goes wrong', () => {
       'agent.execute': { ...unset, outcome: 'completed' },
       'iteration[1]': unset,
       'tools.execute': unset,
-      'tool[broken]': failed('TOOL_FAILED', 'RangeError: no apples'),
+      'tool[broken]': failed('TOOL_FAILED', 'no apples'),
       'tool[count]': unset,
     });
   });
 
   it('S1-86 fail up to the root where a tool fails the turn', async () => {
     await traced({ steps: [asks('broken')], config: { toolFailureMode: 'fail' } });
-    const failure = failed('TOOL_FAILED', 'RangeError: no apples');
+    const failure = failed('TOOL_FAILED', 'no apples');
     expect(endings()).toMatchObject({
-      'agent.execute': { ...failure, outcome: 'failed' },
+      'agent.execute': { ...failed('TOOL_FAILED', 'RangeError: no apples'), outcome: 'failed' },
       'iteration[1]': failure,
       'llm.call': unset,
       'tool[broken]': failure,
+    });
+  });
+
+  it('H-30 shows the class, the message and the stack of what a tool threw, redacted', async () => {
+    const tools = plainTools({
+      pick: async () => {
+        await Promise.resolve();
+        throw new RangeError('nope, Ada: password=hunter22');
+      },
+    });
+    const logger = recordingLogger();
+    const redact = (text: string) => text.replaceAll('Ada', 'X');
+    const { result } = await traced({
+      steps: [asks('pick')],
+      tools,
+      config: { toolFailureMode: 'fail', logger, redact },
+    });
+    expect(result).toMatchObject({ code: 'TOOL_FAILED', cause: expect.any(RangeError) });
+    const [type, message] = ['RangeError', 'nope, X: password=[redacted]'];
+    const stack = expect.stringMatching(/^RangeError: nope, X: password=\[redacted\]\n.*span-endings\.test/);
+    const said = { 'exception.type': type, 'exception.message': message, 'exception.stacktrace': stack };
+    expect(exceptionOf('tool[pick]')).toEqual(said);
+    expect(exceptionOf('iteration[1]')).toEqual(said);
+    const ids = { taskId: expect.any(String), agentId: 'tester' };
+    const fields = { ...ids, callId: '1:0', tool: 'pick', code: 'TOOL_FAILED', error: { type, message, stack } };
+    expect(logger.lines.filter(([level]) => level === 'warn')).toEqual([['warn', 'tool call failed', fields]]);
+    expect(JSON.stringify(logger.lines)).not.toMatch(/Ada|hunter22/);
+  });
+
+  it('H-30 shows what a provider threw on the span of its call and in the log, with what caused it', async () => {
+    class SocketGone extends Error {}
+    const thrown = new SocketGone('the wire was cut', { cause: new TypeError('fetch failed') });
+    const logger = recordingLogger();
+    const { result } = await traced({ steps: [{ error: thrown }], config: { logger } });
+    expect(result).toMatchObject({ code: 'PROVIDER_FAILED', cause: thrown });
+    const stack = expect.stringMatching(/^Error: the wire was cut\n[\s\S]*\nCaused by: TypeError: fetch failed\n/);
+    expect(exceptionOf('llm.call')).toEqual({
+      'exception.type': 'SocketGone',
+      'exception.message': 'the wire was cut',
+      'exception.stacktrace': stack,
+    });
+    expect(named('llm.call').status.message).toBe('The model provider failed: the wire was cut');
+    const fields = { code: 'PROVIDER_FAILED', error: { type: 'SocketGone', message: 'the wire was cut', stack } };
+    expect(logger.lines).toContainEqual(['warn', 'model call failed', expect.objectContaining(fields)]);
+  });
+
+  it('H-30 shows what failed a sub-agent on the span of the call that it ran for', async () => {
+    const ada = agent({ id: 'ada', description: 'asks', provider: bench.model([{ error: new RangeError('nope') }]) });
+    const askAda = { toolCalls: [{ name: 'ada', arguments: { message: 'Which?' } }], usage };
+    await traced({ steps: [askAda, answers], tools: agentTools([ada]) });
+    expect(exceptionOf('tool[ada]')).toMatchObject({
+      'exception.type': 'RangeError',
+      'exception.message': 'nope',
+      'exception.stacktrace': expect.stringMatching(/^RangeError: nope\n.*span-endings\.test/),
     });
   });
 
