@@ -9,8 +9,9 @@ import { newId } from './new-id.ts';
 import { note } from './notes.ts';
 import { openMcp } from './open-mcp.ts';
 import { type OpenStore, openStore, storeWarnings } from './open-store.ts';
-import type { StoreSettings } from './store-settings.ts';
+import { type StoreSettings, storeFiles } from './store-settings.ts';
 import type { Terminal } from './terminal.ts';
+import type { WorkspaceOptions } from './tools/workspace.ts';
 import { openTrace, type TraceView } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
@@ -51,7 +52,8 @@ export interface SessionOptions {
  */
 export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
-  const ownTools = options.tools ?? (await toolsOf(flags.tools));
+  const ownTools =
+    options.tools ?? (await toolsOf(flags.tools, { root: process.cwd(), hidden: storeFiles(options.store) }));
   const { AgentLoop } = await import('../core/agent-loop.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);
@@ -99,11 +101,11 @@ export const defaultLeaseMs = 10_000;
 /** Whoever asks for the list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };
 
-/** Those of the file, else the built-in ones. */
-export async function toolsOf(file: string | undefined): Promise<ToolProvider> {
+/** Those of the file, else the built-in ones: those for files only where there is a workspace. */
+export async function toolsOf(file: string | undefined, workspace?: WorkspaceOptions): Promise<ToolProvider> {
   if (file === undefined) {
-    const { workspaceTools } = await import('./tools/workspace-tools.ts');
-    return workspaceTools({ root: process.cwd() });
+    const { builtInTools } = await import('./tools/built-in-tools.ts');
+    return builtInTools({ ...(workspace && { workspace }) });
   }
   const { loadTools } = await import('./load-tools.ts');
   return loadTools(file);

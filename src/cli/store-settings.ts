@@ -64,6 +64,11 @@ function lmdbIn(folder: string): StoreSettings {
   return { kind: 'lmdb', path, place: `the LMDB store in ${path}` };
 }
 
+/** Where journals are on this disk: LMDB makes a file beside the path, too, where the path is a file. */
+export function storeFiles(settings: StoreSettings): readonly string[] {
+  return settings.kind === 'lmdb' ? [settings.path, `${settings.path}-lock`] : [];
+}
+
 function isRedisUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);

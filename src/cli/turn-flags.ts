@@ -59,6 +59,16 @@ function collect(text: string, before: readonly string[] = []): readonly string[
   return [...before, text];
 }
 
+/** Adds the options of an agent that others reach. */
+export function addServedAgentFlags(command: Command): Command {
+  return command
+    .option('--system <text>', 'a system prompt')
+    .option(
+      '--workspace <folder>',
+      'offer the built-in file tools, which read this folder for everybody who can reach the agent (default: no file tools)',
+    );
+}
+
 /** Adds the option that says how long a turn outlives its process. */
 export function addLeaseFlag(command: Command): Command {
   return command.option(

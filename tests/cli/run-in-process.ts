@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
 import type { CommandHost } from '../../src/cli/command-host.ts';
 import { runProgram } from '../../src/cli/program.ts';
-import { fakeScreen } from './screen.ts';
+import { type FakeScreen, fakeScreen } from './screen.ts';
 
 export interface InProcessOptions {
   /** Added to one that keeps journals in memory. */
@@ -10,6 +10,8 @@ export interface InProcessOptions {
   /** A stream counts as a terminal, and so do the outputs then. */
   readonly stdin?: string | Readable;
   readonly signals?: EventEmitter;
+  /** Looked at while the command runs. Default: one of its own. */
+  readonly screen?: FakeScreen;
 }
 
 export interface InProcessEnd {
@@ -23,7 +25,7 @@ export async function runInProcess(args: readonly string[], options: InProcessOp
   const { stdin = '', signals = new EventEmitter() } = options;
   const env = { MILLRACE_STORE: 'memory', ...options.env };
   const isTTY = typeof stdin !== 'string';
-  const screen = fakeScreen({ env, outTTY: isTTY, errTTY: isTTY });
+  const screen = options.screen ?? fakeScreen({ env, outTTY: isTTY, errTTY: isTTY });
   const host: CommandHost = {
     terminal: screen.terminal,
     stdin: typeof stdin === 'string' ? Readable.from([stdin]) : Object.assign(stdin, { isTTY }),

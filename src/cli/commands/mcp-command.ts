@@ -17,7 +17,7 @@ import { servedAgent } from '../serve/served-agent.ts';
 import { type StoreFlags, storeSettings } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
 import { exportTrace, type TraceFlags } from '../trace-view.ts';
-import { addLeaseFlag, addModelFlags, addOtlpFlag } from '../turn-flags.ts';
+import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags } from '../turn-flags.ts';
 
 interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
   readonly port?: number;
@@ -41,8 +41,7 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
     .option('--port <number>', 'serve HTTP there; 0 takes a free port (default: stdio)', wholeNumber(0, 65_535))
     .option('--host <name>', 'which address to listen on; one that others reach needs --key-env (default: 127.0.0.1)')
     .option('--key-env <variable>', 'the environment variable that holds the key which clients have to send');
-  addOtlpFlag(addLeaseFlag(addModelFlags(command)))
-    .option('--system <text>', 'a system prompt')
+  addServedAgentFlags(addOtlpFlag(addLeaseFlag(addModelFlags(command))))
     .option(
       '--store <where>',
       'where turns are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: memory)',

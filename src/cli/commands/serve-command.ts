@@ -15,7 +15,7 @@ import { defaultLeaseMs } from '../session.ts';
 import { storeSettings } from '../store-settings.ts';
 import type { Style } from '../style.ts';
 import { exportTrace } from '../trace-view.ts';
-import { addLeaseFlag, addModelFlags, addOtlpFlag, addStoreFlag } from '../turn-flags.ts';
+import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags, addStoreFlag } from '../turn-flags.ts';
 
 const help = `
 Turns belong to the store: a server that is killed and started again goes on with those that it left behind, and so do other
@@ -28,8 +28,7 @@ Examples:
 
 /** Adds `millrace serve`: an agent over A2A, until it is interrupted. */
 export function addServeCommand(program: Command, host: CommandHost): void {
-  addOtlpFlag(addLeaseFlag(addStoreFlag(addModelFlags(addServerFlags(program.command('serve'))))))
-    .option('--system <text>', 'a system prompt')
+  addServedAgentFlags(addOtlpFlag(addLeaseFlag(addStoreFlag(addModelFlags(addServerFlags(program.command('serve')))))))
     .summary('serve an agent over A2A')
     .description('Serve an agent over the A2A protocol, 1.0 and 0.3, until Ctrl-C.')
     .addHelpText('after', help)

@@ -22,7 +22,7 @@ export const slowTools: ReadonlySet<string> = new Set(['search_files', 'list_fil
  * begins and when it is done; those of {@link slowTools} wait for one and a half seconds in between.
  */
 export function demoTools(root: string, ledger: string): readonly Tool[] {
-  const workspace = new Workspace(root);
+  const workspace = new Workspace({ root });
   const tools: readonly Tool[] = [
     calculateTool(),
     currentTimeTool(),

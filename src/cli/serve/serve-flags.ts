@@ -14,6 +14,8 @@ export interface AgentFlags extends ModelFlags {
   readonly mcp?: readonly string[];
   readonly system?: string;
   readonly leaseMs?: number;
+  /** The folder that the built-in file tools read; without it there are none. */
+  readonly workspace?: string;
 }
 
 /** What the command line says about a server. */
@@ -69,13 +71,16 @@ function clientKey(text: string): ClientKey {
 
 /** Refuses flags that nothing would read. Errors: `INVALID_CONFIG`. */
 export function checkServeFlags(flags: AgentFlags): void {
-  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system'] as const).filter(
+  const ofModel = (['baseUrl', 'model', 'apiKeyEnv', 'tools', 'mcp', 'system', 'workspace'] as const).filter(
     (name) => flags[name] !== undefined,
   );
   if (flags.agent !== undefined && ofModel.length > 0) {
     throw invalid(
-      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp and --system out',
+      '--agent brings its model, its tools and its prompt; leave --base-url, --model, --api-key-env, --tools, --mcp, --system and --workspace out',
     );
+  }
+  if (flags.tools !== undefined && flags.workspace !== undefined) {
+    throw invalid('--tools replaces the built-in tools, so --workspace has no effect; leave one of them out');
   }
 }
 

@@ -7,6 +7,7 @@ import { newId } from '../new-id.ts';
 import { note } from '../notes.ts';
 import { openMcp } from '../open-mcp.ts';
 import { defaultLeaseMs, toolsOf } from '../session.ts';
+import { storeFiles } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
 import type { AgentFlags } from './serve-flags.ts';
 import type { ServeStores } from './serve-stores.ts';
@@ -53,7 +54,11 @@ export async function servedAgent({
   const settings = modelSettings(flags, terminal.env);
   for (const warning of settings.warnings) note(terminal, warning);
   const { agent } = await import('../../agent/agent.ts');
-  const tools = await toolsOf(flags.tools);
+  const hidden = storeFiles(stores.journals.settings);
+  const tools = await toolsOf(
+    flags.tools,
+    flags.workspace === undefined ? undefined : { root: flags.workspace, hidden },
+  );
   const mcp = await openMcp({ specs: flags.mcp, terminal, interruption });
   const model = await connectModel(settings, { delayMs: 20 }).catch(async (thrown: unknown) => {
     await mcp?.close();

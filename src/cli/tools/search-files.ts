@@ -4,7 +4,7 @@ import { type Tool, tool } from '../../tools/tool.ts';
 import { decodeText } from './text-file.ts';
 import { joinPath, type Workspace } from './workspace.ts';
 
-const skippedFolders: ReadonlySet<string> = new Set(['node_modules', '.git', '.millrace', 'dist']);
+const skippedFolders: ReadonlySet<string> = new Set(['node_modules', 'dist']);
 const maxFileBytes = 1_048_576;
 const maxFiles = 20_000;
 const maxMatches = 100;
@@ -34,7 +34,7 @@ const parameters = {
  * A tool that finds the lines of the workspace's text files that hold a text, without regard to case. Gives
  * `file:line: text` in the order of the names, at most 100 lines of at most 200 characters.
  *
- * Links, binary files, files over 1 MiB and the folders `node_modules`, `.git`, `.millrace` and `dist` are left out; at most 20,000
+ * Links, binary files, files over 1 MiB, what the workspace keeps private, and the folders `node_modules` and `dist` are left out; at most 20,000
  * files are read, 8 at a time, and how far it has come is shown as progress. Stops when the call's signal is aborted.
  */
 export function searchFilesTool(workspace: Workspace): Tool<{ readonly query: string; readonly path?: string }> {

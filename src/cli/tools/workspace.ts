@@ -1,7 +1,8 @@
-import { constants, realpathSync, statSync } from 'node:fs';
+import { constants, type Dirent, realpathSync, statSync } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, realpath } from 'node:fs/promises';
-import { isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { AgentLoopError } from '../../core/errors.ts';
+import { holdsPrivateKey, isPrivateName, isSystemPath, privateKeyWindow } from './private-names.ts';
 
 /** An entry of a folder. Links and special files are `other`. */
 export interface WorkspaceEntry {
@@ -23,28 +24,47 @@ export interface ReadOptions {
   readonly largest?: number;
 }
 
+export interface WorkspaceOptions {
+  readonly root: string;
+  /** Files and folders that are never read, wherever they are: where journals are kept. They need not exist. */
+  readonly hidden?: readonly string[];
+}
+
 /**
  * A folder whose content tools may read, and nothing else. Paths are relative to it, with `/` or the system's separator.
  *
- * A path that is absolute, holds a NUL byte, or leads out, by `..` or through a link, is refused with a `TOOL_FAILED`
- * that says so. Where it leads is decided by the real path, and checked once more on the file that was opened, so that a
- * link put in its place meanwhile is found too. Throws `INVALID_CONFIG` where `root` is not a folder.
+ * Refused, with a `TOOL_FAILED` that says why:
+ * - a path that is absolute, holds a NUL byte, or leads out, by `..` or through a link;
+ * - the files and folders of `hidden`, those with a private name (`.git`, `.millrace`, `.env*`, keys: `isPrivateName`), and files
+ *   that begin with a private key. A listing leaves them out;
+ * - a file with more than one hard link: its other names may be outside, or private, and no system tells them;
+ * - `/proc`, `/sys` and `/dev`.
+ *
+ * The real path decides, and on Linux the path of what was opened, so that a link that replaces a file or folder meanwhile is
+ * noticed. Throws `INVALID_CONFIG` where `root` is not a folder, or is private itself.
  */
 export class Workspace {
   readonly #root: string;
+  readonly #hidden: readonly string[];
 
-  constructor(root: string) {
+  constructor({ root, hidden = [] }: WorkspaceOptions) {
     this.#root = realFolder(root);
+    this.#hidden = hidden.map((path) => realOrFuture(resolve(path)));
+    const isHidden = this.#hidden.some((path) => isWithin(path, this.#root));
+    if (isHidden || isPrivateName(basename(this.#root)) || isSystemPath(this.#root)) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        `The working folder "${root}" is private: tools would read journals or keys there; name another one.`,
+      );
+    }
   }
 
   /** The entries of a folder by name, in the order of their names. */
   async list(path: string): Promise<readonly WorkspaceEntry[]> {
     const real = await this.#real(path);
-    const entries = await readdir(real, { withFileTypes: true }).catch((thrown: unknown) =>
-      fail(codeOf(thrown) === 'ENOTDIR' ? `"${path}" is not a folder` : unreachable(path, thrown), thrown),
-    );
-    if ((await this.#real(path)) !== real) throw refusal(`"${path}" changed while it was read`);
+    const entries = await this.#entries(path, real);
     return entries
+      .filter((entry) => !this.#isPrivate(join(real, entry.name)))
       .map((entry) => ({ name: entry.name, kind: kindOf(entry) }))
       .sort((a, b) => (a.name < b.name ? -1 : 1));
   }
@@ -59,7 +79,12 @@ export class Workspace {
       const { size } = await handle.stat();
       const buffer = Buffer.alloc(size > largest ? 0 : Math.max(0, Math.min(length, size - offset)));
       const { bytesRead } = await handle.read(buffer, 0, buffer.length, offset);
-      return { bytes: buffer.subarray(0, bytesRead), size };
+      const bytes = buffer.subarray(0, bytesRead);
+      const holdsStart = offset === 0 && length >= privateKeyWindow;
+      if (holdsPrivateKey(holdsStart ? bytes.subarray(0, privateKeyWindow) : await startOf(handle))) {
+        throw refusal(`"${path}" holds a private key, which is not read`);
+      }
+      return { bytes, size };
     } finally {
       await handle.close();
     }
@@ -69,6 +94,27 @@ export class Workspace {
   async kind(path: string): Promise<WorkspaceEntry['kind']> {
     const real = await this.#real(path);
     return kindOf(await lstat(real).catch((thrown: unknown) => fail(unreachable(path, thrown), thrown)));
+  }
+
+  /** On Linux the folder that was opened is the one that is listed, whatever has replaced it at its path by then. */
+  async #entries(path: string, real: string): Promise<readonly Dirent[]> {
+    const flags = constants.O_RDONLY | (constants.O_DIRECTORY ?? 0) | (constants.O_NOFOLLOW ?? 0);
+    const read = (folder: string) => readdir(folder, { withFileTypes: true });
+    const failed = (thrown: unknown) =>
+      fail(codeOf(thrown) === 'ENOTDIR' ? `"${path}" is not a folder` : unreachable(path, thrown), thrown);
+    if (process.platform !== 'linux') {
+      const entries = await read(real).catch(failed);
+      if ((await this.#real(path)) !== real) throw refusal(`"${path}" changed while it was read`);
+      return entries;
+    }
+    const handle = await open(real, flags).catch(failed);
+    try {
+      const opened = await readlink(`/proc/self/fd/${handle.fd}`).catch(failed);
+      if (opened !== real) throw refusal(`"${path}" changed while it was read`);
+      return await read(`/proc/self/fd/${handle.fd}`);
+    } finally {
+      await handle.close();
+    }
   }
 
   /** Not to follow a link and not to block are flags of the open call: a named pipe would otherwise wait for a writer. */
@@ -89,6 +135,11 @@ export class Workspace {
     const opened = await handle.stat();
     if (opened.isDirectory()) throw refusal(`"${path}" is a folder; list_files shows what is in it`);
     if (!opened.isFile()) throw refusal(`"${path}" is not a regular file`);
+    if (opened.nlink > 1) {
+      throw refusal(
+        `"${path}" has ${opened.nlink} hard links, so it may be a file from elsewhere; only a copy of it can be read`,
+      );
+    }
     if (!(await this.#isInside(handle, real))) throw leadsOut(path);
   }
 
@@ -99,7 +150,7 @@ export class Workspace {
    */
   async #isInside(handle: FileHandle, real: string): Promise<boolean> {
     const opened = await readlink(`/proc/self/fd/${handle.fd}`).catch(() => undefined);
-    if (opened !== undefined) return this.#holds(opened);
+    if (opened !== undefined) return this.#holds(opened) && !this.#isPrivate(opened);
     const before = await realpath(real).catch(() => undefined);
     const present = await lstat(real).catch(() => undefined);
     const after = await realpath(real).catch(() => undefined);
@@ -114,13 +165,41 @@ export class Workspace {
     if (!this.#holds(target)) throw leadsOut(path);
     const real = await realpath(target).catch((thrown: unknown) => fail(unreachable(path, thrown), thrown));
     if (!this.#holds(real)) throw leadsOut(path);
+    if (this.#isPrivate(real))
+      throw refusal(`"${path}" is private; journals, keys and settings with secrets are not read`);
     return real;
   }
 
-  #holds(path: string): boolean {
-    const way = relative(this.#root, path);
-    return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way));
+  /** Of a real path below the root. */
+  #isPrivate(real: string): boolean {
+    const names = relative(this.#root, real).split(sep);
+    return names.some(isPrivateName) || isSystemPath(real) || this.#hidden.some((path) => isWithin(path, real));
   }
+
+  #holds(path: string): boolean {
+    return isWithin(this.#root, path);
+  }
+}
+
+function isWithin(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return way === '' || (way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way));
+}
+
+/** The real path of what may not exist yet: the folders above it may be links. */
+function realOrFuture(path: string): string {
+  const above = dirname(path);
+  try {
+    return realpathSync(path);
+  } catch {
+    return above === path ? path : join(realOrFuture(above), basename(path));
+  }
+}
+
+async function startOf(handle: FileHandle): Promise<Uint8Array> {
+  const start = Buffer.alloc(privateKeyWindow);
+  const { bytesRead } = await handle.read(start, 0, start.length, 0);
+  return start.subarray(0, bytesRead);
 }
 
 /** Joins two relative paths with `/`, leaving out `.`. */

@@ -4,8 +4,14 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
+import { rpc, wireMessage } from '../../a2a/server/test-server.ts';
+import { eventually } from '../../eventually.ts';
 import { runInProcess } from '../run-in-process.ts';
+import { fakeScreen } from '../screen.ts';
+import { modelServer, settingsOf } from './model-servers.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-serve-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -71,6 +77,63 @@ describe('the keys of callers', () => {
     const { exitCode, stderr } = await runInProcess(['serve', '--port', '0'], { env });
     expect(stderr.replace(/\s+/g, ' ')).toContain(sentence);
     expect(stderr).not.toContain('short-');
+    expect(exitCode).toBe(2);
+  });
+});
+
+const builtIn = ['calculate', 'current_time'];
+const fileTools = ['list_files', 'read_file', 'search_files'];
+
+/** Runs a server until `use`, which is given where it listens, is done; gives what the model was offered. */
+async function offeredBy(args: readonly string[], use: (url: string) => Promise<unknown>): Promise<readonly unknown[]> {
+  const model = await modelServer({ script: [{ text: 'Done.' }] });
+  const screen = fakeScreen();
+  const signals = new EventEmitter();
+  const env = { ...settingsOf(model), TERM: 'xterm', NO_COLOR: '1' };
+  const screenOfRun = { ...screen, terminal: { ...screen.terminal, env: { ...env, MILLRACE_STORE: 'memory' } } };
+  const ended = runInProcess([...args, '--port', '0'], { signals, screen: screenOfRun });
+  await eventually(() => /http\S+/.test(screen.stdout()));
+  await use(/http\S+/.exec(screen.stdout())?.[0] ?? '');
+  signals.emit('SIGINT', 'SIGINT');
+  await ended;
+  const [request] = model.requests;
+  const tools = request?.['tools'];
+  return Array.isArray(tools) ? tools.map((each) => each.function.name) : [];
+}
+
+describe('the file tools of an agent that is served', () => {
+  const overA2A = (url: string) => rpc(url, 'SendMessage', wireMessage('Hello')).then((response) => response.text());
+  const overMcp = async (url: string) => {
+    const client = new Client({ name: 'test', version: '1' });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+    const { tools } = await client.listTools();
+    await client.callTool({ name: tools[0]?.name ?? '', arguments: { message: 'Hello' } });
+    await client.close();
+  };
+
+  it.each([
+    ['serve', overA2A],
+    ['mcp', overMcp],
+  ] as const)('H-02 millrace %s offers them with --workspace only', async (command, use) => {
+    expect(await offeredBy([command], use)).toEqual(builtIn);
+    expect(await offeredBy([command, '--workspace', folder], use)).toEqual([...builtIn, ...fileTools]);
+  });
+
+  it.each([
+    [['--workspace', 'no/such/folder'], 'working folder "no/such/folder" cannot be read; name one that exists'],
+    [['--workspace', '.', '--tools', 'tools.mjs'], '--tools replaces the built-in tools, so --workspace has no effect'],
+    [['--workspace', '.', '--agent', 'agent.mjs'], 'leave --base-url, --model'],
+  ])('H-02 millrace serve refuses %j', async (args, sentence) => {
+    const { exitCode, stderr } = await runInProcess(['serve', '--port', '0', ...args]);
+    expect(stderr.replace(/\s+/g, ' ')).toContain(sentence);
+    expect(exitCode).toBe(2);
+  });
+
+  it('H-02 --workspace never opens the store', async () => {
+    const store = join(folder, 'journals');
+    const args = ['serve', '--port', '0', '--store', `lmdb:${store}`, '--workspace', store];
+    const { exitCode, stderr } = await runInProcess(args);
+    expect(stderr).toContain('is private');
     expect(exitCode).toBe(2);
   });
 });

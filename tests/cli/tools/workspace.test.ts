@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { builtInTools } from '../../../src/cli/tools/built-in-tools.ts';
 import { Workspace } from '../../../src/cli/tools/workspace.ts';
-import { workspaceTools } from '../../../src/cli/tools/workspace-tools.ts';
 import { thrownBy } from '../../tools/thrown.ts';
 import { toolCall, toolContext } from '../../tools/tool-context.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -17,7 +17,7 @@ const outer = temporaryFolder({
   'root/box/secret.txt': 'inside',
 });
 const root = join(outer.path, 'root');
-const workspace = new Workspace(root);
+const workspace = new Workspace({ root });
 
 beforeAll(() => {
   symlinkSync(join(outer.path, 'secret.txt'), join(root, 'link-out'));
@@ -110,8 +110,12 @@ describe('Workspace', () => {
   it('works below a root that is a link', async () => {
     const link = join(outer.path, 'link-to-root');
     symlinkSync(root, link);
-    expect((await new Workspace(link).read('a.txt', { offset: 7, length: 9 })).bytes).toEqual(Buffer.from('a'));
-    await expect(new Workspace(link).read('../secret.txt', { offset: 0, length: 9 })).rejects.toThrow('leads out');
+    expect((await new Workspace({ root: link }).read('a.txt', { offset: 7, length: 9 })).bytes).toEqual(
+      Buffer.from('a'),
+    );
+    await expect(new Workspace({ root: link }).read('../secret.txt', { offset: 0, length: 9 })).rejects.toThrow(
+      'leads out',
+    );
   });
 
   it('reads a part, and nothing of a file that is too large', async () => {
@@ -160,10 +164,10 @@ describe('Workspace', () => {
 
   it('needs a folder', async () => {
     writeFileSync(join(outer.path, 'plain'), '');
-    expect((await thrownBy(() => new Workspace(join(outer.path, 'plain')))).message).toContain(
+    expect((await thrownBy(() => new Workspace({ root: join(outer.path, 'plain') }))).message).toContain(
       'is not a folder; name one.',
     );
-    const absent = await thrownBy(() => new Workspace(join(outer.path, 'absent')));
+    const absent = await thrownBy(() => new Workspace({ root: join(outer.path, 'absent') }));
     expect([absent.code, absent.message]).toEqual([
       'INVALID_CONFIG',
       `The working folder "${join(outer.path, 'absent')}" cannot be read; name one that exists.`,
@@ -171,9 +175,9 @@ describe('Workspace', () => {
   });
 });
 
-describe('workspaceTools', () => {
+describe('builtInTools', () => {
   it('offers five tools that have no effect outside', async () => {
-    const definitions = await workspaceTools({ root }).getTools();
+    const definitions = await builtInTools({ workspace: { root } }).getTools();
     expect(definitions.map(({ function: { name } }) => name)).toEqual([
       'calculate',
       'current_time',
@@ -186,7 +190,7 @@ describe('workspaceTools', () => {
 
   it('runs each of them below its root', async () => {
     mkdirSync(join(root, 'empty'), { recursive: true });
-    const tools = workspaceTools({ root, clock: { now: () => 0, schedule: () => () => {} } });
+    const tools = builtInTools({ workspace: { root }, clock: { now: () => 0, schedule: () => () => {} } });
     await tools.getTools();
     const run = async (name: string, args: unknown) =>
       (await tools.executeTool(toolCall(name, args), toolContext())).content;
