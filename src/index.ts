@@ -131,6 +131,7 @@ export {
   textOf,
   type UserMessage,
 } from './core/messages.ts';
+export type { Partially } from './core/partially.ts';
 export type {
   AgentChanged,
   AgentChoice,
@@ -156,6 +157,7 @@ export {
 } from './core/state.ts';
 export type { Turn } from './core/turn.ts';
 export { TurnError, type TurnResult } from './core/turn-result.ts';
+export type { DiscardedText, TextOptions, TurnStream } from './core/turn-text.ts';
 export { type BranchOptions, branch } from './extensions/branch.ts';
 export {
   type ContextTurns,
@@ -201,7 +203,6 @@ export {
 } from './extensions/permissions/tool-permissions.ts';
 export type { StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
 export type { OutputMode } from './extensions/structured-output/output-way.ts';
-export type { Partially } from './extensions/structured-output/partial-json.ts';
 export { type StructuredOutput, structuredOutput } from './extensions/structured-output/structured-output.ts';
 export {
   type InputOf,

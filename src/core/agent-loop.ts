@@ -23,6 +23,7 @@ import { checkStore, type ResolvedConfig, resolveConfig } from './resolve-config
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import type { Signal } from './signals.ts';
 import { Turn } from './turn.ts';
+import { turnPartials } from './turn-partials.ts';
 
 /** What a resumed turn is given anew; everything else is in its journal. */
 export interface ResumeOptions
@@ -173,6 +174,7 @@ function newTurn(
     scope,
     inbox,
     projection: { checkpoints: config.taskStateStore !== undefined, now: () => config.clock.now() },
+    partialsOf: turnPartials(config),
     detached: options.detached ?? false,
   });
 }

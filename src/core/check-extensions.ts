@@ -50,8 +50,9 @@ function checkMember(at: string, member: string, value: unknown): void {
       if (Array.isArray(value)) return;
       throw invalidConfig(`${at}.toolProviders must be an array`, 'or leave it out');
     case 'limitUsage':
+    case 'partials':
       if (typeof value === 'function') return;
-      throw invalidConfig(`${at}.limitUsage must be a function, not ${shownValue(value)}`, 'or leave it out');
+      throw invalidConfig(`${at}.${member} must be a function, not ${shownValue(value)}`, 'or leave it out');
     default:
       if (hooks.has(member) && typeof value === 'function') return;
       throw invalidConfig(`${at}.${member} is no hook`, `the hooks are functions: ${hookNames.join(', ')}`);

@@ -1,9 +1,10 @@
 import type { Context } from '@opentelemetry/api';
+import type { Observable } from 'rxjs';
 import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
-import type { ExtensionEvent } from './events.ts';
+import type { AgentEvent, ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
 import type { AgentChoice, AgentUsage, Finish, RecordedCall, ToolResultRecord, TurnOverrides } from './records.ts';
 import type { LoopState, TurnOutcome } from './state.ts';
@@ -265,6 +266,8 @@ export interface Extension {
    * answer at once and must not throw. The calls that run such child turns are then cancelled, and the turn fails where `fails` says so.
    */
   readonly limitUsage?: (used: TreeUsage) => ReachedLimit | undefined;
+  /** What there is of the value that the extension ends turns with, read from their events: see `Turn.partials`. */
+  readonly partials?: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /**
    * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
    * takes its place, and has to be the same for the same message. Answers at once: no promise, no time limit, no span, and no context, as

@@ -13,7 +13,10 @@ import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { HookDeps, RunDeps } from './turn-deps.ts';
 
-export type HookName = Exclude<keyof Extension, 'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage'>;
+export type HookName = Exclude<
+  keyof Extension,
+  'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage' | 'partials'
+>;
 
 /** Every hook there is, in the order in which a turn comes by them. */
 export const hookNames: readonly HookName[] = [

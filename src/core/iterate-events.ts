@@ -6,15 +6,25 @@ import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
  * a `next` waits. Events that nobody has asked for yet wait, with adjacent pieces of one text merged, so that a slow reader holds
  * the text and the records, not every delta. A lost turn throws.
  */
-export function iterateEvents(events$: Observable<AgentEvent>): AsyncIterableIterator<AgentEvent, undefined> {
-  return new EventIterator(events$);
+export function iterateEvents(events$: Observable<AgentEvent>): TurnIterator<AgentEvent> {
+  return iterate(events$, merge);
 }
 
-type Answer = IteratorResult<AgentEvent, undefined>;
+/**
+ * What `for await` reads of any stream, as `iterateEvents` reads events. Of those that nobody has asked for yet, `merge` makes one of two
+ * adjacent ones, or leaves them as they are.
+ */
+export function iterate<T>(source$: Observable<T>, merge: (first: T, second: T) => T | undefined): TurnIterator<T> {
+  return new StreamIterator(source$, merge);
+}
+
+export interface TurnIterator<T> extends AsyncIterableIterator<T, undefined> {
+  return(): Promise<IteratorResult<T, undefined>>;
+}
 
 /** A call of `next` that waits for its event. */
-interface Waiter {
-  readonly resolve: (answer: Answer) => void;
+interface Waiter<T> {
+  readonly resolve: (answer: IteratorResult<T, undefined>) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -23,31 +33,38 @@ interface End {
 }
 
 const over: End = {};
-const done: Answer = { done: true, value: undefined };
+const done: IteratorResult<never, undefined> = { done: true, value: undefined };
 
 /** Not a generator: the `return()` of one waits for the `next()` before it, and a silent turn could not be left. */
-class EventIterator implements AsyncIterableIterator<AgentEvent, undefined> {
-  readonly #events$: Observable<AgentEvent>;
-  readonly #events: AgentEvent[] = [];
-  readonly #waiters: Waiter[] = [];
+class StreamIterator<T> implements TurnIterator<T> {
+  readonly #source$: Observable<T>;
+  readonly #merge: (first: T, second: T) => T | undefined;
+  readonly #values: T[] = [];
+  readonly #waiters: Waiter<T>[] = [];
   #subscription: Subscription | undefined;
   #end: End | undefined;
 
-  constructor(events$: Observable<AgentEvent>) {
-    this.#events$ = events$;
+  constructor(source$: Observable<T>, merge: (first: T, second: T) => T | undefined) {
+    this.#source$ = source$;
+    this.#merge = merge;
   }
 
-  next(): Promise<Answer> {
+  next(): Promise<IteratorResult<T, undefined>> {
     if (!this.#end) this.#subscription ??= this.#subscribe();
-    const value = this.#events.shift();
-    if (value) return Promise.resolve({ done: false, value });
-    const waits = new Promise<Answer>((resolve, reject) => this.#waiters.push({ resolve, reject }));
+    const [value] = this.#values;
+    if (value !== undefined) {
+      this.#values.shift();
+      return Promise.resolve({ done: false, value });
+    }
+    const waits = new Promise<IteratorResult<T, undefined>>((resolve, reject) =>
+      this.#waiters.push({ resolve, reject }),
+    );
     if (this.#end) this.#dismiss(this.#end);
     return waits;
   }
 
-  return(): Promise<Answer> {
-    this.#events.length = 0;
+  return(): Promise<IteratorResult<T, undefined>> {
+    this.#values.length = 0;
     this.#dismiss(over);
     this.#subscription?.unsubscribe();
     return Promise.resolve(done);
@@ -58,20 +75,20 @@ class EventIterator implements AsyncIterableIterator<AgentEvent, undefined> {
   }
 
   #subscribe(): Subscription {
-    return this.#events$.subscribe({
-      next: (event) => this.#take(event),
+    return this.#source$.subscribe({
+      next: (value) => this.#take(value),
       error: (error: unknown) => this.#dismiss({ failure: { error } }),
       complete: () => this.#dismiss(over),
     });
   }
 
-  #take(value: AgentEvent): void {
+  #take(value: T): void {
     const waiter = this.#waiters.shift();
     if (waiter) return waiter.resolve({ done: false, value });
-    const last = this.#events.at(-1);
-    const merged = last && merge(last, value);
-    if (merged) this.#events[this.#events.length - 1] = merged;
-    else this.#events.push(value);
+    const last = this.#values.at(-1);
+    const merged = last === undefined ? undefined : this.#merge(last, value);
+    if (merged !== undefined) this.#values[this.#values.length - 1] = merged;
+    else this.#values.push(value);
   }
 
   /** There will be no more events: who waits, and who asks later, is told so; the first of them gets the error, if there is one. */

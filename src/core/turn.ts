@@ -6,12 +6,14 @@ import { AgentLoopError } from './errors.ts';
 import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
 import type { AgentEvent } from './events.ts';
 import type { Inbox } from './inbox.ts';
-import { iterateEvents } from './iterate-events.ts';
+import { iterate, iterateEvents } from './iterate-events.ts';
 import type { Message } from './messages.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
+import type { Partially } from './partially.ts';
 import type { Signal } from './signals.ts';
 import { isSuspended, type LoopState } from './state.ts';
 import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
+import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
 
 export interface TurnOptions {
   readonly taskId: string;
@@ -20,6 +22,8 @@ export interface TurnOptions {
   readonly scope: AbortScope;
   readonly inbox: Inbox;
   readonly projection: EventProjectorOptions;
+  /** What there is of the turn's value while the model writes it. */
+  readonly partialsOf: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /** Starts at once, and nobody's leaving stops it. */
   readonly detached: boolean;
 }
@@ -41,6 +45,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
   readonly #shared: SharedTurn;
   readonly #scope: AbortScope;
   readonly #inbox: Inbox;
+  readonly #partialsOf: TurnOptions['partialsOf'];
   #end: End | undefined;
   #whenOver: (() => void)[] = [];
   #started = false;
@@ -54,6 +59,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
     this.#contextId = options.contextId;
     this.#scope = options.scope;
     this.#inbox = options.inbox;
+    this.#partialsOf = options.partialsOf;
     this.#shared = shareTurn(options.execution$, {
       projector: new EventProjector(options.projection),
       onIdle: () => {
@@ -98,6 +104,31 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
     await this.#over();
     if (this.#end?.lost) throw this.#end.cause;
     return this.#outcome();
+  }
+
+  /**
+   * The text of the turn as it streams, also for `for await`. The pieces, joined, are `result().allText`: a text after the first one starts on
+   * a new line. No text of child turns and of tools' artifacts. Text that a failed model call or an extension withdraws is told to
+   * `onDiscard`; the joined pieces still have it.
+   *
+   * Reads the turn as any subscriber does: it starts it, late ones get the text so far, and leaving may cancel it. Completes where the turn
+   * completes or suspends; errors as `result()` rejects. Holds the text of the open model call, and what a slow `for await` has not read.
+   */
+  text(options: TextOptions = {}): TurnStream<string> {
+    return textOfTurn(this.#throwing(), options);
+  }
+
+  /**
+   * What there is of the value of the turn while the model writes it, also for `for await`: with each snapshot texts and arrays grow and
+   * members appear; the last one is the value. After an attempt that was discarded they start anew. Unchecked but for the last one, which
+   * is the only one where the model answers in XML. A slow `for await` gets the latest snapshot, not each.
+   *
+   * Reads the turn, completes and errors as `text` does. Errors: `INVALID_CONFIG` where the agent has no structured output.
+   */
+  partials(): TurnStream<Partially<T>>;
+  partials(): TurnStream<unknown> {
+    const partials$ = this.#partialsOf(this.#throwing());
+    return new TurnStream(partials$, () => iterate(partials$, (_, later) => later));
   }
 
   /**
@@ -156,6 +187,24 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
 
   [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {
     return iterateEvents(this);
+  }
+
+  /** The events, with an error at the end where `result()` rejects. */
+  #throwing(): Observable<AgentEvent> {
+    return new Observable((subscriber) =>
+      this.subscribe({
+        next: (event) => subscriber.next(event),
+        error: (error: unknown) => subscriber.error(error),
+        complete: () => {
+          try {
+            this.#outcome();
+          } catch (error) {
+            subscriber.error(error);
+          }
+          subscriber.complete();
+        },
+      }),
+    );
   }
 
   #start(): void {

@@ -1,11 +1,5 @@
+import type { Partially } from '../../core/partially.ts';
 import { JsonPrefix } from './json-prefix.ts';
-
-/** What is there of a `T` while it is still being written. */
-export type Partially<T> = T extends readonly (infer Item)[]
-  ? readonly Partially<Item>[]
-  : T extends object
-    ? { readonly [Key in keyof T]?: Partially<T[Key]> }
-    : T;
 
 export interface PartialJson<T> {
   /** Takes in the next fragment of the text, cut anywhere. Time in proportion to the fragment. */

@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
 import type { AgentEvent } from '../../core/events.ts';
-import { type PartialJson, type Partially, partialJson } from './partial-json.ts';
+import type { Partially } from '../../core/partially.ts';
+import { type PartialJson, partialJson } from './partial-json.ts';
 
 export interface PartialsOptions {
   /** Of the finish tool. */

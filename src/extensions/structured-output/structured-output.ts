@@ -20,6 +20,7 @@ import type {
 } from '../../core/extension.ts';
 import { jsonFlaw } from '../../core/json-flaw.ts';
 import { textOf } from '../../core/messages.ts';
+import type { Partially } from '../../core/partially.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
@@ -31,7 +32,6 @@ import { fingerprint, memoryOf } from './output-memory.ts';
 import { checkOutputOptions, type StructuredOutputOptions } from './output-options.ts';
 import { nativeView, xmlView } from './output-view.ts';
 import { type OutputWay, wayOf } from './output-way.ts';
-import type { Partially } from './partial-json.ts';
 import { partialsOf } from './partials-of.ts';
 import { parseXml } from './xml/parse-xml.ts';
 
