@@ -7,9 +7,13 @@ export class AbortScope {
   #aborted = false;
   #reason: unknown;
   #controller: AbortController | undefined;
-  #listeners: (() => void)[] | undefined;
+  /** Callbacks, and children that somebody listens to: those without a closure each. */
+  #listeners: ((() => void) | AbortScope)[] | undefined;
   #parent: AbortScope | undefined;
-  #unlink: (() => void) | undefined;
+  /** Whether the parent knows this scope. */
+  #linked = false;
+  /** How to stop listening to a signal. */
+  #unfollow: (() => void) | undefined;
 
   get aborted(): boolean {
     return this.#aborted || this.#parent?.aborted === true;
@@ -46,9 +50,7 @@ export class AbortScope {
   /** Calls `listener` once on abort, never where the scope is aborted already. Returns how to stop listening. */
   onAbort(listener: () => void): () => void {
     if (this.aborted) return noop;
-    this.#link();
-    if (this.#listeners === undefined) this.#listeners = [listener];
-    else this.#listeners.push(listener);
+    this.#listen(listener);
     return () => this.#forget(listener);
   }
 
@@ -64,21 +66,31 @@ export class AbortScope {
     if (signal.aborted) return this.abort(signal.reason);
     const listener = () => this.abort(signal.reason);
     signal.addEventListener('abort', listener, { once: true });
-    this.#unlink = () => signal.removeEventListener('abort', listener);
+    this.#unfollow = () => signal.removeEventListener('abort', listener);
   }
 
   /** Lets go of what this scope listens to. It can still be aborted by hand. */
   release(): void {
     const parent = this.#parent;
     this.#parent = undefined;
-    this.#unlink?.();
-    this.#unlink = undefined;
+    if (parent && this.#linked) parent.#forget(this);
+    this.#linked = false;
+    this.#unfollow?.();
+    this.#unfollow = undefined;
     if (parent?.aborted) this.#end(parent.reason);
+  }
+
+  #listen(listener: (() => void) | AbortScope): void {
+    this.#link();
+    if (this.#listeners === undefined) this.#listeners = [listener];
+    else this.#listeners.push(listener);
   }
 
   #link(): void {
     const parent = this.#parent;
-    if (parent && !this.#unlink) this.#unlink = parent.onAbort(() => this.#end(parent.reason));
+    if (!parent || this.#linked || parent.aborted) return;
+    this.#linked = true;
+    parent.#listen(this);
   }
 
   #end(reason: unknown): void {
@@ -89,10 +101,14 @@ export class AbortScope {
     this.#controller?.abort(reason);
     const listeners = this.#listeners;
     this.#listeners = undefined;
-    if (listeners) for (const listener of listeners) listener();
+    if (!listeners) return;
+    for (const listener of listeners) {
+      if (typeof listener === 'function') listener();
+      else listener.#end(reason);
+    }
   }
 
-  #forget(listener: () => void): void {
+  #forget(listener: (() => void) | AbortScope): void {
     const index = this.#listeners?.indexOf(listener) ?? -1;
     if (index >= 0) this.#listeners?.splice(index, 1);
   }

@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { isObservable, mergeMap, Observable, Subject, type Subscriber, type Subscription } from 'rxjs';
+import { isObservable, mergeMap, Observable, type Subscriber, Subscription } from 'rxjs';
 import type { AbortScope } from './abort-scope.ts';
 import { CallChecks } from './call-checks.ts';
 import { CallContext } from './call-context.ts';
@@ -53,6 +53,8 @@ export interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
   readonly out: Subscriber<Signal>;
+  /** Of the loop that the batch belongs to. */
+  readonly pipe: CallPipe;
   /** Starts a call, which gives its signals to `out` until that is closed. */
   readonly run: (run: ToolCallRun, out: Subscriber<ToolSignal>) => void;
   /** The context of the batch's span. */
@@ -71,6 +73,64 @@ interface PlacedCall {
   readonly place: Subscriber<ToolSignal>;
 }
 
+/** The batch that a pipe runs the calls of. */
+interface PipedBatch {
+  arrive(index: number, place: Subscriber<ToolSignal>): void;
+  take(signal: ToolSignal): void;
+  failed(error: unknown): void;
+}
+
+/**
+ * `calls$.pipe(mergeMap(runCall, toolConcurrency))` for the batches of a loop, one after another: a pipe for each batch would cost more than a
+ * call in it. Holds no resource while no batch runs.
+ */
+export class CallPipe {
+  readonly #signals$: Observable<ToolSignal>;
+  #calls: Subscriber<number> | undefined;
+  #running: Subscription | undefined;
+  #batch: PipedBatch | undefined;
+  /** Calls that wait for a place in the buffer of `mergeMap`. */
+  #waiting = 0;
+
+  constructor(toolConcurrency: number) {
+    const calls$ = new Observable<number>((calls) => {
+      this.#calls = calls;
+    });
+    const runCall = (index: number) =>
+      new Observable<ToolSignal>((place) => {
+        this.#waiting--;
+        this.#batch?.arrive(index, place);
+      });
+    this.#signals$ = calls$.pipe(mergeMap(runCall, toolConcurrency));
+  }
+
+  begin(batch: PipedBatch): void {
+    this.#batch = batch;
+    if (this.#running) return;
+    const signals = new DirectSubscriber<ToolSignal>({
+      next: (signal) => this.#batch?.take(signal),
+      error: (error) => this.#batch?.failed(error),
+      complete: () => {},
+    });
+    this.#running = this.#signals$.subscribe(signals);
+  }
+
+  /** A call of the batch wants a place. */
+  next(index: number): void {
+    this.#waiting++;
+    this.#calls?.next(index);
+  }
+
+  /** The batch has ended. Where calls of it still have a place or wait for one, all that runs is left. */
+  end(hasPlaces: boolean): void {
+    this.#batch = undefined;
+    if (!hasPlaces && this.#waiting === 0 && this.#running?.closed === false) return;
+    this.#running?.unsubscribe();
+    this.#running = undefined;
+    this.#waiting = 0;
+  }
+}
+
 const noStarts: readonly StartedCall[] = [];
 const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before this call started' } as const;
 
@@ -81,15 +141,15 @@ const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before t
  * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
  * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
  */
-export class MergedBatch {
+export class MergedBatch implements PipedBatch {
   readonly #deps: TurnDeps;
   readonly #options: ToolBatchOptions;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
-  /** The open calls, by index; a call that was answered comes again. */
-  readonly #calls$ = new Subject<number>();
-  /** Unsubscribing leaves all that runs. */
-  readonly #pipe: Subscription;
+  /** Takes the open calls, by index; a call that was answered comes again. */
+  readonly #pipe: CallPipe;
+  /** Tools that are asked about calls in doubt without a place. */
+  #asked: Subscription | undefined;
   /** Calls that have a place and are not busy, in call order. */
   readonly #line: PlacedCall[] = [];
   /** Calls that run, are being checked, or are in doubt; without a place where a check or an answer did not wait for one. */
@@ -101,7 +161,7 @@ export class MergedBatch {
   /** Calls whose intent is durable and that have not started yet. */
   #ready: StartedCall[] = [];
   /** Checks that have not answered. A cancel does not wait for them. */
-  readonly #checking: CallChecks;
+  #checking: CallChecks | undefined;
   readonly #stopListening: () => void;
   readonly #stateNow = () => this.#state;
   #state: LoopState;
@@ -119,17 +179,11 @@ export class MergedBatch {
     this.#options = options;
     this.#state = options.state;
     this.#scope = deps.scope.child();
-    this.#checking = new CallChecks(deps, (refused) => this.#settle(refused));
     this.#scope.onAbort(() => this.#stopChecking());
     this.#stopListening = deps.drain.onAbort(() => this.#drain());
     deps.inbox.onReply(() => this.#takeReplies());
-    const runCall = (index: number) => new Observable<ToolSignal>((place) => this.#arrive(index, place));
-    const signals = new DirectSubscriber<ToolSignal>({
-      next: (signal) => this.#take(signal),
-      error: (error) => options.out.error(error),
-      complete: () => {},
-    });
-    this.#pipe = this.#calls$.pipe(mergeMap(runCall, deps.config.toolConcurrency)).subscribe(signals);
+    this.#pipe = options.pipe;
+    this.#pipe.begin(this);
   }
 
   start(): void {
@@ -138,7 +192,7 @@ export class MergedBatch {
     // In the order in which they were recorded: with several, the first one fails the turn.
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
     if (this.#failure) this.#scope.abort(this.#failure);
-    for (const index of openCalls(this.#state)) this.#calls$.next(index);
+    for (const index of openCalls(this.#state)) this.#pipe.next(index);
     this.#takeReplies();
     this.#settleDoubts();
     if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
@@ -159,7 +213,7 @@ export class MergedBatch {
   }
 
   /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
-  #arrive(index: number, place: Subscriber<ToolSignal>): void {
+  arrive(index: number, place: Subscriber<ToolSignal>): void {
     const pending = this.#state.pendingToolCalls[index];
     if (!pending) return place.complete();
     const { callId, intent, result, question } = pending;
@@ -217,7 +271,8 @@ export class MergedBatch {
 
   #close(canceled: boolean): void {
     this.#ended = true;
-    this.#pipe.unsubscribe();
+    this.#pipe.end(this.#busy.size > 0 || this.#line.length > 0);
+    this.#asked?.unsubscribe();
     this.#scope.release();
     this.#stopListening();
     this.#cancelDrain?.();
@@ -235,11 +290,15 @@ export class MergedBatch {
     this.#options.run(run, placed.place);
   }
 
-  #take(signal: ToolSignal): void {
+  take(signal: ToolSignal): void {
     if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#options.out.next(signal);
     else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records, signal.thrown);
     else if (signal.type === 'tool-left') this.#leave(signal.callId);
     else this.#settle(signal);
+  }
+
+  failed(error: unknown): void {
+    this.#options.out.error(error);
   }
 
   /** Running calls get their time to end; the others are left to the next owner of the turn. */
@@ -269,7 +328,7 @@ export class MergedBatch {
     // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.checks.delete(asked.call);
     if (inDoubt) this.#busy.set(callId, undefined);
-    else this.#calls$.next(index);
+    else this.#pipe.next(index);
     this.#write(record);
     const pending = this.#state.pendingToolCalls[index];
     if (inDoubt && pending) this.#settleDoubt(pending);
@@ -277,7 +336,7 @@ export class MergedBatch {
   }
 
   #stopChecking(): void {
-    for (const callId of this.#checking.leave()) this.#busy.delete(callId);
+    for (const callId of this.#checking?.leave() ?? []) this.#busy.delete(callId);
     if (!this.#failure) this.#pump();
   }
 
@@ -418,10 +477,12 @@ export class MergedBatch {
   #awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
     const { callId } = pending;
     this.#busy.set(callId, placed);
-    this.#checking.add(pending);
+    const checking = this.#checking ?? new CallChecks(this.#deps, (refused) => this.#settle(refused));
+    this.#checking = checking;
+    checking.add(pending);
     void done.then(() => {
-      if (!this.#checking.has(callId)) return;
-      this.#checking.end(callId);
+      if (!checking.has(callId)) return;
+      checking.end(callId);
       this.#decideAgain(callId);
     });
   }
@@ -466,14 +527,17 @@ export class MergedBatch {
     if (!isObservable(settled)) return act(settled);
     const run = settled.subscribe(act);
     run.add(() => scope.release());
-    (this.#busy.get(callId)?.place ?? this.#pipe).add(run);
+    const { place } = this.#busy.get(callId) ?? {};
+    if (place) return place.add(run);
+    this.#asked ??= new Subscription();
+    this.#asked.add(run);
   }
 
   /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
   #repeat(callId: string): void {
     this.#repeats ??= new Set();
     this.#repeats.add(callId);
-    if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#calls$.next(openCallIndex(this.#state, callId));
+    if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#pipe.next(openCallIndex(this.#state, callId));
     this.#decideAgain(callId);
   }
 }

@@ -9,6 +9,7 @@ import { prepareView } from '../prepare-view.ts';
 import { limitReason, summaryFallback } from '../response.ts';
 import { type Commit, type CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
+import { CallPipe } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
 import { callLlm } from './llm-operators.ts';
@@ -60,14 +61,15 @@ export function runIteration(
   traceContext: Context,
 ): (state: LoopState, step: Extract<NextStep, { do: 'call' | 'tools' }>) => Observable<Signal> {
   const startSpan = startIterationSpan(deps, traceContext);
+  const pipe = new CallPipe(deps.config.toolConcurrency);
   return (state, step) =>
     defer(() => {
       const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
       const { span, traceContext: inner } = startSpan(iteration);
       const failing = catchIterationError(deps, span);
       const completing = completeIteration(deps, span);
-      if (step.do === 'tools') return fuse(failing, completing)(executeTools(deps, inner)(state));
-      return callLlm(deps, inner, [runToolCalls(deps, inner), failing, completing])(state, step);
+      if (step.do === 'tools') return fuse(failing, completing)(executeTools(deps, inner, pipe)(state));
+      return callLlm(deps, inner, [runToolCalls(deps, inner, pipe), failing, completing])(state, step);
     });
 }
 

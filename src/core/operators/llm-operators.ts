@@ -19,7 +19,7 @@ import type { LoopState } from '../state.ts';
 import { planFirstWave } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { messagesWith, viewOf } from '../view.ts';
-import { type FusibleOperator, fuse, operate } from './operate.ts';
+import { type FusibleOperator, fuse, operate, subscribeFused } from './operate.ts';
 
 /** A model call that is ready to be made. */
 export interface PreparedCall {
@@ -51,7 +51,7 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
       if (subscriber.closed) return;
       const call = prepare(started.after, { view: step.view });
       const [failing, tapping, mapping] = stagesOf(deps, call, { state: started.after, traceContext });
-      fuse(failing, tapping, mapping, ...behind)(request(deps.provider, call)).subscribe(subscriber);
+      subscribeFused(request(deps.provider, call), [failing, tapping, mapping, ...behind], subscriber);
     });
   };
 }

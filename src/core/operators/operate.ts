@@ -65,6 +65,22 @@ export function fuse(...operators: readonly Fused[]) {
 
 type Fused = Pick<FusibleOperator<never, never>, 'handlersOf'>;
 
+/** The same as `fuse(...operators)(source).subscribe(to)`, without the Observable between. */
+export function subscribeFused<A, B, C, D>(
+  source: Observable<A>,
+  operators: readonly [
+    FusibleOperator<A, A>,
+    FusibleOperator<A, B>,
+    FusibleOperator<B, C>,
+    FusibleOperator<C, D>,
+    FusibleOperator<D, D>,
+    FusibleOperator<D, D>,
+  ],
+  to: Subscriber<D>,
+): void {
+  run(source, operators, to);
+}
+
 /**
  * Subscribes a chain of operators: the sink of the last is the subscriber, the sink of each other is the operator behind it, and the
  * source feeds the sink before the first.
@@ -104,7 +120,13 @@ class Stage implements Sink<unknown> {
   }
 
   next(value: unknown): void {
-    if (!this.closed) this.#target.#pass(value);
+    if (this.closed) return;
+    const target = this.#target;
+    try {
+      target.#behind.next?.(value as never);
+    } catch (thrown) {
+      target.#threw(thrown);
+    }
   }
 
   error(error: unknown): void {
@@ -140,14 +162,6 @@ class Stage implements Sink<unknown> {
     this.closed = true;
     this.#before?.close();
     if (this.#teardown) for (const teardown of this.#teardown) teardown();
-  }
-
-  #pass(value: unknown): void {
-    try {
-      this.#behind.next?.(value as never);
-    } catch (thrown) {
-      this.#threw(thrown);
-    }
   }
 
   /** Only operators get here: what a subscriber throws, RxJS reports. */

@@ -16,7 +16,7 @@ import { isPromiseLike } from '../promise-like.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import { type LoopState, openQuestions } from '../state.ts';
-import { MergedBatch, type ToolBatchOptions, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
+import { CallPipe, MergedBatch, type ToolBatchOptions, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
 import { type FusibleOperator, operate } from './operate.ts';
@@ -24,9 +24,10 @@ import { type FusibleOperator, operate } from './operate.ts';
 /**
  * Runs the calls of a response once its commit is durable, and passes everything on. Completes when the source has and every
  * call has its result, or, where the turn is cancelled or pauses, when none runs any more.
+ * `pipe`: of the loop; default: one of its own.
  */
-export function runToolCalls(deps: TurnDeps, traceContext: Context): FusibleOperator<Signal, Signal> {
-  const execute = executeTools(deps, traceContext);
+export function runToolCalls(deps: TurnDeps, traceContext: Context, pipe?: CallPipe): FusibleOperator<Signal, Signal> {
+  const execute = executeTools(deps, traceContext, pipe);
   return operate((to) => {
     let open = 1;
     const close = () => {
@@ -59,7 +60,11 @@ export function runToolCalls(deps: TurnDeps, traceContext: Context): FusibleOper
  * it is there, together with the intents of the calls that take the place. On cancel no call starts, running ones have
  * `abortGraceMs` to stop, and the batch completes with their results. Unsubscribing aborts all of them and drops their results.
  */
-export function executeTools(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+export function executeTools(
+  deps: TurnDeps,
+  traceContext: Context,
+  pipe?: CallPipe,
+): (state: LoopState) => Observable<Signal> {
   return (state) =>
     new Observable((subscriber) => {
       const { span, traceContext: batchContext } = startToolsSpan(deps.tracing, traceContext);
@@ -70,7 +75,16 @@ export function executeTools(deps: TurnDeps, traceContext: Context): (state: Loo
       const run: ToolBatchOptions['run'] = (call, out) => new RunningTool(deps, call, out).start(batchContext);
       const onAsked = (asked: Question) => noteQuestion(span, asked);
       openQuestions(state).forEach(onAsked);
-      const batch = new MergedBatch(deps, { state, out: subscriber, run, traceContext: batchContext, onAsked, end });
+      const own = pipe ?? new CallPipe(deps.config.toolConcurrency);
+      const batch = new MergedBatch(deps, {
+        state,
+        out: subscriber,
+        pipe: own,
+        run,
+        traceContext: batchContext,
+        onAsked,
+        end,
+      });
       subscriber.add(() => batch.stop());
       batch.start();
     });
