@@ -139,6 +139,17 @@ export class AgentLoop {
   }
 
   /**
+   * Takes the lease of a turn away from its owner, in any process: for an operator who knows that the owner is gone, or stuck. The old
+   * owner is lost with `FENCED` at its next record; `AgentLoop.resume` continues the turn at once, and tools that were running are in
+   * doubt, since they may still run. False where nobody owns the turn, or it has ended. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   */
+  static async breakLease(taskId: string, options: { readonly store: TaskStateStore }): Promise<boolean> {
+    checkTaskId(taskId);
+    checkStore('store', options?.store);
+    return options.store.breakLease(taskId);
+  }
+
+  /**
    * Starts a new task from the first iterations of another, with edits; `AgentLoop.resume` runs it. Errors: `NOT_FOUND`;
    * `INVALID_INPUT`, naming what there is to cut and to edit; `CONFLICT` where the new id is taken; what the store says.
    */

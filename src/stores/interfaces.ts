@@ -126,8 +126,9 @@ export interface TaskStateStore {
    * Takes the lease with a new, higher epoch where nobody holds it or it expired. `under` is the lease of the parent turn; the head
    * keeps it, also after the lease is released. Where the head has an `under` of the same parent, a newer epoch is granted at once,
    * whoever holds the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
-   * without `under`. Errors: `NOT_FOUND`; `BUSY` while another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn
-   * has ended; `SCHEMA` for a journal of a newer version.
+   * without `under`. A lease never lasts longer than its `leaseMs` from now, whatever the clock of its owner said: a store whose leases
+   * run on the clocks of its users shortens one that ends later, and answers `BUSY` for the rest. Errors: `NOT_FOUND`; `BUSY` while
+   * another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
    */
   acquire(taskId: string, owner: string, leaseMs: number, under?: Under): MaybePromise<Lease>;
 
@@ -144,6 +145,13 @@ export interface TaskStateStore {
 
   /** Gives the lease back. Does nothing where it is no longer held or the task is gone. */
   release(lease: Lease): MaybePromise<void>;
+
+  /**
+   * Takes the lease away from its owner, in one step: the task has no owner and a higher epoch then, so the old owner is `FENCED` at its
+   * next append or renewal, and anybody may acquire the task at once. False where nobody owns the task, or the turn has ended. An owner
+   * whose lease has expired still owns it. Errors: `NOT_FOUND`.
+   */
+  breakLease(taskId: string): MaybePromise<boolean>;
 
   /** Emits the commands posted to a task, those posted before first, each id once; never completes by itself. */
   commands(taskId: string): Observable<Command>;

@@ -35,6 +35,7 @@ export function asyncStore(store: TaskStateStore, options: AsyncStoreOptions = {
     append: later<Parameters<TaskStateStore['append']>, void>(store.append),
     renew: later(store.renew),
     release: later(store.release),
+    breakLease: later(store.breakLease),
     post: later(store.post),
     read: later(store.read),
     load: later(store.load),

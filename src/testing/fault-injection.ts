@@ -80,6 +80,10 @@ class FaultyStore implements TaskStateStore {
     return this.#call('release', () => this.#store.release(...args));
   }
 
+  breakLease(...args: Parameters<TaskStateStore['breakLease']>) {
+    return this.#call('breakLease', () => this.#store.breakLease(...args));
+  }
+
   post(...args: Parameters<TaskStateStore['post']>) {
     return this.#call('post', () => this.#store.post(...args));
   }

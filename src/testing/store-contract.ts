@@ -22,9 +22,12 @@ export interface StoreContractHarness {
   readonly name: string;
   /** Called before each case. The clock stands still until the suite moves it; a store with a clock of its own ignores it. */
   createStore(options: { readonly clock: Clock }): MaybePromise<TaskStateStore>;
-  /** A second instance over the same data, as another process has it. Default: the same instance. */
-  createPeer?(store: TaskStateStore): MaybePromise<TaskStateStore>;
-  /** Called after each case, for the peer before the store. */
+  /**
+   * Another instance over the same data, as another process has it. Its clock may be ahead of that of the store; a store with a clock of
+   * its own ignores it. Default: the same instance.
+   */
+  createPeer?(store: TaskStateStore, options: { readonly clock: Clock }): MaybePromise<TaskStateStore>;
+  /** Called after each case, for its peers before the store. */
   dispose?(store: TaskStateStore): MaybePromise<void>;
   /** Lets time pass for leases. Default: moves the given clock; a store with its own clock waits here. */
   advance?(ms: number): MaybePromise<void>;
@@ -97,14 +100,17 @@ function define(
 async function examine(contractCase: ContractCase, harness: StoreContractHarness): Promise<void> {
   const clock = fakeClock({ startAt: startedAt });
   const store = await harness.createStore({ clock });
+  const peers: TaskStateStore[] = [];
+  const openPeer = async (ahead: Clock): Promise<TaskStateStore> => {
+    const peer = harness.createPeer ? await harness.createPeer(store, { clock: ahead }) : store;
+    if (peer !== store) peers.push(peer);
+    return peer;
+  };
   try {
-    const peer = harness.createPeer ? await harness.createPeer(store) : store;
-    try {
-      await contractCase.run(underTest({ harness, store, peer, clock }));
-    } finally {
-      if (peer !== store) await harness.dispose?.(peer);
-    }
+    const peer = await openPeer(clock);
+    await contractCase.run(underTest({ harness, store, peer, clock, openPeer }));
   } finally {
+    for (const peer of peers.reverse()) await harness.dispose?.(peer);
     await harness.dispose?.(store);
   }
 }
@@ -114,9 +120,10 @@ interface Opened {
   readonly store: TaskStateStore;
   readonly peer: TaskStateStore;
   readonly clock: FakeClock;
+  openPeer(clock: Clock): Promise<TaskStateStore>;
 }
 
-function underTest({ harness, store, peer, clock }: Opened): StoreUnderTest {
+function underTest({ harness, store, peer, clock, openPeer }: Opened): StoreUnderTest {
   const { leaseMs = 1_000, deadlineMs = 2_000, plantUnknownRecord } = harness;
   return {
     store,
@@ -124,6 +131,7 @@ function underTest({ harness, store, peer, clock }: Opened): StoreUnderTest {
     leaseMs,
     deadlineMs,
     advance: async (ms) => (harness.advance ? harness.advance(ms) : clock.advance(ms)),
+    peerAhead: (ms) => openPeer({ now: () => clock.now() + ms, schedule: clock.schedule }),
     newTaskId: () => `contract-${randomUUID()}`,
     ...(plantUnknownRecord && {
       plantUnknownRecord: async (taskId: string) => plantUnknownRecord.call(harness, store, taskId),

@@ -106,7 +106,8 @@ describe('storeContract', () => {
     });
     expect([...failed]).toEqual([]);
     expect(open).toEqual([]);
-    expect(peers.size).toBe(opened);
+    // A case may open another peer.
+    expect(peers.size).toBeGreaterThanOrEqual(opened);
   });
 
   it('lets a store with its own clock wait in its own way', async () => {

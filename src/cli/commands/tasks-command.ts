@@ -5,6 +5,7 @@ import type { TaskStateStore, TaskSummary } from '../../stores/interfaces.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { localTime } from '../duration.ts';
+import { resumeCommand } from '../go-on.ts';
 import { note } from '../notes.ts';
 import { cut, oneLine, pad } from '../one-line.ts';
 import { stateName } from '../standing.ts';
@@ -30,9 +31,10 @@ interface TasksFlags extends StoreFlags {
   readonly json?: boolean;
 }
 
-/** Adds `millrace tasks`: the turns that a store keeps. */
+/** Adds `millrace tasks`: the turns that a store keeps; and `millrace tasks release`, which breaks the lease of one. */
 export function addTasksCommand(program: Command, host: CommandHost): void {
-  addStoreFlag(program.command('tasks'))
+  const command = addStoreFlag(program.command('tasks'));
+  command
     .summary('list the turns that are kept')
     .description('List the turns that are kept, the newest first, without the child turns of sub-agents.')
     .addOption(
@@ -45,6 +47,24 @@ export function addTasksCommand(program: Command, host: CommandHost): void {
     .option('--children', 'the child turns too, each below its parent turn')
     .option('--json', 'write each task as a line of JSON')
     .action((flags: TasksFlags) => tasks(flags, host));
+  command
+    .command('release')
+    .argument('<task>', 'the id of the task')
+    .summary('take a turn away from the process that runs it')
+    .description(
+      'Break the lease of a turn whose process is gone or stuck. That process cannot record anything more; another one can resume the turn at once.',
+    )
+    .action((taskId: string, _: unknown, self: Command) => release(taskId, self.optsWithGlobals<StoreFlags>(), host));
+}
+
+async function release(taskId: string, flags: StoreFlags, host: CommandHost): Promise<void> {
+  await withStore({ flags, host }, async (store, settings) => {
+    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const broken = await AgentLoop.breakLease(taskId, { store });
+    if (!broken) return note(host.terminal, `no process holds ${taskId}; nothing was changed`);
+    const next = resumeCommand({ taskId, store: settings, flags });
+    note(host.terminal, `${taskId} is released; resume it with: ${next}`);
+  });
 }
 
 async function tasks(flags: TasksFlags, host: CommandHost): Promise<void> {

@@ -28,7 +28,18 @@ import { followTask, type ReaderDeps } from './follow-task.ts';
 import { listenCommands } from './listen-commands.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
 import { assertStorePath } from './store-path.ts';
-import { appended, granted, headOf, isHeld, isOwnedBy, released, renewed, summaryOf } from './task-head.ts';
+import {
+  appended,
+  endsTooLate,
+  granted,
+  headOf,
+  isHeld,
+  isOwnedBy,
+  released,
+  renewed,
+  shortened,
+  summaryOf,
+} from './task-head.ts';
 import { TaskTable } from './task-table.ts';
 import { WakeUps } from './wake-ups.ts';
 
@@ -107,11 +118,20 @@ export class LmdbStateStore implements TaskStateStore {
       const head = this.#tasks.readableHead(taskId);
       const now = this.#clock.now();
       if (head.hasEnded) throw ended(taskId);
-      if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now)) throw busy(taskId, head.expiresAt - now);
+      if (!takesAtOnce(taskId, head.under, under)) {
+        if (isHeld(head, now)) throw busy(taskId, head.expiresAt - now);
+        if (endsTooLate(head, now)) {
+          // Written, so that the lease ends in time for whoever asks next, also in another process.
+          const shorter = shortened(head, now);
+          this.#tasks.putHead(shorter, head);
+          return busy(taskId, shorter.expiresAt - now);
+        }
+      }
       const grant: Lease = { taskId, owner, epoch: this.#tasks.nextEpoch(), seq: head.seq, leaseMs };
       this.#tasks.putHead(granted(head, grant, { now, under }), head);
       return grant;
     });
+    if (AgentLoopError.isInstance(lease)) throw lease;
     this.#database.forgetDeadReaders();
     this.#wakeUps.wake(taskId);
     return lease;
@@ -148,6 +168,18 @@ export class LmdbStateStore implements TaskStateStore {
       const head = this.#tasks.findHead(lease.taskId);
       if (head && isOwnedBy(head, lease)) this.#tasks.putHead(released(head), head);
     });
+  }
+
+  async breakLease(taskId: string): Promise<boolean> {
+    this.#deltas.forget(taskId);
+    const broken = await this.#database.write(() => {
+      const head = this.#tasks.head(taskId);
+      if (head.owner === undefined || head.hasEnded) return false;
+      this.#tasks.putHead({ ...released(head), epoch: this.#tasks.nextEpoch() }, head);
+      return true;
+    });
+    if (broken) this.#wakeUps.wake(taskId);
+    return broken;
   }
 
   /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */

@@ -11,6 +11,9 @@ export interface OpenCall {
   readonly attempt: number;
 }
 
+/** For heads of older versions, which do not say how long the lease is: the default length. */
+const defaultLeaseMs = 30_000;
+
 /** What is known of a task without its journal. Times are in milliseconds since 1970. */
 export interface TaskHead {
   readonly taskId: string;
@@ -33,6 +36,8 @@ export interface TaskHead {
   readonly owner?: string;
   readonly epoch: number;
   readonly expiresAt: number;
+  /** The length of the lease. Absent in heads of older versions. */
+  readonly leaseMs?: number;
   readonly call?: OpenCall;
   /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
   readonly under?: Under;
@@ -59,7 +64,20 @@ export function headOf(taskId: string, started: Stamped<TurnStarted>, born: numb
 }
 
 export function isHeld(head: TaskHead, now: number): boolean {
-  return head.owner !== undefined && now < head.expiresAt;
+  return head.owner !== undefined && now < head.expiresAt && !endsTooLate(head, now);
+}
+
+/**
+ * Whether a lease ends later than its length allows: the clock of its owner was ahead of this one, or this one was set back. That says
+ * nothing about whether the owner still runs.
+ */
+export function endsTooLate({ owner, expiresAt, leaseMs }: TaskHead, now: number): boolean {
+  return owner !== undefined && expiresAt - now > (leaseMs ?? defaultLeaseMs);
+}
+
+/** The head with a lease that lasts its length from now. An owner that still runs prolongs it at its next renewal. */
+export function shortened(head: TaskHead, now: number): TaskHead {
+  return { ...head, expiresAt: now + (head.leaseMs ?? defaultLeaseMs) };
 }
 
 export function isOwnedBy(head: TaskHead, lease: Lease): boolean {
@@ -72,7 +90,8 @@ export function granted(
   lease: Lease,
   { now, under }: { readonly now: number; readonly under: Under | undefined },
 ): TaskHead {
-  const taken = { ...head, owner: lease.owner, epoch: lease.epoch, expiresAt: now + lease.leaseMs };
+  const { owner, epoch, leaseMs } = lease;
+  const taken = { ...head, owner, epoch, expiresAt: now + leaseMs, leaseMs };
   return under ? { ...taken, under } : taken;
 }
 

@@ -80,6 +80,7 @@ export class InMemoryStateStore implements TaskStateStore {
     const task = this.#readable(taskId);
     const now = this.#clock.now();
     if (task.hasEnded) throw ended(taskId);
+    task.shorten(now);
     if (!takesAtOnce(taskId, task.under, under) && task.isHeld(now)) throw busy(taskId, task.expiresAt - now);
     task.under = under ?? task.under;
     const lease: Lease = { taskId, owner, epoch: ++this.#epoch, seq: task.records.length, leaseMs };
@@ -102,6 +103,14 @@ export class InMemoryStateStore implements TaskStateStore {
   release(lease: Lease): void {
     const task = this.#tasks.get(lease.taskId);
     if (task?.isOwnedBy(lease)) task.owner = undefined;
+  }
+
+  breakLease(taskId: string): boolean {
+    const task = this.#task(taskId);
+    if (task.owner === undefined || task.hasEnded) return false;
+    task.owner = undefined;
+    task.epoch = ++this.#epoch;
+    return true;
   }
 
   /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */

@@ -20,6 +20,8 @@ export class MemoryTask {
   owner: string | undefined;
   epoch = 0;
   expiresAt = 0;
+  /** The length of the lease. */
+  leaseMs = 0;
   /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
   under: Under | undefined;
   readonly commands = new CommandBox();
@@ -40,7 +42,13 @@ export class MemoryTask {
     this.owner = lease.owner;
     this.epoch = lease.epoch;
     this.expiresAt = now + lease.leaseMs;
+    this.leaseMs = lease.leaseMs;
     this.#attempt.close();
+  }
+
+  /** A lease that ends later than its length allows was taken before the clock was set back: it lasts its length from now. */
+  shorten(now: number): void {
+    this.expiresAt = Math.min(this.expiresAt, now + this.leaseMs);
   }
 
   isOwnedBy(lease: Lease): boolean {

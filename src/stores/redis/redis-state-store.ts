@@ -163,6 +163,13 @@ export class RedisStateStore implements TaskStateStore {
     await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
   }
 
+  async breakLease(taskId: string): Promise<boolean> {
+    const { head } = this.#keys(taskId);
+    const args = [randomInt(1, maxEpochStep)];
+    const answer = await this.#scripts.run({ script: 'break', keys: [head], args, subject: { taskId } });
+    return answer.int(1) === 1;
+  }
+
   /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted, and while Redis is away. */
   commands(taskId: string): Observable<Command> {
     return new Observable((subscriber) => {

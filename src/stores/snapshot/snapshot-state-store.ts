@@ -137,6 +137,20 @@ class SnapshotStateStore implements TaskStateStore {
     this.#forget(lease.taskId, task);
   }
 
+  /** Another process that runs the task notices at its next save or renewal. Also true where the last owner gave the task back. */
+  async breakLease(taskId: string): Promise<boolean> {
+    return this.#inTurn(taskId, async () => {
+      const running = this.#running(taskId);
+      await running?.verify();
+      if (running) this.#forget(taskId, running);
+      const { state, records, epoch, released, under } = await this.#saved(taskId);
+      if (state.isComplete || epoch === 0) return false;
+      const next = { journal: records, epoch: epoch + randomInt(1, maxEpochStep), released };
+      await this.#plain.save(taskId, snapshotOf(state, under ? { ...next, under } : next));
+      return true;
+    });
+  }
+
   commands(taskId: string): Observable<Command> {
     return new Observable((subscriber) => {
       const box = this.#box(taskId);

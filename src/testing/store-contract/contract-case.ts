@@ -5,6 +5,8 @@ export interface StoreUnderTest {
   readonly store: TaskStateStore;
   /** A second instance over the same data, as another process has it; `store` itself where there is no such thing. */
   readonly peer: TaskStateStore;
+  /** Another instance over the same data whose clock is ahead; `store` itself where there is no such thing. */
+  peerAhead(ms: number): Promise<TaskStateStore>;
   /** Milliseconds that a lease lasts in these cases. */
   readonly leaseMs: number;
   /** Milliseconds that a case waits for what has to come. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { assertRetryTime } from './child-cases.ts';
 import type { ContractGroup } from './contract-case.ts';
 import { refuses } from './expectations.ts';
-import { begin, beginHeld, expire, note, Owner, takeOver } from './journal-fixture.ts';
+import { begin, beginHeld, done, expire, note, Owner, seqsOf, takeOver } from './journal-fixture.ts';
 
 export const leaseCases: ContractGroup = {
   name: 'lease',
@@ -132,6 +132,70 @@ export const leaseCases: ContractGroup = {
         await refuses('FENCED', () => subject.store.renew(owner.lease));
         await subject.peer.release(next.lease);
         await refuses('FENCED', () => subject.peer.renew(next.lease));
+      },
+    },
+    {
+      title: 'H-16 a lease whose owner is gone ends within its length, also where the clock of the owner was ahead',
+      async run(subject) {
+        const taskId = await begin(subject);
+        const ahead = await subject.peerAhead(3_600_000);
+        const gone = await Owner.take(subject, taskId, { store: ahead });
+        const error = await refuses('BUSY', () => takeOver(subject, taskId));
+        assertRetryTime(error.retryAfterMs, subject.leaseMs);
+        await expire(subject);
+        const next = await takeOver(subject, taskId);
+        await refuses('FENCED', () => gone.append(note('late')));
+        await next.append(note('mine now'));
+      },
+    },
+    {
+      title: 'H-16 an owner whose clock is ahead keeps its lease as long as it renews it',
+      async run(subject) {
+        const taskId = await begin(subject);
+        const ahead = await subject.peerAhead(3_600_000);
+        const owner = await Owner.take(subject, taskId, { store: ahead });
+        await refuses('BUSY', () => takeOver(subject, taskId));
+        await subject.advance(subject.leaseMs * 0.6);
+        await ahead.renew(owner.lease);
+        await subject.advance(subject.leaseMs * 0.6);
+        await refuses('BUSY', () => takeOver(subject, taskId));
+        await owner.append(note('still mine'));
+      },
+    },
+    {
+      title: 'H-16 breaking a lease frees the task at once, with a higher epoch, and its owner is FENCED',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await owner.append(note('one'));
+        assert.equal(await subject.peer.breakLease(taskId), true);
+        await refuses('FENCED', () => owner.append(note('late')));
+        await refuses('FENCED', () => subject.store.renew(owner.lease));
+        const next = await takeOver(subject, taskId);
+        assert(next.lease.epoch > owner.lease.epoch, `epoch ${next.lease.epoch} does not follow ${owner.lease.epoch}`);
+        assert.equal(next.lease.seq, 2);
+        await subject.store.release(owner.lease);
+        await next.append(note('mine now'));
+      },
+    },
+    {
+      title: 'H-16 breaking a lease fences its owner before anybody else takes the task, also once the lease ran out',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        await expire(subject);
+        assert.equal(await subject.peer.breakLease(taskId), true);
+        await refuses('FENCED', () => owner.append(note('late')));
+        assert.deepEqual(await seqsOf(subject.store.read(taskId)), [1]);
+      },
+    },
+    {
+      title: 'H-16 there is no lease to break where nobody owns the task, and where the turn has ended',
+      async run(subject) {
+        const taskId = await begin(subject);
+        assert.equal(await subject.store.breakLease(taskId), false);
+        const owner = await Owner.take(subject, taskId);
+        await owner.append(done);
+        assert.equal(await subject.store.breakLease(taskId), false);
+        await refuses('NOT_FOUND', () => subject.store.breakLease(subject.newTaskId()));
       },
     },
     {

@@ -27,6 +27,14 @@ class LeaseKnowing extends InMemoryStateStore {
   }
 }
 
+class BreaksWithoutFence extends LeaseKnowing {
+  override breakLease(taskId: string): boolean {
+    const head = this.current.get(taskId);
+    if (head) head.expiresAt = 0;
+    return head !== undefined;
+  }
+}
+
 class NoFence extends LeaseKnowing {
   override append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void {
     super.append({ ...this.lastLease(lease), seq: lease.seq }, records, options);
@@ -223,6 +231,11 @@ const newerTakes = 'T-02 a newer owner of the parent turn gets the lease at once
 const olderIsFenced = 'T-02 an older owner of the parent turn is FENCED, also once the lease expired or was released';
 
 export const brokenLeases: readonly BrokenStore[] = [
+  broken(
+    'a broken lease still appends',
+    'H-16 breaking a lease fences its owner before anybody else takes the task, also once the lease ran out',
+    BreaksWithoutFence,
+  ),
   broken('the lease of the parent is ignored', newerTakes, IgnoresUnder),
   broken('an older lease of the parent counts as none', olderIsFenced, OlderUnderIsNone),
   broken('release forgets the lease of the parent', olderIsFenced, ForgetsUnderOnRelease),

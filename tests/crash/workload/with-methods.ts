@@ -8,6 +8,7 @@ export function withMethods(store: TaskStateStore, methods: Partial<TaskStateSto
     append: (...args) => store.append(...args),
     renew: (...args) => store.renew(...args),
     release: (...args) => store.release(...args),
+    breakLease: (...args) => store.breakLease(...args),
     read: (...args) => store.read(...args),
     post: (...args) => store.post(...args),
     load: (...args) => store.load(...args),

@@ -27,7 +27,7 @@ storeContract(
   {
     name: 'S1-102 LmdbStateStore with a second instance on the same file',
     createStore: ({ clock }) => open({ path: stores.path(), clock }),
-    createPeer: (store) => open(optionsOf(store)),
+    createPeer: (store, { clock }) => open({ path: optionsOf(store).path, clock }),
     dispose: (store) => (store instanceof LmdbStateStore ? store.close() : undefined),
     async plantUnknownRecord(store, taskId) {
       const database = new LmdbDatabase(optionsOf(store).path);

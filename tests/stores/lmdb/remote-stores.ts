@@ -83,6 +83,7 @@ export class RemoteStores {
       append: (...args) => call({ method: 'append', args }),
       renew: (...args) => call({ method: 'renew', args }),
       release: (...args) => call({ method: 'release', args }),
+      breakLease: (...args) => call({ method: 'breakLease', args }),
       post: (...args) => call({ method: 'post', args }),
       read: (...args) => call({ method: 'read', args }),
       load: (...args) => call({ method: 'load', args }),

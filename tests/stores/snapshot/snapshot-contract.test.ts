@@ -59,6 +59,8 @@ const betweenProcesses = {
   'an append prolongs the lease too': noLeases,
   'an owner with shorter leases does not take over a longer one early': noLeases,
   'a lease that ran out but that nobody took can be renewed, and holds again': noLeases,
+  'H-16 a lease whose owner is gone ends within its length, also where the clock of the owner was ahead': noLeases,
+  'H-16 an owner whose clock is ahead keeps its lease as long as it renews it': noLeases,
   'leases of one task say nothing of another': noLeases,
   'T-02 an owner of the parent turn with the same epoch is BUSY until the lease ends': noLeases,
   'T-02 without a lease of the same parent turn the lease of the child turn decides': noLeases,

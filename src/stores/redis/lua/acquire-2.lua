@@ -6,7 +6,7 @@
 --       | {FENCED, epoch of the parent's lease that it was taken under} | {BUSY, ms that the lease lasts}
 --       | {TORN, seq of the head, seq of the journal}
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'expires', 'nonce', 'ended', 'schema', 'contextId',
-  'createdAt', 'parent', 'underTask', 'underEpoch')
+  'createdAt', 'parent', 'underTask', 'underEpoch', 'lease')
 if not head[1] then return { NOT_FOUND } end
 if tonumber(head[7]) > tonumber(ARGV[5]) then return { SCHEMA, tonumber(head[7]) } end
 local seq = tonumber(head[1])
@@ -20,12 +20,20 @@ if ARGV[6] ~= '' and head[11] == ARGV[6] then
   if mine < before then return { FENCED, head[12] } end
   newer = mine > before
 end
-if not newer and head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end
+if not newer and head[3] ~= '' and remaining > 0 then
+  -- A lease that ends later than its length allows was granted by a server whose clock was ahead, before a failover.
+  local length = tonumber(head[13])
+  if length and remaining > length then
+    remaining = length
+    redis.call('HSET', KEYS[1], 'expires', whole(time + length))
+  end
+  return { BUSY, remaining }
+end
 if redis.call('XLEN', KEYS[2]) ~= seq or lastSeq(KEYS[2]) ~= seq then return { TORN, seq, lastSeq(KEYS[2]) } end
 
 local epoch = whole(tonumber(head[2]) + tonumber(ARGV[4]))
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'epoch', epoch, 'granted', seq, 'expires', whole(time + ARGV[2]),
-  'nonce', ARGV[3], 'open', 0, 'batch', 0)
+  'lease', ARGV[2], 'nonce', ARGV[3], 'open', 0, 'batch', 0)
 -- Stays when the lease is released: an older owner of the parent turn is refused then too.
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'underTask', ARGV[6], 'underEpoch', ARGV[7]) end
 -- What the former owner streamed is void; the stream keeps its last id, so that no reader sees an id twice.

@@ -41,6 +41,8 @@ async function call(store: LmdbStateStore, { method, args }: CallRequest): Promi
       return store.renew(...args);
     case 'release':
       return store.release(...args);
+    case 'breakLease':
+      return store.breakLease(...args);
     case 'post':
       return store.post(...args);
     case 'read':
