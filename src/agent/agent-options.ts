@@ -3,6 +3,7 @@ import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import type { HookContext } from '../core/extension.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
+import type { RetryOptions } from '../providers/policies/retry.ts';
 import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { FromJsonSchema } from '../tools/from-json-schema.ts';
@@ -52,6 +53,12 @@ export interface AgentSettings<S extends ToolParameters = ToolParameters>
   readonly providers?: Readonly<Record<string, LLMProvider>>;
   /** A name, or a name with settings, which the agent's own `temperature`, `maxTokens`, … come before. Default: the provider's own. */
   readonly model?: string | ModelChoice;
+  /**
+   * How model calls that fail in a way that usually passes (429, 503, a connection that breaks, …) are made again, see `retry`: with the
+   * pauses that the server asks for, shown as `internal:llm-attempt-discarded`. Default: 5 attempts, `{ maxRetries: 4 }`; `null` turns it off. Without
+   * the option a provider that has a `retry` policy is left as it is.
+   */
+  readonly retry?: RetryOptions | null;
   /** Put before the history at each model call; never stored. */
   readonly systemPrompt?: string | PromptFunction;
   /** Goes with each turn to tools, hooks and models; that of a turn is put over it. Default none. */

@@ -29,6 +29,11 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
     words: 'a name or an object with a name',
     cure: 'write model: "small-model", or model: { name: "small-model", temperature: 0 }',
   },
+  retry: {
+    fits: (value) => value === null || isRecord(value),
+    words: 'an object of options, or null',
+    cure: 'write retry: null for none',
+  },
   systemPrompt: {
     fits: (value) => typeof value === 'string' || typeof value === 'function',
     words: 'a text or a function',

@@ -6,6 +6,8 @@ import { shownValue } from '../core/shown-value.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
+import { policyNames } from '../providers/policies/policy-names.ts';
+import { retry } from '../providers/policies/retry.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import { artifactTools } from '../tools/artifact-tools.ts';
@@ -64,6 +66,7 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
   provider: true,
   providers: true,
   model: true,
+  retry: true,
   systemPrompt: true,
   tools: true,
   dependencies: true,
@@ -122,13 +125,13 @@ function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig
   const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...most } =
     settings;
   const { busy, enableUsageTracking, contextManagement, outputSchema, toolProviders, ...rest } = most;
-  const { model, systemPrompt, extensions, ...config } = rest;
+  const { model, retry: _, systemPrompt, extensions, ...config } = rest;
   return {
     ...modelSettings(model),
     ...config,
     ...(typeof systemPrompt === 'string' && { systemPrompt }),
     agentId,
-    llmProvider: providerOf(settings),
+    llmProvider: retrying(providerOf(settings), settings),
     extensions: extensionsOf(settings),
   };
 }
@@ -159,6 +162,12 @@ export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, depe
     Object.entries({ ...given, ...ofCalls, metadata }).filter(([, value]) => value !== undefined),
   );
   return { ...optional, name, llmProvider, toolProviders: toolsWith(dependencies) };
+}
+
+/** Policies do not multiply: a provider that retries already is left as it is. Errors: `INVALID_CONFIG` where it is told to retry again. */
+function retrying(provider: LLMProvider, { retry: given, clock }: AgentSettings): LLMProvider {
+  if (given === null || (given === undefined && policyNames(provider).includes('retry'))) return provider;
+  return retry({ maxRetries: 4, ...(clock && { clock }), ...given })(provider);
 }
 
 function modelSettings(model: AgentSettings['model']): CallSettings {

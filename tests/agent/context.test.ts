@@ -113,7 +113,7 @@ describe('what an agent sends', () => {
     for (const text of [long.repeat(2), 'And then?']) await ada.run(text);
     const { text } = await ada.run(`And then? ${long.repeat(2)}`);
     expect(text).toBe('Three.');
-    expect(warned).toEqual([['compaction failed', { contextId: 'c', error: 'no line' }]]);
+    expect(warned).toEqual([['compaction failed', { contextId: 'c', error: 'The model provider failed: no line' }]]);
     await ada.close();
   });
 

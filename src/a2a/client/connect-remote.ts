@@ -25,6 +25,7 @@ export async function connectRemote(options: RemoteAgentOptions, remote: Resolve
     tools: remoteTools(connection, { ...times, onInDoubt: remote.onInDoubt }),
     toolFailureMode: 'fail',
     contextManagement: null,
+    retry: null,
     maxIterations: mostSteps,
     extensions: [...extensions, remoteValue(), cancelRemote(connection, clock)],
   });

@@ -6,8 +6,8 @@ import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { responseFlaw } from '../../core/response.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
+import { codeOfStatus, isTransient } from '../http-status.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
-import { codeOfStatus, isTransient } from '../openai-wire/wire-errors.ts';
 import { policyNames } from './policy-names.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */
