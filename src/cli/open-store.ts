@@ -1,6 +1,7 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { makeFolderSync, writePrivateSync } from '../files/private-files.ts';
 import type { StateStoreOptions } from '../stores/factory.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { StoreSettings } from './store-settings.ts';
@@ -60,8 +61,8 @@ function inFolder<T>(settings: StoreSettings, open: () => T): T {
 function keepOutOfGit(path: string): void {
   if (existsSync(path)) return;
   // Made recursively, a folder on a read-only disk is "no such file", and one below /proc never ends.
-  mkdirSync(path, { recursive: !existsSync(dirname(path)) });
-  writeFileSync(join(path, '.gitignore'), '*\n');
+  makeFolderSync(path, { recursive: !existsSync(dirname(path)) });
+  writePrivateSync(join(path, '.gitignore'), '*\n');
 }
 
 function unusable(path: string, thrown: unknown): AgentLoopError {

@@ -1,8 +1,9 @@
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
 import { checkRecord } from '../core/check-record.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { JournalRecord } from '../core/records.ts';
+import { makeFolder, writePrivate } from '../files/private-files.ts';
 import { redactMembers } from '../redaction/redact-members.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { formatJournal, parseJournal } from '../stores/journal-file.ts';
@@ -36,8 +37,8 @@ export async function recordTurn(taskId: string, path: string, options: RecordTu
   const records = stableRecords(await store.read(taskId), nameOfTask(path)).map((record) => redacted(record, redact));
   const text = formatJournal(records);
   try {
-    await mkdir(dirname(path), { recursive: true });
-    await writeFile(path, text);
+    await makeFolder(dirname(path));
+    await writePrivate(path, text);
   } catch (error) {
     const message = `The cassette "${path}" cannot be written: ${messageOf(error)}.`;
     throw new AgentLoopError('INVALID_INPUT', message, { cause: error });

@@ -1,8 +1,8 @@
-import { writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import { taskState } from '../../core/state.ts';
+import { writePrivate } from '../../files/private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
 import { importJournal } from '../import-journal.ts';
@@ -39,7 +39,7 @@ async function exportTask(taskId: string, file: string | undefined, { flags, hos
     const records = await store.read(taskId);
     const journal = formatJournal(records);
     if (isStandard(file)) return host.terminal.stdout.write(journal);
-    await writeFile(file, journal, { flag: 'wx' }).catch((thrown: unknown) => {
+    await writePrivate(file, journal, 'wx').catch((thrown: unknown) => {
       throw new AgentLoopError('INVALID_INPUT', `${file} cannot be written: ${messageOf(thrown)}`, { cause: thrown });
     });
     note(host.terminal, `${records.length} records of task ${taskId} are in ${file}`);

@@ -1,4 +1,5 @@
-import { appendFileSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { appendPrivateSync } from '../../files/private-files.ts';
 
 /** A line of the ledger: a tool began to run, or did what it does. */
 export interface LedgerEntry {
@@ -11,7 +12,7 @@ export interface LedgerEntry {
 
 /** Adds a line, which is in the file when this returns. */
 export function note(file: string, entry: LedgerEntry): void {
-  appendFileSync(file, `${JSON.stringify(entry)}\n`);
+  appendPrivateSync(file, `${JSON.stringify(entry)}\n`);
 }
 
 /** What stands in the file, in order. */

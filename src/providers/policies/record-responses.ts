@@ -1,7 +1,7 @@
-import { appendFile, mkdir, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { catchError, concat, concatMap, defer, ignoreElements, type Observable, of, tap, throwError } from 'rxjs';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { appendPrivate, makeFolder, writePrivate } from '../../files/private-files.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 import type { LLMCallParams, LLMChunk } from '../interfaces.ts';
@@ -86,7 +86,7 @@ class CassetteFile {
   /** Resolves once the line is in the file. */
   append(line: object): Promise<void> {
     const before = this.#written ?? this.#begin();
-    this.#written = before.then(() => appendFile(this.#path, lineOf(line)));
+    this.#written = before.then(() => appendPrivate(this.#path, lineOf(line)));
     return this.#written.catch((cause: unknown) => {
       const message = `The cassette "${this.#path}" cannot be written: ${messageOf(cause)}; give another path.`;
       throw new AgentLoopError('INVALID_INPUT', message, { cause });
@@ -94,8 +94,8 @@ class CassetteFile {
   }
 
   async #begin(): Promise<void> {
-    await mkdir(dirname(this.#path), { recursive: true });
-    await writeFile(this.#path, lineOf(cassetteHeader));
+    await makeFolder(dirname(this.#path));
+    await writePrivate(this.#path, lineOf(cassetteHeader));
   }
 }
 

@@ -1,19 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto';
-import {
-  copyFile,
-  type FileHandle,
-  link,
-  mkdir,
-  open,
-  readFile,
-  rename,
-  rm,
-  rmdir,
-  stat,
-  writeFile,
-} from 'node:fs/promises';
+import { copyFile, type FileHandle, link, open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AgentLoopError } from '../../core/errors.ts';
+import { makeFolder, writePrivate } from '../../files/private-files.ts';
 import { damagedArtifact, noArtifact } from './artifact-errors.ts';
 import type { ArtifactShelf, FoundVersion, NextVersion } from './artifact-shelf.ts';
 import type { ArtifactInfo, ArtifactQuery } from './artifact-store.ts';
@@ -98,7 +87,7 @@ export class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> 
   async newDraft(): Promise<FolderDraft> {
     await this.#ready();
     const draft = new FolderDraft(join(this.path, 'drafts', randomUUID()));
-    await mkdir(draft.path);
+    await makeFolder(draft.path, { recursive: false });
     return draft;
   }
 
@@ -172,13 +161,13 @@ export class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> 
   async #publish(info: ArtifactInfo, draft: FolderDraft): Promise<boolean> {
     const { artifactId, version, taskId, contextId } = info;
     const infoPath = join(draft.path, 'info.json');
-    await writeFile(infoPath, JSON.stringify(info));
+    await writePrivate(infoPath, JSON.stringify(info));
     await syncFile(infoPath);
     await syncFolder(draft.path);
     const name = fileNameOf(artifactId);
     if (taskId !== undefined) await mark(join(this.path, 'tasks', fileNameOf(taskId)), name);
     if (contextId !== undefined) await mark(join(this.path, 'contexts', fileNameOf(contextId)), name);
-    if (version === 1) await mkdir(this.#artifact(artifactId), { recursive: true });
+    if (version === 1) await makeFolder(this.#artifact(artifactId));
     if (!(await this.#rename(draft.path, this.#version(artifactId, version)))) return false;
     await syncFolder(this.#artifact(artifactId));
     if (version === 1) await syncFolder(join(this.path, 'artifacts'));
@@ -225,7 +214,7 @@ export class ArtifactFolder implements ArtifactShelf<FoundVersion, FolderDraft> 
   /** Makes the folders, and removes what processes that died have left. */
   async #prepare(): Promise<void> {
     const folders = ['artifacts', 'drafts', 'trash'].map((name) => join(this.path, name));
-    for (const folder of folders) await mkdir(folder, { recursive: true });
+    for (const folder of folders) await makeFolder(folder);
     for (const folder of folders.slice(1)) {
       for (const name of await namesIn(folder)) await removeStale(join(folder, name));
     }

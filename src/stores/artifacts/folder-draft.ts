@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
-import { appendFile, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { appendPrivate } from '../../files/private-files.ts';
 import type { ArtifactDraft, WrittenContent } from './artifact-shelf.ts';
 import { syncFile } from './folder-files.ts';
 
@@ -19,14 +20,14 @@ export class FolderDraft implements ArtifactDraft {
   }
 
   async add(bytes: Uint8Array): Promise<void> {
-    await appendFile(this.#content, bytes);
+    await appendPrivate(this.#content, bytes);
     this.#hash.update(bytes);
     this.#size += bytes.length;
   }
 
   async complete(): Promise<WrittenContent> {
     // A content without a chunk has no file yet.
-    await appendFile(this.#content, '');
+    await appendPrivate(this.#content, '');
     await syncFile(this.#content);
     return { size: this.#size, sha256: this.#hash.digest('hex') };
   }

@@ -1,5 +1,6 @@
-import { type FileHandle, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { makeFolder, writePrivate } from '../../files/private-files.ts';
 
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
@@ -37,9 +38,9 @@ export async function namesIn(folder: string): Promise<readonly string[]> {
 /** Makes an empty file that names something, with its folder. */
 export async function mark(folder: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(folder);
     try {
-      return await writeFile(`${folder}/${name}`, '');
+      return await writePrivate(`${folder}/${name}`, '');
     } catch (error) {
       // Somebody removed the folder, which was empty.
       if (!isMissing(error) || attempt === 10) throw error;

@@ -1,6 +1,7 @@
-import { accessSync, closeSync, constants, mkdirSync, openSync, readSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AgentLoopError } from '../../core/errors.ts';
+import { makeFolderSync } from '../../files/private-files.ts';
 import { newerFormat, unreadable } from './lmdb-errors.ts';
 
 /** Where the first page of an LMDB file says what it is. */
@@ -23,7 +24,7 @@ const emptyTree = 0xffff_ffff_ffff_ffffn;
  * version. Reads nothing of the file with the locks: closing it would give up those of this process.
  */
 export function assertOpenable(path: string): void {
-  mkdirSync(path, { recursive: true });
+  makeFolderSync(path);
   accessSync(path, constants.R_OK | constants.W_OK | constants.X_OK);
   const data = join(path, 'data.mdb');
   for (const file of [data, join(path, 'lock.mdb')]) assertUsable(file);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
 import type { Database, Key } from 'lmdb';
 import type { AgentLoopError } from '../../core/errors.ts';
+import { makeFolderSync } from '../../files/private-files.ts';
 import { closedStore, forgottenWrite, storeError } from './lmdb-errors.ts';
 import { openLmdb } from './open-lmdb.ts';
 import { Openings, type OpeningsSeen } from './openings.ts';
@@ -45,7 +45,7 @@ export class LmdbDatabase {
     this.path = path;
     this.#openings = new Openings(path);
     try {
-      mkdirSync(path, { recursive: true });
+      makeFolderSync(path);
       this.#db = this.#openings.announce(() => openLmdb(path));
     } catch (error) {
       throw storeError(error, path);

@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import type { Database, Key, RootDatabaseOptions } from 'lmdb';
+import { privateFileMode } from '../../files/private-files.ts';
 import { assertOpenable } from './assert-openable.ts';
 import { missingLmdb } from './lmdb-errors.ts';
 
@@ -31,7 +32,13 @@ export function openLmdb(path: string): Database<string, Key> {
   for (let attempt = 1; ; attempt++) {
     // Without overlapping sync nothing is visible to anybody before it is on the disk. Batching by event turn has a promise inside
     // lmdb that nobody handles when a commit fails.
-    const options = { encoding: 'string', overlappingSync: false, eventTurnBatching: false, isRoot: true } as const;
+    const options = {
+      encoding: 'string',
+      overlappingSync: false,
+      eventTurnBatching: false,
+      isRoot: true,
+      permissionsMode: privateFileMode,
+    } as const;
     const File = lmdb.openAsClass({ ...options, path });
     try {
       return new File(null, options);

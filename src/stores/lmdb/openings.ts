@@ -1,6 +1,7 @@
-import { appendFileSync, closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, rmSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { appendPrivateSync, privateFileMode } from '../../files/private-files.ts';
 import { codeOf } from './lmdb-errors.ts';
 
 /** An opening takes milliseconds; a mark that stands longer was left by a process that died. */
@@ -35,7 +36,7 @@ export class Openings {
     try {
       return open();
     } finally {
-      appendFileSync(this.#count, '.');
+      appendPrivateSync(this.#count, '.');
       rmSync(this.#mark, { force: true });
     }
   }
@@ -52,7 +53,7 @@ export class Openings {
 
   #enter(): boolean {
     try {
-      const file = openSync(this.#mark, 'wx');
+      const file = openSync(this.#mark, 'wx', privateFileMode);
       writeSync(file, String(process.pid));
       closeSync(file);
       return true;
@@ -68,7 +69,7 @@ export class Openings {
     const stat = statSync(this.#mark, { throwIfNoEntry: false });
     if (stat === undefined) return true;
     if (Date.now() - stat.mtimeMs < staleMs && !this.#isOrphan()) return false;
-    appendFileSync(this.#count, '.');
+    appendPrivateSync(this.#count, '.');
     rmSync(this.#mark, { force: true });
     return true;
   }
