@@ -1,5 +1,18 @@
 import type { Artifact, Task } from '@a2a-js/sdk';
-import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
+import {
+  endWith,
+  filter,
+  firstValueFrom,
+  fromEvent,
+  ignoreElements,
+  map,
+  merge,
+  NEVER,
+  type Observable,
+  of,
+  Subject,
+  takeUntil,
+} from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { observeTaskTree } from '../core/observe-tree.ts';
@@ -7,7 +20,7 @@ import { observeTask } from '../core/observe-turn.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { JournalRecord } from '../core/records.ts';
 import type { Commit, Signal } from '../core/signals.ts';
-import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
+import { type Command, type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';
@@ -145,6 +158,28 @@ export class CallerTasks {
   /** One answer of the store. Errors: `UNAVAILABLE` where it does not come in time. */
   ready<T>(ask: () => MaybePromise<T>): Promise<T> {
     return firstValueFrom(whenReady(ask, this.#deadline));
+  }
+
+  /**
+   * Leaves a command for a task, and gives the one of that id that was posted first; `undefined` where the task is over meanwhile.
+   * Errors: as `ready`.
+   */
+  async post(taskId: string, command: Command): Promise<Command | undefined> {
+    const { store } = this.options;
+    await this.ready(() => store.post(taskId, command));
+    const over$ = observeTask(store, taskId, this.#deadline).pipe(ignoreElements(), endWith(undefined));
+    const left = new Subject<void>();
+    const first$ = store.commands(taskId).pipe(
+      filter(({ id }) => id === command.id),
+      takeUntil(merge(over$, left)),
+    );
+    try {
+      return await this.ready(() =>
+        firstValueFrom<Command | undefined, undefined>(first$, { defaultValue: undefined }),
+      );
+    } finally {
+      left.next();
+    }
   }
 
   get #deadline() {

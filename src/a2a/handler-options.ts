@@ -9,7 +9,7 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { PushConfigs } from './push-configs.ts';
 import type { MessageLimits } from './received-message.ts';
-import type { ScopeOf } from './scope.ts';
+import type { ScopeOf, SenderOf } from './scope.ts';
 
 export interface A2ARequestHandlerOptions {
   /** Needs a `taskStateStore`: the journal is what clients are shown. */
@@ -20,6 +20,11 @@ export interface A2ARequestHandlerOptions {
   readonly extendedCard?: (context: ServerCallContext) => AgentCard | Promise<AgentCard>;
   /** Default: the tenant and the user; callers without a user are refused where the card declares `securitySchemes`. */
   readonly scopeOf?: ScopeOf;
+  /**
+   * Who sent a message, for callers that share a scope: a `messageId` counts among the messages of its sender. Default: the user. A server
+   * that asks nobody who they are takes the address.
+   */
+  readonly senderOf?: SenderOf;
   /** What tools learn of who asks. Default: `{ user, tenant }`, as far as there are any. */
   readonly authContextOf?: (context: ServerCallContext) => AuthContext | undefined;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
@@ -50,6 +55,7 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   card: true,
   extendedCard: true,
   scopeOf: true,
+  senderOf: true,
   authContextOf: true,
   push: true,
   limits: true,

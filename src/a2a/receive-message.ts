@@ -6,7 +6,7 @@ import { recordsOfAnswers } from '../core/check-answers.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
 import { isSuspended, type LoopState } from '../core/state.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
-import { commandOf, messageOfCommand } from './answered-messages.ts';
+import { commandOf, isCommandOf } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { metadataForTools } from './client-tools.ts';
 import { assertReadable } from './parts.ts';
@@ -14,8 +14,10 @@ import { malformed, unsupported } from './protocol-errors.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { type Received, receivedAnswers } from './received-answers.ts';
 import { checkedMessage, userMessageOf } from './received-message.ts';
+import { type Intake, isOneOf, reusedMessageId, startedTurn, toldTurn } from './repeated-message.ts';
 import { headersOf } from './requested.ts';
 import { shownContext } from './scope.ts';
+import type { TurnView } from './task-snapshot.ts';
 
 /** A message on its way, with what the call and the agent's card say of it. */
 export interface Receipt {
@@ -27,7 +29,10 @@ export interface Receipt {
   readonly push: () => Promise<PushConfigs>;
 }
 
-/** Starts a turn with a message, or gives the message to the task that it names. One that came before changes nothing. */
+/**
+ * Starts a turn with a message, or gives the message to the task that it names. One that came before changes nothing. Errors:
+ * RequestMalformed for one whose id came before with other content, from the same sender.
+ */
 export async function receiveMessage(receipt: Receipt, params: SendMessageRequest): Promise<Sent> {
   const { tasks } = receipt;
   const message = checkedMessage(params.message, tasks.options.limits);
@@ -60,7 +65,9 @@ async function register({ tasks, call }: Receipt, push: PushConfigs, given: Regi
 async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const { scope, options } = receipt.tasks;
   const taskId = scope.taskOf(message.messageId);
-  if (await receipt.tasks.read(taskId)) return { taskId, beyond: 0 };
+  const known = await receipt.tasks.read(taskId);
+  if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId();
+  if (known) return { taskId, beyond: 0 };
   const metadata = metadataForTools(message, options.agent);
   const turn = options.agent.startTurn(userMessageOf(message, receipt.inputModes), {
     ...turnOptions(receipt),
@@ -68,22 +75,53 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
     contextId: scope.contextIn(message.contextId || scope.contextOf(message.messageId)),
     ...(metadata && { metadata }),
   });
-  await receipt.tasks.turns.begun(turn);
+  await receipt.tasks.turns.begun(turn).catch(async (error: unknown) => {
+    // Another message with this id may have come at the same time.
+    const first = await receipt.tasks.read(taskId);
+    throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
+  });
   return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
 
 async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const { tasks } = receipt;
   const { taskId, messageId, contextId } = message;
-  const { state } = await tasks.find(taskId);
+  const view = await tasks.find(taskId);
+  const { state } = view;
   if (contextId !== '' && contextId !== shownContext(state.turn.contextId))
     throw malformed('message.contextId is not the context of the task; leave it out.');
-  if (state.commands.some((command) => messageOfCommand(command) === messageId)) return goOn(receipt, state);
+  const repeats = await repeated(receipt, message, view);
+  if (repeats === 'start') return { taskId, beyond: 0 };
+  if (repeats === 'told') return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   const received = receivedAnswers(state, message);
   await follow(receipt, { message, state, received });
-  const told = received.rest.length > 0 && { command: commandOf(messageId) };
+  const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
   return { ...(await goOn(receipt, state)), since: state.seq, ...told };
+}
+
+/**
+ * What a message repeats: the one that started the task, or one that the task was told. Errors: RequestMalformed where its id stands for
+ * another message.
+ */
+async function repeated(receipt: Receipt, message: WireMessage, view: TurnView): Promise<'start' | 'told' | undefined> {
+  const { tasks } = receipt;
+  const { messageId, taskId } = message;
+  const intake = intakeOf(receipt);
+  const started = tasks.scope.taskOf(messageId);
+  if (started === taskId) {
+    if (startedTurn(view, message, intake)) return 'start';
+    throw reusedMessageId();
+  }
+  if (await tasks.read(started)) throw reusedMessageId();
+  const isOfMessage = (command: string) => isCommandOf(command, messageId, tasks.scope);
+  if (!view.state.commands.some(isOfMessage)) return undefined;
+  if (toldTurn(view, { isOfMessage, message }, intake)) return 'told';
+  throw reusedMessageId();
+}
+
+function intakeOf({ tasks, inputModes }: Receipt): Intake {
+  return { extensions: tasks.options.agent.options.extensions ?? [], inputModes };
 }
 
 interface Followed {
@@ -93,19 +131,23 @@ interface Followed {
 }
 
 /** What is told besides is posted first, so that the turn has it when the answers let it go on. */
-async function follow({ tasks, inputModes }: Receipt, { message, state, received }: Followed): Promise<void> {
-  const { agent, store, clock } = tasks.options;
+async function follow(receipt: Receipt, { message, state, received }: Followed): Promise<void> {
+  const { tasks, inputModes } = receipt;
+  const { store, clock } = tasks.options;
+  const { sender } = tasks.scope;
   const { taskId } = state.turn;
   const { messageId } = message;
   const { answers, rest } = received;
   recordsOfAnswers(state, answers);
   if (rest.length > 0) {
+    const { extensions } = intakeOf(receipt);
     const given = userMessageOf({ ...message, parts: [...rest] }, inputModes);
-    const told = incomingMessage(agent.options.extensions ?? [], given);
-    await tasks.ready(() => store.post(taskId, { id: commandOf(messageId), type: 'steer', message: told }));
+    const id = commandOf(messageId, { sender });
+    const posted = await tasks.post(taskId, { id, type: 'steer', message: incomingMessage(extensions, given) });
+    if (posted?.type === 'steer' && !isOneOf(posted.message, given, { extensions })) throw reusedMessageId();
   }
   if (Object.keys(answers).length === 0) return;
-  const commandId = (questionId: string) => commandOf(messageId, questionId);
+  const commandId = (questionId: string) => commandOf(messageId, { questionId, sender });
   await AgentLoop.answer(taskId, { store, answers, clock, commandId });
 }
 

@@ -29,7 +29,8 @@ export function receivedAnswers(state: LoopState, { parts }: WireMessage): Recei
   return { answers, rest };
 }
 
-function namedAnswers({ content }: Part): Answers | undefined {
+/** The answers of a data part `{ answers: … }`; `undefined` for another part. */
+export function namedAnswers({ content }: Part): Answers | undefined {
   if (content?.$case !== 'data') return undefined;
   const data: unknown = content.value;
   if (typeof data !== 'object' || data === null || !('answers' in data)) return undefined;

@@ -193,8 +193,15 @@ class RequestHandler implements A2AHandler {
     const owner = await this.#scopeOf(context);
     if (owner === undefined) throw unauthenticated();
     const { agent, authContextOf = defaultAuthContext } = this.#options;
-    const scope = new Scope(agent.id, owner);
+    const scope = new Scope(agent.id, owner, this.#senderOf(context));
     return new CallerTasks(this.#options, { scope, turns: this.#turns, authContext: authContextOf(context) });
+  }
+
+  /** The default scope is that of one user. */
+  #senderOf(context: ServerCallContext): string {
+    const { scopeOf, senderOf } = this.#options;
+    if (senderOf) return senderOf(context);
+    return scopeOf && context.user?.isAuthenticated ? context.user.userName : '';
   }
 
   async #own(taskId: string, context: ServerCallContext) {

@@ -9,6 +9,11 @@ import { malformed, protocolErrors } from './protocol-errors.ts';
  */
 export type ScopeOf = (context: ServerCallContext) => string | undefined;
 
+/**
+ * Names who sent a message, within a scope: an id of a message that two senders chose stands for two messages. Empty: all are of one sender.
+ */
+export type SenderOf = (context: ServerCallContext) => string;
+
 /** The tenant and the user. Callers without a user share one scope, and are refused where the card declares how to authenticate. */
 export function defaultScopeOf(
   card: () => Promise<AgentCard>,
@@ -27,10 +32,13 @@ export function defaultScopeOf(
 export class Scope {
   /** The group of the owner's contexts; see `TaskQuery`. */
   readonly group: string;
+  /** Tells the messages of senders that share the scope apart; empty where all ids of messages are of one sender. */
+  readonly sender: string;
 
   /** `agentId`: agents that share a store do not share tasks. */
-  constructor(agentId: string, owner: string) {
+  constructor(agentId: string, owner: string, sender = '') {
     this.group = digest(['millrace.a2a', agentId, owner]).toString('base64url').slice(0, 22);
+    this.sender = sender && digest(['sender', this.group, sender]).toString('base64url').slice(0, 22);
   }
 
   /** The id of the owner's context in the stores. Errors: RequestMalformed for one that is too long. */
@@ -48,19 +56,23 @@ export class Scope {
     return contextId.startsWith(`${this.group}:`);
   }
 
-  /** The id of the task that a message starts: the same whenever the message comes. */
+  /** The id of the task that a message of this sender starts: the same whenever the message comes. */
   taskOf(messageId: string): string {
-    return uuidOf(digest(['task', this.group, messageId]));
+    return this.#idOf('task', messageId);
   }
 
   /** The id of the push configuration that comes with a message and names none. */
   configOf(messageId: string): string {
-    return uuidOf(digest(['push', this.group, messageId]));
+    return this.#idOf('push', messageId);
   }
 
   /** The context of a message that names none. */
   contextOf(messageId: string): string {
-    return uuidOf(digest(['context', this.group, messageId]));
+    return this.#idOf('context', messageId);
+  }
+
+  #idOf(kind: string, messageId: string): string {
+    return uuidOf(digest([kind, this.group, ...(this.sender === '' ? [] : [this.sender]), messageId]));
   }
 }
 

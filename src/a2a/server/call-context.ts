@@ -30,6 +30,12 @@ export function authContextIn(context: ServerCallContext): AuthContext | undefin
   return authContext && { ...authContext, ...(context.tenant && { tenant: context.tenant }) };
 }
 
+/** Whose message it is, where callers are not asked who they are: that of an address. A user's scope is their own. */
+export function senderIn(context: ServerCallContext): string {
+  const { isAuthenticated, countedAs } = callerIn(context);
+  return isAuthenticated ? '' : countedAs;
+}
+
 export type ContextOf = (request: Request) => ServerCallContext;
 
 /** The call context of a request over JSON-RPC; its tenant is in the body, and is read by the transport. */

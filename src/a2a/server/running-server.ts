@@ -12,7 +12,7 @@ import { invalidConfig } from '../../core/invalid-config.ts';
 import type { TaskStateStore } from '../../stores/interfaces.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
 import type { Authentication } from './auth/authentication.ts';
-import { authContextIn } from './call-context.ts';
+import { authContextIn, senderIn } from './call-context.ts';
 import { CardDesk } from './card-desk.ts';
 import { type GrpcListener, startGrpc } from './grpc/grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
@@ -109,6 +109,7 @@ class RunningServer implements A2AServer {
       card: () => this.#cards.card,
       extendedCard: () => this.#cards.extended,
       authContextOf: authContextIn,
+      senderOf: senderIn,
       ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery) }),
       ...handlerOptions(options),
     });
