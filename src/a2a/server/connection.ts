@@ -17,11 +17,6 @@ interface Channel {
   off(event: 'drain', listener: () => void): unknown;
 }
 
-/** What of a call over gRPC is used. */
-interface GrpcCall {
-  once(event: 'cancelled' | 'finish', listener: () => void): unknown;
-}
-
 /** Of an HTTP response; its beat is a comment of server-sent events, which their readers skip. */
 export function httpConnection(response: ServerResponse): Connection {
   const closed = closedSignal((close) => response.once('close', close));
@@ -37,13 +32,30 @@ export function httpConnection(response: ServerResponse): Connection {
   };
 }
 
-/** Of a call over gRPC, whose connection itself is asked for signs of life. */
-export function grpcConnection(call: GrpcCall | (GrpcCall & Channel)): Connection {
-  const closed = closedSignal((close) => {
-    call.once('cancelled', close);
-    call.once('finish', close);
-  });
-  return { closed, drained: () => ('writableNeedDrain' in call ? drainOf(call, closed) : undefined), beat() {} };
+/** Of a call over gRPC, which is there before its stream is. Shows no beat: the connection itself is asked for signs of life. */
+export class GrpcConnection implements Connection {
+  readonly #closed = new AbortController();
+  #channel: Channel | undefined;
+
+  get closed(): AbortSignal {
+    return this.#closed.signal;
+  }
+
+  /** The call is over, or its client has left. */
+  close(): void {
+    this.#closed.abort();
+  }
+
+  /** Names the stream that the answers are written to; a call with one answer has none. */
+  writeTo(channel: Channel): void {
+    this.#channel = channel;
+  }
+
+  drained(): Promise<void> | undefined {
+    return this.#channel && drainOf(this.#channel, this.closed);
+  }
+
+  beat(): void {}
 }
 
 function closedSignal(onClose: (close: () => void) => void): AbortSignal {

@@ -1,7 +1,7 @@
-import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import type { Metadata } from '@grpc/grpc-js';
 import { authenticate } from '../auth/authenticate.ts';
 import { Caller } from '../caller.ts';
-import { grpcConnection } from '../connection.ts';
+import type { GrpcConnection } from '../connection.ts';
 import type { Admission } from '../http/admission.ts';
 import { isLoopbackHost } from '../loopback.ts';
 
@@ -15,21 +15,26 @@ const status = { permissionDenied: 7, resourceExhausted: 8, unavailable: 14, una
 
 const tooManyRequests: Refused = { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
 
-type Call = ServerUnaryCall<unknown, unknown> | ServerWritableStream<unknown, unknown>;
+/** A call of which nothing but the metadata has been read. */
+export interface GrpcRequest {
+  readonly metadata: Metadata;
+  readonly peer: string;
+  readonly isStream: boolean;
+  readonly connection: GrpcConnection;
+}
 
 /** The caller of a call, or why it is not let in. */
-export async function admitCall(call: Call, isStream: boolean, admission: Admission): Promise<Caller | Refused> {
+export async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refused> {
   const { auth, limiter, streams, localOnly, logger } = admission;
+  const { connection, isStream } = request;
   const phase = admission.phase();
   if (phase !== 'open') {
     const what = phase === 'closing' ? 'shuts down' : 'starts';
     return { code: status.unavailable, details: `The server ${what}; try again.` };
   }
-  const address = addressOf(call.getPeer());
+  const address = addressOf(request.peer);
   if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
-  // Made before anything is waited for: who leaves meanwhile has left.
-  const connection = grpcConnection(call);
-  const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(call) }, logger);
+  const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(request) }, logger);
   if (auth.length > 0 && user === undefined) {
     if ((limiter?.take(`failed ${address}`) ?? 0) > 0) return tooManyRequests;
     return { code: status.unauthenticated, details: 'Authentication is required.' };
@@ -40,7 +45,7 @@ export async function admitCall(call: Call, isStream: boolean, admission: Admiss
   return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
 }
 
-function headersOf({ metadata }: Call): Record<string, string> {
+function headersOf({ metadata }: GrpcRequest): Record<string, string> {
   return Object.fromEntries(Object.entries(metadata.getMap()).map(([name, value]) => [name, value.toString()]));
 }
 

@@ -1,15 +1,18 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type {
+  ServerInterceptor,
   ServerUnaryCall,
   ServerWritableStream,
+  ServiceDefinition,
   UntypedHandleCall,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { AgentLoopError } from '../../../core/errors.ts';
 import { callerOf, keepCaller } from '../call-context.ts';
+import { GrpcConnection } from '../connection.ts';
 import type { Admission } from '../http/admission.ts';
 import { normalVersion } from '../http/protocol-version.ts';
-import { admitCall, type Refused } from './admit-call.ts';
+import { admitCall } from './admit-call.ts';
 
 export interface GrpcListenOptions {
   /** Default 50051. */
@@ -42,14 +45,15 @@ export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListene
   const { grpc, A2AService, grpcService, LegacyA2AService, legacyGrpcService } = await packages();
   const server = new grpc.Server({
     'grpc.max_receive_message_length': maxBodyBytes,
+    interceptors: [admitting(grpc, admission)],
     ...(heartbeatMs > 0 && { 'grpc.keepalive_time_ms': heartbeatMs }),
   });
   const serviceOptions = {
     requestHandler: handler,
-    userBuilder: async (call: Call) => callerOf(call),
+    userBuilder: async (call: Call) => callerOf(call.metadata),
   };
-  server.addService(A2AService, admitted(grpcService(serviceOptions), admission));
-  server.addService(LegacyA2AService, admitted(legacyGrpcService(serviceOptions), admission));
+  server.addService(tolerant(A2AService), readable(grpcService(serviceOptions)));
+  server.addService(tolerant(LegacyA2AService), readable(legacyGrpcService(serviceOptions)));
   const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
   const bound = await new Promise<number>((resolve, reject) => {
     server.bindAsync(target, grpc.ServerCredentials.createInsecure(), (cause, found) => {
@@ -64,23 +68,65 @@ export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListene
   };
 }
 
-/** Each method behind the same checks as those of HTTP. */
-function admitted(service: UntypedServiceImplementation, admission: Admission): UntypedServiceImplementation {
+/**
+ * Lets a call in by its metadata alone. Nothing of its message is read before that: no bytes are taken off the connection, unpacked or
+ * parsed for a caller whom the server does not know.
+ */
+function admitting(
+  { ServerInterceptingCall }: typeof import('@grpc/grpc-js'),
+  admission: Admission,
+): ServerInterceptor {
+  return ({ responseStream: isStream }, call) => {
+    const connection = new GrpcConnection();
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata(metadata, admit) {
+            const version = normalVersion(metadata.get('a2a-version')[0]?.toString());
+            if (version !== undefined) metadata.set('a2a-version', version);
+            void admitCall({ metadata, peer: call.getPeer(), isStream, connection }, admission).then((caller) => {
+              if ('code' in caller) return call.sendStatus(caller);
+              keepCaller(metadata, caller);
+              admit(metadata);
+            });
+          },
+          onCancel: () => connection.close(),
+        }),
+    });
+  };
+}
+
+/** Stands for the message of a call that is none of the protocol. */
+const unreadable = Symbol('unreadable');
+
+const unreadableStatus = { code: 3, details: 'The request is not a message of the method.' } as const;
+
+/** Methods whose messages may be anything: what cannot be parsed is the client's fault, and no internal error. */
+function tolerant<D extends ServiceDefinition>(service: D): ServiceDefinition {
+  const methods = Object.entries(service).map(([name, method]) => {
+    const requestDeserialize = (bytes: Buffer): unknown => {
+      try {
+        return method.requestDeserialize(bytes);
+      } catch {
+        return unreadable;
+      }
+    };
+    return [name, { ...method, requestDeserialize }];
+  });
+  return Object.fromEntries(methods);
+}
+
+/** The methods of a service for messages that could be parsed. */
+function readable(service: UntypedServiceImplementation): UntypedServiceImplementation {
   const guard =
     (method: UntypedHandleCall): UntypedHandleCall =>
     (call: Call, answer?: Answer) => {
-      const { metadata } = call;
-      const version = normalVersion(metadata.get('a2a-version')[0]?.toString());
-      if (version !== undefined) metadata.set('a2a-version', version);
-      const refuse = (refused: Refused) => {
-        if (answer) answer(refused);
-        else call.emit('error', refused);
-      };
-      void admitCall(call, answer === undefined, admission).then((caller) => {
-        if ('code' in caller) return refuse(caller);
-        keepCaller(call, caller);
+      if (call.request !== unreadable) {
+        const { connection } = callerOf(call.metadata);
+        if (connection instanceof GrpcConnection && 'writableNeedDrain' in call) connection.writeTo(call);
         Reflect.apply(method, service, answer ? [call, answer] : [call]);
-      });
+      } else if (answer) answer(unreadableStatus);
+      else call.emit('error', unreadableStatus);
     };
   return Object.fromEntries(Object.entries(service).map(([name, method]) => [name, guard(method)]));
 }
