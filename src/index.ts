@@ -148,6 +148,7 @@ export type {
   TurnRecord,
   TurnStarted,
 } from './core/records.ts';
+export type { RetryPlan } from './core/retry-plan.ts';
 export {
   LoopState,
   type PendingToolCall,

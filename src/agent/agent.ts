@@ -203,10 +203,18 @@ export class Agent<T = unknown> {
     return this.startTurn(input, options);
   }
 
-  /** Goes on with a turn in any process, as `AgentLoop.resume` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
+  /**
+   * Continues a turn in any process, as `AgentLoop.resume` does; without a store a turn that is paused here, as `Turn.resume` does. Errors: as
+   * there, and `SHUTDOWN` once the agent is closed.
+   */
   resume(taskId: string, options?: AgentResumeOptions): Turn<T>;
   resume(taskId: string, options: AgentResumeOptions = {}): Turn {
     this.#life.open();
+    const paused = this.#config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
+    if (paused) {
+      paused.resume();
+      return paused;
+    }
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);

@@ -12,7 +12,7 @@ import type { TeamView } from './team-view.ts';
 /** Options of the turns of a team, whichever agent runs them. */
 const turnOptions = [
   ...(['clock', 'generateId', 'logger', 'shutdown', 'leaseMs', 'storeDeadlineMs', 'abortGraceMs'] as const),
-  ...(['maxResumes', 'enableTracing', 'captureContent', 'redact', 'spanNames', 'subAgentEvents'] as const),
+  ...(['maxResumes', 'retryPlan', 'enableTracing', 'captureContent', 'redact', 'spanNames', 'subAgentEvents'] as const),
   'taskStateStore' as const,
 ];
 

@@ -8,6 +8,7 @@ import {
   type LlmDone,
   type LlmStart,
   type ToolResultRecord,
+  type TurnSuspended,
 } from '../core/records.ts';
 import { type LoopState, openCallIndex } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
@@ -156,7 +157,7 @@ function rowsAfter(
     case 'turn.answered':
       return [...rows, moment(at, `${record.callId} answered: ${oneLine(JSON.stringify(record.answer))}`)];
     case 'turn.suspended':
-      return [...rows, moment(at, `suspended: ${record.reason}`)];
+      return [...rows, moment(at, suspendedWords(record))];
     case 'turn.done':
     case 'turn.failed':
     case 'turn.canceled':
@@ -164,6 +165,12 @@ function rowsAfter(
     default:
       return [...rows, moment(at, wordsOf(record))];
   }
+}
+
+function suspendedWords({ reason, hold }: TurnSuspended): string {
+  const { until, error } = hold ?? {};
+  const words = `suspended: ${reason}${error ? ` after ${error.code}` : ''}`;
+  return until === undefined ? words : `${words}, until ${new Date(until).toISOString()}`;
 }
 
 function wordsOf(record: JournalRecord): string {

@@ -193,7 +193,7 @@ function newTurn(
 function turnStart(config: ResolvedConfig, messages: readonly Message[], options: StartOptions): TurnStart {
   checkMessages(messages);
   checkStartOptions(options);
-  const { systemPrompt, maxIterations, metadata } = options;
+  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan } = options;
   const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
   return {
     taskId: options.taskId ?? config.generateId(),
@@ -204,6 +204,7 @@ function turnStart(config: ResolvedConfig, messages: readonly Message[], options
       ...(named === undefined ? {} : { agentId: named }),
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(maxIterations === undefined ? {} : { maxIterations }),
+      ...(retryPlan === undefined ? {} : { retryPlan }),
     },
     ...(metadata === undefined ? {} : { metadata }),
   };

@@ -83,8 +83,10 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.resumed':
       draft.resumes++;
       draft.outcome = undefined;
-      if (draft.suspendedAt !== undefined) draft.suspendedMs += record.at - draft.suspendedAt;
-      draft.suspendedAt = undefined;
+      endSuspension(draft, record.at);
+      // Whoever takes the turn over waits as long as its owner would have.
+      if (draft.hold?.until === undefined) draft.hold = undefined;
+      else draft.suspendedAt = record.at;
       draft.trace = record.trace;
       break;
     case 'llm.start':
@@ -124,8 +126,11 @@ function change(draft: Draft, record: Exclude<JournalRecord, Stamped<TurnStarted
     case 'turn.answered':
       return answer(draft, record);
     case 'turn.suspended': {
-      const { state, reason, questions } = record;
-      draft.outcome = { state, reason, error: undefined, questions };
+      const { state, reason, questions, hold, usage } = record;
+      if (hold || state === 'working') draft.hold = hold ?? {};
+      else draft.outcome = { state, reason, error: undefined, questions };
+      if (hold?.attempt !== undefined) draft.failedAttempts = hold.attempt;
+      if (usage) addOwnUsage(draft, usage);
       draft.suspendedAt = record.at;
       draft.resumes = 0;
       for (const command of record.commands ?? []) noteCommand(draft, command);
@@ -181,6 +186,8 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     value: undefined,
     changes: noChanges,
     outcome: undefined,
+    hold: undefined,
+    failedAttempts: 0,
     ownUsage: noneUsed,
     childUsage: noneUsed,
     toolCalls: 0,
@@ -195,10 +202,18 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
   });
 }
 
-function startCall(draft: Draft, record: LlmStart): void {
+/** The time until now does not count as time of the turn. */
+function endSuspension(draft: Draft, at: number): void {
+  if (draft.suspendedAt !== undefined) draft.suspendedMs += at - draft.suspendedAt;
+  draft.suspendedAt = undefined;
+}
+
+function startCall(draft: Draft, record: Stamped<LlmStart>): void {
   draft.iteration = record.iteration;
   draft.attempt = record.attempt;
   draft.phase = 'llm';
+  if (draft.hold) endSuspension(draft, record.at);
+  draft.hold = undefined;
   draft.summary = record.summary === true;
   if (record.tools) draft.availableTools = record.tools;
 }
@@ -220,6 +235,7 @@ function endCall(draft: Draft, record: Stamped<LlmDone>): void {
   draft.openCalls = record.calls.length;
   draft.closedCalls = noCalls;
   draft.lastResponse = record;
+  draft.failedAttempts = 0;
   if (record.usage) addOwnUsage(draft, record.usage, record.model);
   draft.resumes = 0;
 }
@@ -324,6 +340,7 @@ function noteCommand(draft: Draft, command: string | undefined): void {
 function end(draft: Draft, { usage }: TerminalRecord, outcome: TurnOutcome): void {
   if (usage) addOwnUsage(draft, usage);
   draft.outcome = outcome;
+  draft.hold = undefined;
   draft.phase = 'closed';
 }
 

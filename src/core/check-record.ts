@@ -49,7 +49,14 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       usageBy: 'list?',
       fails: 'object?',
     },
-    'turn.suspended': { state: 'text', reason: 'text', questions: 'list', commands: 'list?' },
+    'turn.suspended': {
+      state: 'text',
+      reason: 'text',
+      questions: 'list',
+      commands: 'list?',
+      hold: 'object?',
+      usage: 'object?',
+    },
     'turn.asked': { question: 'object', usage: 'object?', usageBy: 'list?' },
     'agent.changed': { from: 'text', to: 'text', reason: 'text', callId: 'text?', note: 'text?' },
     'turn.answered': { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
@@ -62,6 +69,8 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
 const ofQuestion: Shape = { callId: 'text', kind: 'text', toolName: 'text', prompt: 'text?', data: 'any?' };
 
 const ofParent: Shape = { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' };
+
+const ofHold: Shape = { until: 'number?', attempt: 'number?', error: 'object?' };
 
 const ofChild: Shape = { taskId: 'text', agentId: 'text' };
 
@@ -141,6 +150,8 @@ function checkInner(value: object, type: string): void {
   if (type === 'turn.started' && isObject(parent)) checkMembers(parent, ofParent, `${type}: parent`);
   const child = record.get('child');
   if (type === 'tool.intent' && isObject(child)) checkMembers(child, ofChild, `${type}: child`);
+  const hold = record.get('hold');
+  if (type === 'turn.suspended' && isObject(hold)) checkMembers(hold, ofHold, `${type}: hold`);
   const fails = record.get('fails');
   if (type === 'tool.result' && isObject(fails)) checkMembers(fails, ofFailure, `${type}: fails`);
   const effects = record.get('effects');

@@ -1,6 +1,7 @@
 import { taskIdPattern } from '../stores/interfaces.ts';
 import type { StartOptions } from './config.ts';
 import { AgentLoopError } from './errors.ts';
+import { retryPlanFlaw } from './retry-plan.ts';
 import { shownValue } from './shown-value.ts';
 
 type Rule = readonly [fits: (value: unknown) => boolean, what: string];
@@ -20,6 +21,7 @@ const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: R
   systemPrompt: [(value) => typeof value === 'string', 'must be a string'],
   maxIterations: [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'must be a whole number of at least 1'],
   metadata: anyObject,
+  retryPlan: [(value) => retryPlanFlaw(value) === undefined, 'must be { attempts, delayMs, maxDelayMs, on }'],
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   detached: [(value) => typeof value === 'boolean', 'must be true or false'],
   answers: anyObject,

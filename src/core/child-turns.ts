@@ -10,6 +10,7 @@ import type { LeaseHold } from './lease-hold.ts';
 import type { Message } from './messages.ts';
 import type { AgentUsage, ParentLink } from './records.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
+import type { RetryPlan } from './retry-plan.ts';
 import type { Signal } from './signals.ts';
 import { isSuspended, type LoopState } from './state.ts';
 import type { Turn } from './turn.ts';
@@ -152,8 +153,8 @@ export function withParent<O extends object>(options: O, parent: ParentTurn): O 
 }
 
 /** A child turn has its journal in the store of its parent; without one it lives in this process only. */
-export function childConfig(config: ResolvedConfig, { store }: ParentTurn): ResolvedConfig {
-  return Object.assign({}, config, { taskStateStore: store });
+export function childConfig(config: ResolvedConfig, { store, retryPlan }: ParentTurn): ResolvedConfig {
+  return Object.assign({}, config, { taskStateStore: store, retryPlan: config.retryPlan ?? retryPlan });
 }
 
 /** The call, or the hook, that a child turn runs for: what the child turn takes from its parent. */
@@ -163,6 +164,7 @@ export class ParentTurn {
   readonly under: Under | undefined;
   readonly hold: LeaseHold | undefined;
   readonly store: TaskStateStore | undefined;
+  readonly retryPlan: RetryPlan | undefined;
   readonly scope: AbortScope;
   readonly drain: AbortScope;
   readonly node: TurnNode;
@@ -184,6 +186,7 @@ export class ParentTurn {
     this.under = hold && { taskId, epoch };
     this.hold = hold;
     this.store = config.taskStateStore;
+    this.retryPlan = turn.settings.retryPlan ?? config.retryPlan;
     this.scope = scope;
     this.drain = drain;
     this.node = node;

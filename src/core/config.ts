@@ -5,6 +5,7 @@ import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
 import type { Extension } from './extension.ts';
 import type { Message } from './messages.ts';
+import type { RetryPlan } from './retry-plan.ts';
 
 /** Where the engine writes what an operator of a service wants to know: ids, codes, numbers and errors; no prompts, answers, arguments or results. */
 export interface Logger {
@@ -84,6 +85,11 @@ export interface AgentLoopConfig extends CallSettings {
    * did is recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
    */
   readonly shutdown?: AbortSignal;
+  /**
+   * What becomes of a turn whose model call fails for a reason that may pass: it waits and makes the call again. Kept in the journal of the
+   * turn; child turns have that of their parent unless their agent has its own. Default: the turn fails.
+   */
+  readonly retryPlan?: RetryPlan;
   /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
   readonly storeDeadlineMs?: number;
   /**
@@ -126,6 +132,8 @@ export interface AgentLoopContext {
   readonly systemPrompt: string;
   readonly maxIterations: number;
   readonly metadata: Readonly<Record<string, unknown>>;
+  /** Default: that of the configuration. */
+  readonly retryPlan: RetryPlan;
   /** Aborting it cancels the turn. */
   readonly signal: AbortSignal;
 }

@@ -127,7 +127,9 @@ class Decision {
         if (pause === false) return true;
         const reason = pause === true ? `paused by ${name}` : pause.reason;
         if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
-        this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
+        // Without a store the turn waits here for `Turn.resume`, which takes the pause back.
+        if (!this.#deps.config.taskStateStore) this.#deps.inbox.requestPause(reason);
+        else this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
         return false;
       },
     });

@@ -1,7 +1,16 @@
-import type { A2AMessage, A2APart, AgentEvent, CheckpointEvent, StatusUpdateEvent, TaskState } from './events.ts';
+import type {
+  A2AMessage,
+  A2APart,
+  AgentEvent,
+  CheckpointEvent,
+  PausedEvent,
+  StatusUpdateEvent,
+  TaskState,
+} from './events.ts';
 import { textOf } from './messages.ts';
 import type {
   ExtensionRecord,
+  Hold,
   JournalRecord,
   LlmDone,
   LlmStart,
@@ -282,8 +291,12 @@ class Projection {
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       reason: record.reason,
+      ...shownHold(record.hold),
     });
-    this.#status(record.state, this.#options.last, { reason: record.reason, questions: record.questions });
+    this.#status(record.state, this.#options.last && !record.hold, {
+      reason: record.reason,
+      questions: record.questions,
+    });
     return this.#events;
   }
 
@@ -389,6 +402,12 @@ class Projection {
       contextId: this.#contextId,
     };
   }
+}
+
+function shownHold(hold: Hold | undefined): Pick<PausedEvent, 'until' | 'attempt' | 'error'> {
+  if (!hold) return {};
+  const { until, ...rest } = hold;
+  return until === undefined ? rest : { until: new Date(until).toISOString(), ...rest };
 }
 
 /** The name of the artifact that holds the value of a turn which ends with one. */

@@ -149,7 +149,14 @@ export interface CheckpointEvent extends IterationEventBase {
 }
 export interface PausedEvent extends EventBase {
   readonly kind: 'internal:paused';
+  /** `backoff` for a turn that makes a failed model call again later. */
   readonly reason: string;
+  /** When the turn continues by itself. ISO 8601. */
+  readonly until?: string;
+  /** How often the model call has failed. */
+  readonly attempt?: number;
+  /** What it failed with last. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
 }
 export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';

@@ -29,6 +29,7 @@ export class Inbox {
   #steering: Steering[] = [];
   #replies: Reply[] = [];
   #listener: (() => void) | undefined;
+  #wake: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #closed = false;
   readonly #incoming: (message: Message) => Message;
@@ -68,6 +69,20 @@ export class Inbox {
   requestPause(reason: string, command?: string): void {
     if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'pause', reason });
     else this.#pause = joined(this.#pause ?? { reason, commands: [] }, command);
+    this.#wake?.();
+  }
+
+  /** Takes a pause back. False where nothing was to pause here. */
+  resume(): boolean {
+    if (!this.#pause) return false;
+    this.#pause = undefined;
+    this.#wake?.();
+    return true;
+  }
+
+  /** Calls `wake` when a pause is asked for or taken back, until another takes its place. */
+  onPause(wake: (() => void) | undefined): void {
+    this.#wake = wake;
   }
 
   steer(given: Message, command?: string): void {

@@ -20,21 +20,27 @@ export type NextStep =
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
   | { readonly do: 'call'; readonly start: LlmStart; readonly view?: PreparedView }
   | { readonly do: 'tools' }
-  | { readonly do: 'ask'; readonly question: StepQuestion };
+  | { readonly do: 'ask'; readonly question: StepQuestion }
+  /** Until then, in milliseconds since 1970, or until it is told to go on. */
+  | { readonly do: 'wait'; readonly until: number | undefined };
 
 export type CallStep = Extract<NextStep, { do: 'call' }>;
 
-/** Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. */
-export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
+/**
+ * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. `waitedUntil`: the end of a pause
+ * that is over.
+ */
+export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.agentId) return { do: 'end' };
   if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
+  if (state.hold && state.hold.until === undefined) return paused(deps);
   if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
   const stops = deps.inbox.pause !== undefined || leaving;
   const isHeard = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
   if (deps.inbox.hasSteering && (stops || isHeard)) return { do: 'write', records: steeringRecords(deps) };
-  if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause));
+  if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause, !deps.config.taskStateStore));
   if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
   if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
@@ -42,8 +48,20 @@ export function nextStep(deps: TurnDeps, state: LoopState): NextStep {
   if (state.phase === 'answered' && state.lastResponse)
     return close(deps, state, ending(deps, state, state.lastResponse));
   if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
-  if (state.phase === 'llm') return call(deps, state, state.iteration, state.attempt + 1);
+  if (state.phase === 'llm') return callAgain(deps, state, waitedUntil);
   return betweenIterations(deps, state);
+}
+
+/** A turn without a store, which nobody else can resume. */
+function paused(deps: TurnDeps): NextStep {
+  if (deps.drain.aborted) return leave(deps);
+  return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
+}
+
+function callAgain(deps: TurnDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
+  const { until } = state.hold ?? {};
+  if (until !== undefined && until !== waitedUntil && until > deps.now()) return { do: 'wait', until };
+  return call(deps, state, state.iteration, state.attempt + 1);
 }
 
 function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {

@@ -1,7 +1,7 @@
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
-import type { TerminalRecord } from './records.ts';
+import type { TerminalRecord, TurnSuspended } from './records.ts';
 import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
@@ -59,8 +59,8 @@ export class OpenCall {
     return usage;
   }
 
-  /** The end of a turn, with what the call took that it ends in. */
-  closedBy<R extends TerminalRecord>(end: R): R {
+  /** The end of a turn, or of its current attempt, with what the call took that it ends in. */
+  closedBy<R extends TerminalRecord | TurnSuspended>(end: R): R {
     const usage = this.take();
     return usage ? { ...end, usage } : end;
   }

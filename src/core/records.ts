@@ -3,6 +3,7 @@ import type { ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
+import type { RetryPlan } from './retry-plan.ts';
 
 /** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
 export const journalSchema = 2;
@@ -19,6 +20,7 @@ export interface TurnSettings {
   readonly agentId?: string;
   readonly systemPrompt?: string;
   readonly maxIterations?: number;
+  readonly retryPlan?: RetryPlan;
 }
 
 /** A call of an `llm.done`, with our id beside the provider's. */
@@ -183,13 +185,28 @@ export interface TurnAnswered {
   readonly command?: string;
 }
 
+/** What a suspended turn waits for whose process waits with it, and then continues it in the same stream. */
+export interface Hold {
+  /** When it continues by itself, in milliseconds since 1970. Absent: once `Turn.resume` is called. */
+  readonly until?: number;
+  /** How often the model call has failed that is made again then. */
+  readonly attempt?: number;
+  /** What it failed with last. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+}
+
 export interface TurnSuspended {
   readonly type: 'turn.suspended';
-  readonly state: 'input-required' | 'auth-required';
+  /** `working` where nobody is asked for anything. */
+  readonly state: 'input-required' | 'auth-required' | 'working';
   readonly reason: string;
   readonly questions: readonly Question[];
   /** The ids of the commands that asked for it, so that none of them is followed twice. Absent where none did. */
   readonly commands?: readonly string[];
+  /** Absent where the turn is over for the process that ran it, until somebody resumes it. */
+  readonly hold?: Hold;
+  /** What the model call took that failed. */
+  readonly usage?: Usage;
 }
 
 /** What every end of a turn may say. */

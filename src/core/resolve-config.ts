@@ -7,6 +7,7 @@ import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
 import { guardedLogger } from './guarded-logger.ts';
 import { type HookLists, hookLists } from './hooks.ts';
 import { invalidConfig } from './invalid-config.ts';
+import { retryPlanFlaw } from './retry-plan.ts';
 import { shownValue } from './shown-value.ts';
 
 /** A configuration that was checked, with every default filled in. */
@@ -78,6 +79,7 @@ export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>(
   'leaseMs',
   'storeDeadlineMs',
   'maxResumes',
+  'retryPlan',
   'shutdown',
   'subAgentEvents',
   'enableTracing',
@@ -211,6 +213,8 @@ function checkSeams(config: ResolvedConfig): void {
   if (config.shutdown !== undefined && !hasAll(config.shutdown, ['aborted', 'addEventListener'])) {
     throw invalidConfig(`shutdown must be an AbortSignal, not ${shownValue(config.shutdown)}`, 'or leave it out');
   }
+  const planFlaw = config.retryPlan === undefined ? undefined : retryPlanFlaw(config.retryPlan);
+  if (planFlaw) throw invalidConfig(`retryPlan ${planFlaw}`, 'or leave it out');
   methods('logger', config.logger, ['debug', 'info', 'warn', 'error']);
   methods('clock', config.clock, ['now', 'schedule']);
 }

@@ -12,6 +12,7 @@ import type {
   ChildLink,
   DecisionPoint,
   Finish,
+  Hold,
   LlmDone,
   ParentLink,
   Question,
@@ -164,6 +165,10 @@ export interface LoopFields {
   readonly value: unknown;
   readonly changes: Changes;
   readonly outcome: TurnOutcome | undefined;
+  /** What the process waits for that runs the turn; the turn is suspended and has no outcome then. */
+  readonly hold: Hold | undefined;
+  /** How often the open model call has failed, and is made again. */
+  readonly failedAttempts: number;
   /** Usage of the model calls of this turn, by agent and model. */
   readonly ownUsage: readonly AgentUsage[];
   /** Usage of its child turns, as far as it is recorded. */
@@ -214,6 +219,8 @@ export class LoopState implements LoopFields {
   declare readonly value: unknown;
   declare readonly changes: Changes;
   declare readonly outcome: TurnOutcome | undefined;
+  declare readonly hold: Hold | undefined;
+  declare readonly failedAttempts: number;
   declare readonly ownUsage: readonly AgentUsage[];
   declare readonly childUsage: readonly AgentUsage[];
   declare readonly toolCalls: number;
@@ -248,6 +255,8 @@ export class LoopState implements LoopFields {
     this.value = fields.value;
     this.changes = fields.changes;
     this.outcome = fields.outcome;
+    this.hold = fields.hold;
+    this.failedAttempts = fields.failedAttempts;
     this.ownUsage = fields.ownUsage;
     this.childUsage = fields.childUsage;
     this.toolCalls = fields.toolCalls;

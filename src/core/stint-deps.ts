@@ -50,6 +50,7 @@ const turnOptions: Readonly<Record<TurnOption, true>> = {
   abortGraceMs: true,
   leaseMs: true,
   maxResumes: true,
+  retryPlan: true,
   subAgentEvents: true,
   shutdown: true,
   storeDeadlineMs: true,

@@ -2,9 +2,15 @@ import type { PauseRequest } from './inbox.ts';
 import type { TurnSuspended } from './records.ts';
 import { type LoopState, openQuestions, waitingState } from './state.ts';
 
-/** The record of a turn that stops until somebody resumes it. */
-export function suspension(state: LoopState, { reason, commands }: PauseRequest): TurnSuspended {
+/** The record of a turn that stops until somebody resumes it. Without a store only the process that runs it can: it waits. */
+export function suspension(state: LoopState, { reason, commands }: PauseRequest, waitsHere = false): TurnSuspended {
   const questions = openQuestions(state);
-  const record = { type: 'turn.suspended' as const, state: waitingState(questions), reason, questions };
+  const record = {
+    type: 'turn.suspended' as const,
+    state: waitingState(questions),
+    reason,
+    questions,
+    ...(waitsHere && { hold: {} }),
+  };
   return commands.length === 0 ? record : { ...record, commands };
 }

@@ -153,12 +153,23 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
   }
 
   /**
-   * Suspends the turn as soon as nothing runs: a model call and running tools finish first, no other starts. The stream ends with
-   * `input-required`; with a store, `AgentLoop.resume` goes on. A turn whose model call turns out to be the last one completes.
+   * Suspends the turn as soon as nothing runs: a model call and running tools finish first, no other starts. With a store the stream ends
+   * with `input-required`, and `AgentLoop.resume` continues the turn. Without one the turn waits in this process, and `resume()` continues
+   * it in the same stream. A turn whose model call turns out to be the last one completes.
    */
   pause(reason = 'paused'): void {
     this.#checkRunning();
     this.#inbox.requestPause(reason);
+  }
+
+  /**
+   * Continues a turn without a store that is paused; also takes a pause back that has not taken effect yet. Does nothing where no pause was
+   * asked for. Errors: `TERMINAL` for a turn that is over or has suspended: `AgentLoop.resume` continues that one.
+   */
+  resume(): void {
+    this.#checkNotSuspended('continue it with');
+    this.#checkRunning();
+    this.#inbox.resume();
   }
 
   /** Adds a message to the history before the next model call; a turn that would have ended goes on with it. */
@@ -176,10 +187,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
    */
   answer(questionId: string, answer: unknown): void {
     const { state } = this.#shared;
-    if (state?.outcome && isSuspended(state.outcome.state)) {
-      const message = `Turn "${this.taskId}" has suspended; give the answer to AgentLoop.resume.`;
-      throw new AgentLoopError('TERMINAL', message, { taskId: this.taskId });
-    }
+    this.#checkNotSuspended('give the answer to');
     this.#checkRunning();
     if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
@@ -220,6 +228,13 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
 
   #abort(reason: string): void {
     if (!this.#end) this.#scope.abort(new AgentLoopError('CANCELED', reason, { taskId: this.taskId }));
+  }
+
+  #checkNotSuspended(what: string): void {
+    const { state } = this.#shared;
+    if (!state?.outcome || !isSuspended(state.outcome.state)) return;
+    const message = `Turn "${this.taskId}" has suspended; ${what} AgentLoop.resume.`;
+    throw new AgentLoopError('TERMINAL', message, { taskId: this.taskId });
   }
 
   #checkRunning(): void {

@@ -125,6 +125,7 @@ export class Conductor {
     if (!due) return;
     this.shown();
     this.#askCancel();
+    if (due.type === 'llm.start') this.#endPause();
     const name = waiterOf(due, score);
     const waiter = name === undefined ? undefined : this.#waiters.get(name);
     const ms = timeoutOf(due, waiter !== undefined);
@@ -133,6 +134,14 @@ export class Conductor {
       this.#waiters.delete(name);
       waiter.give(due);
     }
+  }
+
+  /** The owner of the turn waited since it suspended, another who took it over since the turn began: the clock of a replay stands still. */
+  #endPause(): void {
+    const { clock, score } = this.#options;
+    const { hold, suspendedAt, turn } = score.state ?? {};
+    if (hold?.until === undefined || suspendedAt === undefined || !turn) return;
+    for (const since of new Set([suspendedAt, turn.createdAt])) clock.elapse(hold.until - since);
   }
 
   #improvise(): void {
@@ -151,7 +160,7 @@ export class Conductor {
       starts ||= isStart(record);
       if (record.seq <= this.#asked) continue;
       if (record.type === 'x.steer') this.#steer(record);
-      else if (record.type === 'turn.suspended' && !starts) this.#pause(record);
+      else if (record.type === 'turn.suspended' && !record.hold && !starts) this.#pause(record);
     }
     if (!score.isCalling || hasNeverStarted(score.rest())) this.#askCancel();
   }
@@ -218,9 +227,11 @@ function isStart(record: JournalRecord): boolean {
 function waiterOf(due: JournalRecord, score: Score): string | undefined {
   if (due.type === 'tool.result' || (due.type === 'tool.intent' && due.attempt > 1)) return due.callId;
   if (due.type === 'turn.asked') return due.question.callId;
-  const ends = due.type === 'llm.done' || due.type === 'turn.failed' || due.type === 'turn.done';
+  const ends = ofModel.has(due.type) || (due.type === 'turn.suspended' && due.hold !== undefined);
   return ends && score.state?.phase === 'llm' ? theModel : undefined;
 }
+
+const ofModel: ReadonlySet<JournalRecord['type']> = new Set(['llm.done', 'turn.failed', 'turn.done']);
 
 /** After how many milliseconds a call without an answer has this result. A tool that runs can throw a timeout as its own. */
 function timeoutOf(due: JournalRecord, runs: boolean): number | undefined {

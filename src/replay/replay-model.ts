@@ -73,7 +73,7 @@ function firstDifference(implied: readonly Message[], asked: readonly Message[],
 function usageWithoutAnswer(score: Score): Usage {
   for (const record of score.isFree ? [] : score.rest()) {
     if (record.type === 'llm.done') break;
-    if (isTerminal(record)) return record.usage ?? noUsage;
+    if (isTerminal(record) || record.type === 'turn.suspended') return record.usage ?? noUsage;
   }
   return noUsage;
 }
@@ -92,7 +92,12 @@ function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LL
 function failureOf(record: JournalRecord): AgentLoopError {
   if (record.type === 'turn.failed') {
     const { code, message, reason } = record;
-    return new AgentLoopError(code, message, extensionCodes.has(code) ? { reason } : {});
+    const retryable = reason === 'retries';
+    return new AgentLoopError(code, message, extensionCodes.has(code) ? { reason, retryable } : { retryable });
+  }
+  if (record.type === 'turn.suspended' && record.hold?.error && record.hold.until !== undefined) {
+    const { error, until } = record.hold;
+    return new AgentLoopError(error.code, error.message, { retryable: true, retryAfterMs: until - record.at });
   }
   return new AgentLoopError('PROVIDER_FAILED', 'The recorded call failed.');
 }

@@ -50,6 +50,6 @@ function startOf(records: readonly JournalRecord[], to: number): ReplayRun {
 function runAt(records: readonly JournalRecord[], from: number, to: number): ReplayRun {
   const [first, last] = [records[from], records[to - 1]];
   const kind = first?.type === 'turn.resumed' ? 'resume' : from > 1 ? 'visit' : 'start';
-  const dies = last === undefined || !(isTerminal(last) || last.type === 'turn.suspended');
+  const dies = last === undefined || !(isTerminal(last) || (last.type === 'turn.suspended' && !last.hold));
   return { kind, from, to, epoch: first?.epoch ?? 0, dies };
 }

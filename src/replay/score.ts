@@ -207,6 +207,8 @@ function isOfBatch({ type }: JournalRecord): boolean {
 function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = false): unknown {
   const { seq: _seq, epoch: _epoch, at: _at, ...content } = record;
   if (content.type === 'turn.started') return asJson({ ...content, trace: undefined, forkedFrom: undefined });
+  if (content.type === 'turn.suspended' && content.hold)
+    return asJson({ ...content, hold: { ...content.hold, until: undefined } });
   if (content.type === 'turn.resumed') return asJson({ ...content, trace: undefined });
   if (content.type === 'llm.start') return asJson({ ...content, tools: anyTools ? tools : (content.tools ?? tools) });
   if (content.type !== 'tool.result') return asJson(content);

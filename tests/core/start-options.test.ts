@@ -27,6 +27,7 @@ describe('the options of a turn', () => {
     ['systemPrompt', [7, null], 'must be a string'],
     ['maxIterations', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
     ['metadata', ['one', null, []], 'must be an object'],
+    ['retryPlan', [5, null, { attempts: 0 }], 'must be { attempts'],
     ['signal', [{}, null, new AbortController()], 'must be an AbortSignal'],
     ['detached', ['yes', 1, null], 'must be true or false'],
   ];
@@ -74,6 +75,7 @@ describe('the options of a turn', () => {
       authContext: {},
       systemPrompt: '',
       maxIterations: 1,
+      retryPlan: {},
       metadata: {},
       signal: new AbortController().signal,
       detached: false,

@@ -6,7 +6,9 @@ import { maxIterationsOf } from '../call-settings.ts';
 import { decideStep } from '../decide-step.ts';
 import { type CallStep, callWith, type NextStep, nextStep } from '../next-step.ts';
 import { prepareView } from '../prepare-view.ts';
+import type { TurnSuspended } from '../records.ts';
 import { limitReason, summaryFallback } from '../response.ts';
+import { backoffAfter, withoutRetries } from '../retry-plan.ts';
 import { type Commit, type CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
 import { CallPipe } from '../tool-batch.ts';
@@ -104,6 +106,9 @@ interface LoopOptions {
 
 const stepsBetweenYields = 100;
 
+/** What a timer of Node can wait. */
+const longestTimerMs = 2 ** 31 - 1;
+
 class IterationLoop {
   readonly #deps: TurnDeps;
   readonly #out: Subscriber<Signal>;
@@ -125,6 +130,11 @@ class IterationLoop {
   /** Steps since the event loop was let run. */
   #steps = 0;
   #yield: NodeJS.Immediate | undefined;
+  /** Ends the pause that the turn makes. */
+  #wake: (() => void) | undefined;
+  #cancelWait: (() => void) | undefined;
+  /** The end of the last pause that was waited out. */
+  #waitedUntil: number | undefined;
 
   constructor(deps: TurnDeps, options: LoopOptions) {
     this.#deps = deps;
@@ -155,13 +165,14 @@ class IterationLoop {
   #advanceOnce(): void {
     this.#again = false;
     if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
-    else this.#take(nextStep(this.#deps, this.#state));
+    else this.#take(nextStep(this.#deps, this.#state, this.#waitedUntil));
   }
 
   stop(): void {
     this.#stopListening();
     clearImmediate(this.#yield);
     this.#asking = undefined;
+    this.#stopWaiting();
     this.#iteration?.unsubscribe();
   }
 
@@ -184,7 +195,35 @@ class IterationLoop {
         return this.#call(step);
       case 'tools':
         return this.#run(step);
+      case 'wait':
+        return this.#wait(step.until);
     }
+  }
+
+  /** Does nothing until it is time, or a pause is asked for or taken back, or the turn stops. */
+  #wait(until: number | undefined): void {
+    const { clock } = this.#deps.config;
+    const wake = () => {
+      if (this.#wake !== wake) return;
+      this.#stopWaiting();
+      this.advance();
+    };
+    this.#wake = wake;
+    this.#deps.inbox.onPause(wake);
+    if (until === undefined) return;
+    const leftMs = Math.max(0, until - clock.now());
+    this.#cancelWait = clock.schedule(Math.min(leftMs, longestTimerMs), () => {
+      if (leftMs <= longestTimerMs) this.#waitedUntil = until;
+      wake();
+    });
+  }
+
+  #stopWaiting(): void {
+    if (!this.#wake) return;
+    this.#wake = undefined;
+    this.#cancelWait?.();
+    this.#cancelWait = undefined;
+    this.#deps.inbox.onPause(undefined);
   }
 
   #call(step: CallStep): void {
@@ -259,16 +298,31 @@ class IterationLoop {
     this.advance();
   }
 
-  /** A closing summary that fails is replaced by a fixed sentence; any other failure is the turn's. */
+  /**
+   * A model call that a retry plan covers is made again later. A closing summary that fails is replaced by a fixed sentence; any other
+   * failure is the turn's.
+   */
   #failed(error: unknown): void {
     this.#iteration = undefined;
-    if (!this.#state.summary || this.#state.phase !== 'llm') return this.#out.error(error);
+    const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
+    const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
+    if (backoff) return this.#backOff(backoff);
+    if (!this.#state.summary || !isCall)
+      return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
     const reason = limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) - this.#state.stint.after });
     this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 
-  /** Model calls and extensions are left at once; tools get their time to stop. */
+  #backOff(record: TurnSuspended): void {
+    const { turn, config, openCall } = this.#deps;
+    const { until, attempt, error } = record.hold ?? {};
+    config.logger.warn('turn backs off', { taskId: turn.taskId, code: error?.code, attempt, until });
+    this.#write([openCall.closedBy(record)]);
+  }
+
+  /** Model calls, extensions and pauses are left at once; tools get their time to stop. */
   #leaveStep(): void {
+    if (this.#wake) return this.#wake();
     if (this.#asking) {
       this.#asking = undefined;
       return this.advance();
