@@ -1,7 +1,8 @@
 import { concatMap, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
 import { AgentLoop } from '../core/agent-loop.ts';
 import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
-import type { TaskQuery, TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import type { TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import { isRunnable } from '../stores/runnable.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { isScoped } from './scope.ts';
 import type { ServedTurns } from './served-turns.ts';
@@ -21,12 +22,10 @@ const expected: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['BUSY', 'NOT_FOUND'
  */
 export async function recoverTasks(options: ResolvedHandlerOptions, turns: ServedTurns): Promise<number> {
   const { agent, store, logger } = options;
-  const newestFirst = [
-    ...(await allOf(store, { state: 'submitted', roots: true })),
-    ...(await allOf(store, { state: 'working', roots: true })),
-  ];
-  const open = newestFirst.reverse().sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
-  const left = open.filter(({ held, agentId, contextId }) => !held && agentId === agent.id && isScoped(contextId));
+  const free = (await runnableTasks(store)).sort((a, b) => Date.parse(a.createdAt) - Date.parse(b.createdAt));
+  const left = free.filter(
+    ({ parentTaskId, agentId, contextId }) => parentTaskId === undefined && agentId === agent.id && isScoped(contextId),
+  );
   const taken$ = from(conversationsOf(left)).pipe(
     mergeMap((tasks) => from(tasks).pipe(concatMap(({ taskId }) => takeOver(taskId))), concurrency),
     reduce((sum, taken) => sum + (taken ? 1 : 0), 0),
@@ -59,9 +58,8 @@ function conversationsOf(tasks: readonly TaskSummary[]): Iterable<readonly TaskS
 
 /** Cancels child turns that nobody runs and whose parent turn has ended or was deleted, with their own child turns. */
 async function cancelOrphans({ store, clock, logger }: ResolvedHandlerOptions): Promise<void> {
-  const isLeft = ({ held, parentTaskId }: TaskSummary) => !held && parentTaskId !== undefined;
-  const open = [...(await allOf(store, { state: 'submitted' })), ...(await allOf(store, { state: 'working' }))];
-  for (const { taskId, parentTaskId = '' } of open.filter(isLeft)) {
+  for (const { taskId, parentTaskId } of await runnableTasks(store)) {
+    if (parentTaskId === undefined) continue;
     try {
       if (!(await isOver(store, parentTaskId))) continue;
       await AgentLoop.cancel(taskId, { store, clock, reason: `its parent turn "${parentTaskId}" has ended` });
@@ -76,9 +74,12 @@ async function isOver(store: TaskStateStore, taskId: string): Promise<boolean> {
   return (await store.load(taskId))?.isComplete ?? true;
 }
 
-async function allOf(store: TaskStateStore, query: TaskQuery): Promise<readonly TaskSummary[]> {
+/** The oldest first where their times are the same. */
+async function runnableTasks(store: TaskStateStore): Promise<TaskSummary[]> {
   for (let limit = firstLook; ; limit *= 4) {
-    const found = await store.list({ ...query, limit });
-    if (found.length < limit) return found;
+    const found = await store.list({ runnable: true, limit });
+    // A store that does not know `runnable` gives all tasks.
+    const runnable = found.filter(({ held, state }) => !held && isRunnable(state));
+    if (found.length < limit) return runnable.reverse();
   }
 }

@@ -66,6 +66,11 @@ export interface ReadOptions {
 export interface TaskQuery {
   readonly state?: TaskState;
   readonly contextId?: string;
+  /**
+   * Only tasks that anybody may acquire to run their turn: `submitted` or `working`, and not held. They come in the order of the store.
+   * Default false.
+   */
+  readonly runnable?: boolean;
   /** Only turns that no other turn started: child turns are left out. Default false. */
   readonly roots?: boolean;
   /**

@@ -85,13 +85,8 @@ async function summaries(store: TaskStateStore, flags: TasksFlags): Promise<read
   const { state, limit, children = false } = flags;
   const roots = !children;
   if (state !== 'resumable') return store.list({ limit, roots, ...(state !== undefined && { state }) });
-  const open = await Promise.all(
-    (['submitted', 'working'] as const).map((each) =>
-      store.list({ state: each, roots, limit: Number.MAX_SAFE_INTEGER }),
-    ),
-  );
-  const free = open.flat().filter(({ held }) => !held);
-  return free.sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, limit);
+  const free = await store.list({ runnable: true, roots, limit: Number.MAX_SAFE_INTEGER });
+  return [...free].sort((a, b) => b.createdAt.localeCompare(a.createdAt)).slice(0, limit);
 }
 
 interface PlacedTask {

@@ -222,7 +222,7 @@ export class LmdbStateStore implements TaskStateStore {
   /** The one created last first. The index changes with the journals, so it is never behind. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
-    return this.#database.read(() => this.#tasks.list(query)).map((head) => summaryOf(head, now));
+    return this.#database.read(() => this.#tasks.list(query, now)).map((head) => summaryOf(head, now));
   }
 
   /** In one transaction with its child turns. Their followers get `NOT_FOUND`. */

@@ -4,10 +4,11 @@ import { isKnownType, type JournalRecord, journalSchema } from '../../core/recor
 import { childrenIn, parentIn } from '../child-turns.ts';
 import { groupOf } from '../context-group.ts';
 import type { Command, TaskQuery } from '../interfaces.ts';
+import { isRunnable } from '../runnable.ts';
 import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
 import { damaged, newerLayout } from './lmdb-errors.ts';
-import { statusTimeOf, type TaskHead } from './task-head.ts';
+import { isHeld, statusTimeOf, type TaskHead } from './task-head.ts';
 
 /** The version of the keys and heads below. */
 const layout = 1;
@@ -191,17 +192,23 @@ export class TaskTable {
     if (group) this.#db.remove(group);
   }
 
-  /** The newest first, or the order of a group. */
-  list(query: TaskQuery): readonly TaskHead[] {
-    const { state, contextId, contextGroup, behind, statusSince } = query;
+  /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
+  list(query: TaskQuery, now: number): readonly TaskHead[] {
+    const { state, contextId, contextGroup, runnable = false, limit = 50, behind, statusSince } = query;
+    const fits = runnable ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) : () => true;
+    if (runnable && state === undefined && contextId === undefined && contextGroup === undefined) {
+      const working = this.#found(query, ['state', 'working', last], ['state', 'working', 0], fits);
+      const more = { ...query, limit: limit - working.length };
+      return [...working, ...this.#found(more, ['state', 'submitted', last], ['state', 'submitted', 0], fits)];
+    }
     if (contextGroup !== undefined) {
       const index = ['group', hashOf(contextGroup)];
       const start = behind ? [...index, Date.parse(behind.statusAt), behind.taskId] : [...index, last];
-      return this.#found(query, start, [...index, statusSince === undefined ? 0 : Date.parse(statusSince)]);
+      return this.#found(query, start, [...index, statusSince === undefined ? 0 : Date.parse(statusSince)], fits);
     }
     const ofState = state === undefined ? ['all'] : ['state', state];
     const index = contextId === undefined ? ofState : ['context', hashOf(contextId)];
-    return this.#found(query, [...index, last], [...index, 0]);
+    return this.#found(query, [...index, last], [...index, 0], fits);
   }
 
   #putGroup(head: TaskHead, before: TaskHead | undefined): void {
@@ -212,14 +219,19 @@ export class TaskTable {
   }
 
   /** Of the entries of an index behind `start`, backwards. Child turns are left out by their entries, before their heads are read. */
-  #found({ state, contextId, roots = false, limit = 50 }: TaskQuery, start: Key, end: Key): readonly TaskHead[] {
+  #found(
+    { state, contextId, roots = false, limit = 50 }: TaskQuery,
+    start: Key,
+    end: Key,
+    fits: (head: TaskHead) => boolean,
+  ): readonly TaskHead[] {
     const found: TaskHead[] = [];
     if (!(limit > 0)) return found;
     for (const { value } of this.#behind({ start, end, limit: Math.min(limit, pageSize) })) {
       if (found.length >= limit) break;
       if (roots && isChild(value)) continue;
       const head = this.findHead(taskIn(value));
-      if (!head || (state !== undefined && head.status !== state)) continue;
+      if (!head || (state !== undefined && head.status !== state) || !fits(head)) continue;
       if (contextId === undefined || head.contextId === contextId) found.push(head);
     }
     return found;

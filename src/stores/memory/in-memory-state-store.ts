@@ -146,7 +146,7 @@ export class InMemoryStateStore implements TaskStateStore {
   /** The one created last first. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
-    return listedTasks(this.#tasks.values(), query).map((task) => task.summary(now));
+    return listedTasks(this.#tasks.values(), query, now).map((task) => task.summary(now));
   }
 
   /** Their followers get `NOT_FOUND`. */

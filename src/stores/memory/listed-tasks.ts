@@ -1,17 +1,21 @@
 import { byStatus, groupOf, isWithin } from '../context-group.ts';
 import type { TaskQuery } from '../interfaces.ts';
+import { isRunnable } from '../runnable.ts';
 import type { MemoryTask } from './memory-task.ts';
 
-/** The tasks that a query asks for, in its order, out of all in the order of their creation. */
-export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery): readonly MemoryTask[] {
-  const { state, contextId, contextGroup, roots = false, limit = 50 } = query;
-  const found = [...tasks].filter(
-    ({ status, started }) =>
+/** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
+export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
+  const { state, contextId, contextGroup, roots = false, runnable = false, limit = 50 } = query;
+  const found = [...tasks].filter((task) => {
+    const { status, started } = task;
+    return (
       !(roots && started.parent) &&
+      !(runnable && (!isRunnable(status) || task.isHeld(now))) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&
-      (contextGroup === undefined || groupOf(started.contextId) === contextGroup),
-  );
+      (contextGroup === undefined || groupOf(started.contextId) === contextGroup)
+    );
+  });
   if (contextGroup === undefined) return found.reverse().slice(0, limit);
   return found
     .filter((task) => isWithin(query, placeOf(task)))

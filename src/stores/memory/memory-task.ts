@@ -35,7 +35,8 @@ export class MemoryTask {
   }
 
   isHeld(now: number): boolean {
-    return this.owner !== undefined && now < this.expiresAt;
+    // A lease that ends later than its length allows says nothing of its owner.
+    return this.owner !== undefined && now < this.expiresAt && this.expiresAt - now <= this.leaseMs;
   }
 
   grant(lease: Lease, now: number): void {

@@ -8,12 +8,12 @@ import { encodeRecord } from './record-codec.ts';
 import { overtaken } from './redis-errors.ts';
 import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';
 import { headKey } from './task-keys.ts';
-import { secondsToLive, type TimeToLive } from './time-to-live.ts';
+import { type Retention, secondsToLive } from './time-to-live.ts';
 
 export interface JournalWriterDeps {
   readonly scripts: ScriptRunner;
   readonly prefix: string;
-  readonly timeToLive: TimeToLive;
+  readonly retention: Retention;
   /** What a barrier waits for besides the server's answer; absent where that is enough. */
   readonly confirmation: Confirmation | undefined;
 }
@@ -91,7 +91,7 @@ export class JournalWriter {
     const first = records[0]?.seq ?? 0;
     const last = records.at(-1);
     const terminal = last !== undefined && isTerminal(last);
-    const seconds = secondsToLive(this.#deps.timeToLive, status, terminal);
+    const seconds = secondsToLive(this.#deps.retention, status);
     const open = openCallAfter(records);
     const times = `${last?.at ?? 0} ${statusTimeIn(records) ?? 0}`;
     const numbers = `${epoch} ${leaseMs} ${seconds} ${first} ${records.length} ${open} ${+terminal} ${times}`;

@@ -3,7 +3,7 @@ import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
 import { defaultSilenceMs, type RedisTarget } from './redis-client.ts';
 import type { Confirmation } from './script-runner.ts';
-import type { TimeToLive } from './time-to-live.ts';
+import { type Retention, retentionOf } from './time-to-live.ts';
 
 export interface RedisStateStoreOptions {
   /**
@@ -11,10 +11,15 @@ export interface RedisStateStoreOptions {
    * `Cluster`. A client given stays the caller's: `close` does not end it.
    */
   readonly redis: RedisTarget;
-  /** Seconds that a task is kept after its last sign of life; null keeps it. Default 86,400. A suspended turn does not expire. */
+  /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
   readonly ttl?: number | null;
-  /** The same from the end of the turn on. Default: `ttl`. */
+  /** The same, under an older name; it counts where both are given. */
   readonly ttlAfterEndSeconds?: number | null;
+  /**
+   * By state of the task: seconds that it is kept after its last record or renewal, in place of the default; null keeps it. Only with
+   * this option a task expires whose turn has not ended: `{ 'input-required': 604_800 }` drops a question that nobody answers for a week.
+   */
+  readonly retention?: Partial<Retention>;
   /** What all keys begin with. Default `millrace`. */
   readonly prefix?: string;
   /**
@@ -32,6 +37,7 @@ const optionNames: OptionNames<RedisStateStoreOptions> = {
   redis: true,
   ttl: true,
   ttlAfterEndSeconds: true,
+  retention: true,
   prefix: true,
   durability: true,
   replicas: true,
@@ -41,7 +47,7 @@ const optionNames: OptionNames<RedisStateStoreOptions> = {
 /** The options with their defaults, checked. */
 export interface RedisStoreSettings {
   readonly prefix: string;
-  readonly timeToLive: TimeToLive;
+  readonly retention: Retention;
   readonly strict: boolean;
   /** How many replicas `strict` asks for; 0 without it. */
   readonly replicas: number;
@@ -55,10 +61,12 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
   assertKnownOptions('RedisStateStore', options, optionNames);
   assertRedisTarget(options.redis);
   const { prefix = 'millrace', ttl = 86_400, durability = 'server', replicaTimeoutMs = 1_000 } = options;
-  const { ttlAfterEndSeconds = ttl } = options;
+  const { ttlAfterEndSeconds = ttl, retention: given = {} } = options;
   assertPrefix(prefix);
   assertTimeToLive('ttl', ttl);
   assertTimeToLive('ttlAfterEndSeconds', ttlAfterEndSeconds);
+  const retention = retentionOf(ttlAfterEndSeconds);
+  assertRetention(given, retention);
   if (durability !== 'server' && durability !== 'strict') {
     throw invalid(`durability is ${JSON.stringify(durability)}; known are "server" and "strict".`);
   }
@@ -73,8 +81,16 @@ export function redisStoreSettings(options: RedisStateStoreOptions): RedisStoreS
   const confirmation = replicas > 0 ? { replicas, timeoutMs: replicaTimeoutMs } : undefined;
   // `WAIT` is silent for as long as it waits.
   const silenceMs = defaultSilenceMs + (confirmation?.timeoutMs ?? 0);
-  const timeToLive = { whileOpen: ttl, afterEnd: ttlAfterEndSeconds };
-  return { prefix, timeToLive, strict, replicas, confirmation, silenceMs };
+  return { prefix, retention: { ...retention, ...given }, strict, replicas, confirmation, silenceMs };
+}
+
+function assertRetention(given: Partial<Retention>, known: Retention): void {
+  for (const [state, seconds] of Object.entries(given)) {
+    if (!Object.hasOwn(known, state)) {
+      throw invalid(`retention has no state "${state}"; the states are ${Object.keys(known).join(', ')}.`);
+    }
+    assertTimeToLive(`retention of ${state}`, seconds);
+  }
 }
 
 function invalid(sentence: string): AgentLoopError {

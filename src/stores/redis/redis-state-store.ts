@@ -75,19 +75,19 @@ export class RedisStateStore implements TaskStateStore {
 
   constructor(options: RedisStateStoreOptions) {
     const settings = redisStoreSettings(options);
-    const { prefix, timeToLive, confirmation } = settings;
+    const { prefix, retention, confirmation } = settings;
     const { client, own } = openClient(options.redis, settings);
-    const scripts = new ScriptRunner(client);
+    const scripts = new ScriptRunner(client, prefix);
     this.#client = client;
     this.#ownsClient = own;
     this.#settings = settings;
     this.#scripts = scripts;
     this.#journal = new JournalReader({ client, scripts, prefix });
-    this.#writer = new JournalWriter({ scripts, prefix, timeToLive, confirmation });
+    this.#writer = new JournalWriter({ scripts, prefix, retention, confirmation });
     this.#readers = new StreamReaders(client);
     this.#deltas = new DeltaFeed({ scripts, prefix });
     this.#index = new TaskIndex(client, prefix);
-    this.#tasks = new TaskList({ index: this.#index, scripts, prefix });
+    this.#tasks = new TaskList({ client, index: this.#index, scripts, prefix });
   }
 
   async create(
@@ -97,7 +97,7 @@ export class RedisStateStore implements TaskStateStore {
     const { head, journal } = this.#keys(taskId);
     const { contextId, agentId, schema, at, parent } = started;
     const task = indexedTask(taskId, contextId, parent?.taskId ?? '');
-    const seconds = secondsToLive(this.#settings.timeToLive, 'submitted', false);
+    const seconds = secondsToLive(this.#settings.retention, 'submitted');
     const call: ScriptCall = {
       script: 'create',
       keys: [head, journal],
@@ -105,9 +105,10 @@ export class RedisStateStore implements TaskStateStore {
       subject: { taskId },
     };
     // Before the task, so that none is ever unlisted; again after it, since a list may have met the entry without its task.
-    const [, answer] = await Promise.all([this.#index.add(task, at), this.#scripts.run(call)]);
+    const tell = () => Promise.all([this.#index.add(task, at), this.#tasks.runnable.tell(taskId)]);
+    const [, answer] = await Promise.all([tell(), this.#scripts.run(call)]);
     if (answer.int(1) === 1) {
-      await Promise.all([this.#index.add(task, at), this.#tasks.sweep()]);
+      await Promise.all([tell(), this.#tasks.sweep()]);
       return { created: true, started };
     }
     const standing: Stamped<TurnStarted> = JSON.parse(answer.text(2));
@@ -128,6 +129,7 @@ export class RedisStateStore implements TaskStateStore {
     // Mends an index that lost its entry.
     const task = indexedTask(taskId, answer.text(3), answer.text(5));
     this.#index.add(task, Number(answer.text(4))).catch(() => {});
+    this.#tasks.runnable.tell(taskId).catch(() => {});
     if (groupOf(task.contextId) !== undefined) this.#grouped.set(taskId, task);
     return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs };
   }
@@ -145,7 +147,7 @@ export class RedisStateStore implements TaskStateStore {
 
   async renew(lease: Lease): Promise<void> {
     const { taskId, owner, epoch, leaseMs } = lease;
-    const seconds = secondsToLive(this.#settings.timeToLive, 'working', false);
+    const seconds = secondsToLive(this.#settings.retention, 'working');
     await this.#scripts.run({
       script: 'renew',
       keys: [this.#keys(taskId).head],
@@ -161,12 +163,14 @@ export class RedisStateStore implements TaskStateStore {
     this.#grouped.delete(taskId);
     const { head } = this.#keys(taskId);
     await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
+    await this.#tasks.runnable.tell(taskId).catch(() => {});
   }
 
   async breakLease(taskId: string): Promise<boolean> {
     const { head } = this.#keys(taskId);
     const args = [randomInt(1, maxEpochStep)];
     const answer = await this.#scripts.run({ script: 'break', keys: [head], args, subject: { taskId } });
+    await this.#tasks.runnable.tell(taskId).catch(() => {});
     return answer.int(1) === 1;
   }
 
@@ -219,7 +223,10 @@ export class RedisStateStore implements TaskStateStore {
     }
   }
 
-  /** Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. */
+  /**
+   * Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. Runnable
+   * tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.
+   */
   list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     return this.#tasks.list(query);
   }

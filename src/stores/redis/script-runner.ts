@@ -2,7 +2,19 @@ import { type LuaScript, type LuaScripts, luaScripts, type ScriptName } from './
 import { command, isCluster, type RedisClient } from './redis-client.ts';
 import { isNoScript, redisError, scriptsLost, storeClosed, unconfirmed } from './redis-errors.ts';
 import { ScriptAnswer, type ScriptSubject } from './script-answer.ts';
-import { keysBeside } from './task-keys.ts';
+import { keysBeside, runnableKey } from './task-keys.ts';
+
+/** Scripts that say when a task may be taken. */
+const indexing: ReadonlySet<ScriptName> = new Set<ScriptName>([
+  'create',
+  'acquire',
+  'append',
+  'finish',
+  'renew',
+  'release',
+  'break',
+  'delete',
+]);
 
 export interface ScriptCall {
   readonly script: ScriptName;
@@ -25,10 +37,13 @@ export interface Confirmation {
 export class ScriptRunner {
   readonly #client: RedisClient;
   readonly #scripts: LuaScripts = luaScripts();
+  /** The index of runnable tasks, which scripts keep; none in a cluster, where it is in another slot than most tasks. */
+  readonly #index: readonly string[];
   #closed = false;
 
-  constructor(client: RedisClient) {
+  constructor(client: RedisClient, prefix: string) {
     this.#client = client;
+    this.#index = isCluster(client) ? [] : [runnableKey(prefix)];
   }
 
   /** From now on every call is refused. */
@@ -98,7 +113,8 @@ export class ScriptRunner {
   }
 
   #evalArgs({ script, keys, args }: ScriptCall): (string | number)[] {
-    const declared = isCluster(this.#client) ? withAllKeys(keys) : keys;
+    const index = indexing.has(script) ? this.#index : [];
+    const declared = isCluster(this.#client) ? withAllKeys(keys) : [...keys, ...index];
     return [this.#scripts[script].sha1, declared.length, ...declared, ...args];
   }
 

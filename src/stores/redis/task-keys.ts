@@ -26,6 +26,11 @@ export function headKey(prefix: string, taskId: string): string {
   return `${prefix}:{${taskId}}:h`;
 }
 
+/** Of the index of runnable tasks, which is one for all tasks. */
+export function runnableKey(prefix: string): string {
+  return `${prefix}:due`;
+}
+
 /** All keys of the task that a head belongs to. */
 export function keysBeside(head: string): readonly string[] {
   return [...'hjbdci'].map((letter) => head.slice(0, -1) + letter);

@@ -1,13 +1,15 @@
 import { AgentLoopError } from '../../core/errors.ts';
-import type { TaskState } from '../../core/events.ts';
-import { byStatus, isWithin } from '../context-group.ts';
+import { byStatus, groupOf, isWithin } from '../context-group.ts';
 import type { TaskQuery, TaskSummary } from '../interfaces.ts';
-import type { ScriptAnswer } from './script-answer.ts';
+import type { RedisClient } from './redis-client.ts';
+import { RunnableIndex, type RunnablePage } from './runnable-index.ts';
 import type { ScriptRunner } from './script-runner.ts';
 import type { IndexedTask, TaskIndex } from './task-index.ts';
 import { taskKeys } from './task-keys.ts';
+import { summaryOf } from './task-summary.ts';
 
 export interface TaskListDeps {
+  readonly client: RedisClient;
   readonly index: TaskIndex;
   readonly scripts: ScriptRunner;
   readonly prefix: string;
@@ -18,13 +20,17 @@ const pageSize = 100;
 /** What the heads of tasks say, found through the index. Entries of the index whose task is gone are removed on the way. */
 export class TaskList {
   readonly #deps: TaskListDeps;
+  readonly runnable: RunnableIndex;
 
   constructor(deps: TaskListDeps) {
+    const { client, prefix, index } = deps;
     this.#deps = deps;
+    this.runnable = new RunnableIndex({ client, prefix, tasks: index, describe: (task) => this.#describe(task) });
   }
 
   async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
     const { limit = 50 } = query;
+    if (query.runnable) return this.#listRunnable(query, limit);
     const found: TaskSummary[] = [];
     for (let offset = 0; found.length < limit; ) {
       const page = await this.#deps.index.page({ ...query, offset, size: pageSize });
@@ -36,6 +42,17 @@ export class TaskList {
       found.push(...summaries.filter((summary) => fits(query, summary)));
     }
     if (query.contextGroup !== undefined) await this.#mend(found);
+    return found.slice(0, limit);
+  }
+
+  async #listRunnable(query: TaskQuery, limit: number): Promise<readonly TaskSummary[]> {
+    const found: TaskSummary[] = [];
+    for (let offset: number | undefined = 0; offset !== undefined && found.length < limit; ) {
+      const page: RunnablePage = await this.runnable.page(offset);
+      found.push(...page.found.filter((summary) => fits(query, summary)));
+      offset = page.next;
+    }
+    if (query.contextGroup !== undefined) found.sort((a, b) => byStatus(placeOf(a), placeOf(b)));
     return found.slice(0, limit);
   }
 
@@ -58,65 +75,32 @@ export class TaskList {
   }
 
   async #summary(task: IndexedTask): Promise<TaskSummary | undefined> {
-    const { scripts, prefix, index } = this.#deps;
-    const { taskId } = task;
+    const summary = await this.#describe(task);
+    if (!summary) await this.#deps.index.remove(task);
+    return summary;
+  }
+
+  async #describe({ taskId }: Pick<IndexedTask, 'taskId'>): Promise<TaskSummary | undefined> {
+    const { scripts, prefix } = this.#deps;
     const { head } = taskKeys(prefix, taskId);
     try {
       return summaryOf(taskId, await scripts.run({ script: 'describe', keys: [head], args: [], subject: { taskId } }));
     } catch (error) {
-      if (!AgentLoopError.isInstance(error) || error.code !== 'NOT_FOUND') throw error;
-      await index.remove(task);
-      return undefined;
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
+      throw error;
     }
   }
 }
 
-function fits(query: TaskQuery, { state, contextId, taskId, statusAt }: TaskSummary): boolean {
+function fits(query: TaskQuery, { state, contextId, taskId, statusAt, parentTaskId }: TaskSummary): boolean {
   if (query.state !== undefined && state !== query.state) return false;
-  if (query.contextGroup === undefined) return true;
+  if (query.roots && parentTaskId !== undefined) return false;
   if (query.contextId !== undefined && contextId !== query.contextId) return false;
+  if (query.contextGroup === undefined) return true;
+  if (groupOf(contextId) !== query.contextGroup) return false;
   return isWithin(query, placeOf({ statusAt, taskId }));
 }
 
 function placeOf({ statusAt, taskId }: Pick<TaskSummary, 'statusAt' | 'taskId'>) {
   return { statusAt: Date.parse(statusAt), taskId };
-}
-
-function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
-  const parentTaskId = answer.text(9);
-  return {
-    taskId,
-    contextId: answer.text(1),
-    agentId: answer.text(2),
-    ...(parentTaskId !== '' && { parentTaskId }),
-    state: stateOf(answer.text(3)),
-    seq: answer.int(4),
-    createdAt: new Date(Number(answer.text(5))).toISOString(),
-    updatedAt: new Date(Number(answer.text(6))).toISOString(),
-    statusAt: new Date(Number(answer.text(8))).toISOString(),
-    held: answer.int(7) === 1,
-  };
-}
-
-const states: Readonly<Record<TaskState, true>> = {
-  submitted: true,
-  working: true,
-  'input-required': true,
-  'auth-required': true,
-  completed: true,
-  failed: true,
-  canceled: true,
-  rejected: true,
-};
-
-function stateOf(text: string): TaskState {
-  if (isState(text)) return text;
-  throw new AgentLoopError(
-    'SCHEMA',
-    `A task has the state "${text}", which this version does not know; update millrace.`,
-  );
-}
-
-function isState(text: string): text is TaskState {
-  return Object.hasOwn(states, text);
 }

@@ -1,15 +1,23 @@
 import type { TaskState } from '../../core/events.ts';
 
-/** Seconds that a task is kept after its last sign of life; null keeps it. */
-export interface TimeToLive {
-  readonly whileOpen: number | null;
-  readonly afterEnd: number | null;
+/** By state: seconds that a task is kept after its last record or renewal; null keeps it. */
+export type Retention = Readonly<Record<TaskState, number | null>>;
+
+/** Unfinished work does not expire; a task that has ended is kept for so long. */
+export function retentionOf(afterEnd: number | null): Retention {
+  return {
+    submitted: null,
+    working: null,
+    'input-required': null,
+    'auth-required': null,
+    completed: afterEnd,
+    failed: afterEnd,
+    canceled: afterEnd,
+    rejected: afterEnd,
+  };
 }
 
-const suspended: ReadonlySet<TaskState> = new Set<TaskState>(['input-required', 'auth-required']);
-
-/** As the scripts take it: below 0 means that the task does not expire. A suspended turn waits for as long as it takes. */
-export function secondsToLive(timeToLive: TimeToLive, status: TaskState, hasEnded: boolean): number {
-  if (suspended.has(status)) return -1;
-  return (hasEnded ? timeToLive.afterEnd : timeToLive.whileOpen) ?? -1;
+/** As the scripts take it: below 0 means that the task does not expire. */
+export function secondsToLive(retention: Retention, status: TaskState): number {
+  return retention[status] ?? -1;
 }

@@ -190,7 +190,7 @@ class SnapshotStateStore implements TaskStateStore {
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
     const known = [...this.#live.values()].filter((task) => !task.isDropped).map(({ shown }) => shown);
-    return listedTasks(known, query).map((task) => task.summary(now));
+    return listedTasks(known, query, now).map((task) => task.summary(now));
   }
 
   delete(taskId: string): Promise<void> {

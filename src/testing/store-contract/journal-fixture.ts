@@ -56,6 +56,13 @@ export function note(data: unknown): TurnRecord {
 
 export const done: TurnRecord = { type: 'turn.done', text: 'Two.', reason: 'stop' };
 
+export const suspended: TurnRecord = {
+  type: 'turn.suspended',
+  state: 'input-required',
+  reason: 'for lunch',
+  questions: [],
+};
+
 export function llmStart(iteration: number, attempt = 1): TurnRecord {
   return { type: 'llm.start', iteration, attempt };
 }
@@ -130,6 +137,7 @@ const statusOf: Partial<Record<TurnRecord['type'], TaskState>> = {
   'turn.done': 'completed',
   'turn.failed': 'failed',
   'turn.canceled': 'canceled',
+  'turn.suspended': 'input-required',
 };
 
 /** Somebody with a lease, who stamps records as the engine does. */

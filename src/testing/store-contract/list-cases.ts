@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TaskQuery, TaskSummary } from '../../stores/interfaces.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { eventually } from './expectations.ts';
-import { begin, done, expire, note, Owner, startedAt, upTo } from './journal-fixture.ts';
+import { begin, done, expire, note, Owner, startedAt, suspended, takeOver, upTo } from './journal-fixture.ts';
 
 export const listCases: ContractGroup = {
   name: 'list and check',
@@ -172,6 +172,61 @@ export const listCases: ContractGroup = {
       },
     },
     {
+      title: 'H-22 runnable tasks are those that were created, answered or given back, and those whose lease ran out',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const held = async () => {
+          const taskId = await begin(subject, { contextId });
+          return { taskId, owner: await Owner.take(subject, taskId) };
+        };
+        const created = await begin(subject, { contextId });
+        const [givenBack, waiting, answered, ended, broken, lost] = [
+          await held(),
+          await held(),
+          await held(),
+          await held(),
+          await held(),
+          await held(),
+        ];
+        await givenBack.owner.append(note('one'));
+        await subject.store.release(givenBack.owner.lease);
+        for (const { taskId, owner } of [waiting, answered]) {
+          await owner.append(suspended);
+          await subject.store.release(owner.lease);
+          const visitor = await Owner.take(subject, taskId);
+          if (taskId === answered.taskId) await visitor.append({ type: 'turn.resumed' });
+          await subject.store.release(visitor.lease);
+        }
+        await ended.owner.append(done);
+        await subject.store.release(ended.owner.lease);
+        await subject.store.breakLease(broken.taskId);
+        const free = [created, givenBack.taskId, answered.taskId, broken.taskId];
+        await listsRunnable(subject, { contextId }, free);
+        await lost.owner.append(note('the last'));
+        await expire(subject);
+        await listsRunnable(subject, { contextId }, [...free, lost.taskId]);
+        await listsRunnable(subject, { contextId, state: 'submitted' }, [created, broken.taskId]);
+        await takeOver(subject, created);
+        await subject.store.delete(broken.taskId);
+        await listsRunnable(subject, { contextId }, [givenBack.taskId, answered.taskId, lost.taskId]);
+        assert.equal((await subject.peer.list({ contextId, runnable: true, limit: 2 })).length, 2);
+      },
+    },
+    {
+      title: 'H-22 runnable tasks are found among all, and child turns are left out where roots are asked for',
+      async run(subject) {
+        const parent = await begin(subject);
+        const child = await begin(subject, { parent });
+        const among = async (roots: boolean) =>
+          (await subject.peer.list({ runnable: true, roots, limit: 100_000 }))
+            .map(({ taskId }) => taskId)
+            .filter((taskId) => taskId === parent || taskId === child)
+            .sort();
+        await eventually(subject.deadlineMs, async () => assert.deepEqual(await among(false), [parent, child].sort()));
+        assert.deepEqual(await among(true), [parent]);
+      },
+    },
+    {
       title: 'held says whether a lease lasts: after acquire, not after release, not once it ran out',
       async run(subject) {
         const contextId = subject.newTaskId();
@@ -215,6 +270,14 @@ async function beginMany(subject: StoreUnderTest, contextId: string, count: numb
 
 function lists(subject: StoreUnderTest, query: TaskQuery, expected: readonly TaskSummary[]): Promise<void> {
   return eventually(subject.deadlineMs, async () => assert.deepEqual(await subject.peer.list(query), expected));
+}
+
+/** In the order of the store. */
+function listsRunnable(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {
+  return eventually(subject.deadlineMs, async () => {
+    const summaries = await subject.peer.list({ ...query, runnable: true });
+    assert.deepEqual(summaries.map(({ taskId }) => taskId).sort(), [...expected].sort());
+  });
 }
 
 function listsIds(subject: StoreUnderTest, query: TaskQuery, expected: readonly string[]): Promise<void> {

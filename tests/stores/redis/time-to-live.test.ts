@@ -2,12 +2,16 @@ import { expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { done, llmStart, note, textDelta } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { plainTools } from '../../core/plain-tools.ts';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 
 describeRedis('the time that RedisStateStore keeps a task', () => {
   const bench = new RedisBench();
   const letters = ['h', 'j', 'b', 'c', 'd', 'i'] as const;
+
+  const open500 = { submitted: 500, working: 500 };
+  const question = [{ role: 'user', content: 'Shall I?' }] as const;
 
   /** Seconds to live of the keys there are, but for the few that the test has taken; -1 for one that does not expire. */
   function lives(taskId: string): Record<string, number> {
@@ -22,8 +26,8 @@ describeRedis('the time that RedisStateStore keeps a task', () => {
     for (const letter of letters) bench.server.cli('EXPIRE', bench.key(taskId, letter), '7');
   }
 
-  it('S1-72 S1-75 is `ttl` seconds from each append on, for every key of the task, and `ttlAfterEndSeconds` from the terminal one', async () => {
-    const store = bench.open({ ttl: 500, ttlAfterEndSeconds: 90 });
+  it('S1-72 S1-75 is `retention` of its state from each append on, for every key of the task, and `ttl` from the terminal one', async () => {
+    const store = bench.open({ ttl: 90, retention: open500 });
     const { taskId, owner } = await beginHeld(store);
     expect(lives(taskId)).toEqual({ h: 500, j: 500 });
     age(taskId);
@@ -42,15 +46,15 @@ describeRedis('the time that RedisStateStore keeps a task', () => {
     expect(lives(taskId)).toEqual({ h: 90, j: 90, b: 90, c: 90, d: 60, i: 90 });
   });
 
-  it('S1-72 is a day by default, after the end as well', async () => {
+  it('S1-72 H-20 has no end by default while the turn is open, and is a day after its end', async () => {
     const { taskId, owner } = await beginHeld(bench.open());
-    expect(lives(taskId)).toEqual({ h: 86_400, j: 86_400 });
+    expect(lives(taskId)).toEqual({ h: -1, j: -1 });
     await owner.append(done);
     expect(lives(taskId)).toEqual({ h: 86_400, j: 86_400 });
   });
 
   it('S1-72 S1-75 has no end while the turn is suspended, and starts anew when it goes on', async () => {
-    const store = bench.open({ ttl: 500 });
+    const store = bench.open({ retention: open500 });
     const { taskId, owner } = await beginHeld(store);
     const suspension = owner.stamp({ type: 'turn.suspended', state: 'input-required', reason: 'lunch', questions: [] });
     await store.append(owner.lease, suspension, { status: 'input-required', barrier: true });
@@ -65,23 +69,52 @@ describeRedis('the time that RedisStateStore keeps a task', () => {
   });
 
   it('S1-72 a turn that somebody works on does not expire: renewing the lease is a sign of life', async () => {
-    const store = bench.open({ ttl: 500 });
+    const store = bench.open({ retention: open500 });
     const { taskId, owner } = await beginHeld(store);
     age(taskId);
     await store.renew(owner.lease);
     expect(lives(taskId)).toEqual({ h: 500, j: 500 });
   });
 
-  it('is without end where `ttl` is null', async () => {
-    const { taskId, owner } = await beginHeld(bench.open({ ttl: null, ttlAfterEndSeconds: 90 }));
-    await owner.append(note('kept'));
-    expect(lives(taskId)).toEqual({ h: -1, j: -1 });
+  it('is without end where `ttl` is null, but for the states that `retention` names', async () => {
+    const store = bench.open({ ttl: null, retention: { failed: 90 } });
+    const first = await beginHeld(store);
+    await first.owner.append(done);
+    expect(lives(first.taskId)).toEqual({ h: -1, j: -1 });
+    const second = await beginHeld(store);
+    await second.owner.append({ type: 'turn.failed', code: 'INTERNAL', message: 'lost', reason: 'internal' });
+    expect(lives(second.taskId)).toEqual({ h: 90, j: 90 });
+  });
+
+  it('`ttlAfterEndSeconds` counts in place of `ttl`', async () => {
+    const { taskId, owner } = await beginHeld(bench.open({ ttl: 500, ttlAfterEndSeconds: 90 }));
     await owner.append(done);
     expect(lives(taskId)).toEqual({ h: 90, j: 90 });
   });
 
+  it('refuses a retention of no state, and one that is no time', () => {
+    const open = (retention: object) => () => bench.open({ retention });
+    expect(open({ finished: 1 })).toThrow('retention has no state "finished"; the states are submitted, working,');
+    expect(open({ failed: 0.5 })).toThrow('retention of failed is 0.5');
+  });
+
+  it('H-20 an answered turn that nobody runs has no end, also one that an older version let expire', async () => {
+    const store = bench.open({ ttl: 1 });
+    const toolProviders = [plainTools({ ask: { needsApproval: true, execute: () => 'asked' } })];
+    const llmProvider = scriptedLLM([{ toolCalls: [{ name: 'ask' }] }, { text: 'Good.' }]);
+    const turn = new AgentLoop({ agentId: 'a', llmProvider, toolProviders, taskStateStore: store }).startTurn(question);
+    expect(await turn.result()).toMatchObject({ status: 'input-required' });
+    await turn.settled;
+    const { taskId } = turn;
+    age(taskId);
+    await AgentLoop.answer(taskId, { store, answers: { '1:0': { approved: true } } });
+    expect(Object.values(lives(taskId)).every((seconds) => seconds === -1)).toBe(true);
+    const resumed = AgentLoop.resume(taskId, { agentId: 'a', llmProvider, toolProviders, taskStateStore: store });
+    expect(await resumed.result()).toMatchObject({ status: 'completed', text: 'Good.' });
+  });
+
   it('S1-72 of a paused turn of AgentLoop has no end; it resumes, ends, and then expires', async () => {
-    const store = bench.open({ ttl: 500 });
+    const store = bench.open({ ttl: 500, retention: open500 });
     const config = { agentId: 'a', taskStateStore: store };
     const first = new AgentLoop({ ...config, llmProvider: scriptedLLM([{ text: 'not read' }]) });
     const turn = first.startTurn([{ role: 'user', content: 'Hello' }]);

@@ -45,6 +45,8 @@ const everywhere = {
   'T-08 a page of roots is full, however many child turns there are between them': unlisted,
   'held says whether a lease lasts: after acquire, not after release, not once it ran out': unlisted,
   'a deleted task is not listed': unlisted,
+  'H-22 runnable tasks are those that were created, answered or given back, and those whose lease ran out': unlisted,
+  'H-22 runnable tasks are found among all, and child turns are left out where roots are asked for': unlisted,
   'a record of an unknown type in the journal is refused by read and load':
     'what is changed behind the back of the process that runs the turn shows at its next save',
 };

@@ -1,12 +1,12 @@
 -- Takes the lease where nobody holds it or it ran out. The same call sent twice answers as the first time.
--- KEYS  1 head  2 journal
+-- KEYS  1 head  2 journal  [3 index of runnable tasks]
 -- ARGV  1 owner  2 length of the lease, ms  3 nonce of this call  4 step of the epoch  5 newest schema that the caller reads
 --       6 the parent turn whose lease the caller has ('' for none)  7 the epoch of that lease
 -- Gives {OK, epoch, seq, contextId, createdAt, the parent turn or ''} | {NOT_FOUND} | {SCHEMA, schema} | {TERMINAL}
 --       | {FENCED, epoch of the parent's lease that it was taken under} | {BUSY, ms that the lease lasts}
 --       | {TORN, seq of the head, seq of the journal}
 local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'expires', 'nonce', 'ended', 'schema', 'contextId',
-  'createdAt', 'parent', 'underTask', 'underEpoch', 'lease')
+  'createdAt', 'parent', 'underTask', 'underEpoch', 'lease', 'status')
 if not head[1] then return { NOT_FOUND } end
 if tonumber(head[7]) > tonumber(ARGV[5]) then return { SCHEMA, tonumber(head[7]) } end
 local seq = tonumber(head[1])
@@ -34,6 +34,7 @@ if redis.call('XLEN', KEYS[2]) ~= seq or lastSeq(KEYS[2]) ~= seq then return { T
 local epoch = whole(tonumber(head[2]) + tonumber(ARGV[4]))
 redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'epoch', epoch, 'granted', seq, 'expires', whole(time + ARGV[2]),
   'lease', ARGV[2], 'nonce', ARGV[3], 'open', 0, 'batch', 0)
+if RUNNABLE[head[14]] then due(time + ARGV[2]) end
 -- Stays when the lease is released: an older owner of the parent turn is refused then too.
 if ARGV[6] ~= '' then redis.call('HSET', KEYS[1], 'underTask', ARGV[6], 'underEpoch', ARGV[7]) end
 -- What the former owner streamed is void; the stream keeps its last id, so that no reader sees an id twice.

@@ -1,6 +1,6 @@
 -- Appends records, all or none, and renews the lease and the time to live. What its owner sends again is not written twice, alone or
 -- with new records behind it.
--- KEYS  1 head
+-- KEYS  1 head  [2 index of runnable tasks]
 -- ARGV  1 owner  2 status of the task after these records
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
 --         number of records, seq of the model call that is open after them (0: none, below 0: as before),
@@ -13,11 +13,12 @@ for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(
 local epoch, leaseMs, seconds, first, count, open, ended, at, statusAt = unpack(numbers)
 
 local journal = keyOf('j')
-local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended')
+local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended', 'status')
 if not head[1] then return { NOT_FOUND } end
 if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end
 local seq = tonumber(head[1])
-local expires = whole(now() + leaseMs)
+local expiresAt = now() + leaseMs
+local expires = whole(expiresAt)
 local mine = count > 0 and first > tonumber(head[4]) and first <= seq + 1
 local applied = mine and math.min(count, seq + 1 - first) or 0
 local appliedBefore = count > 0 and applied == count
@@ -48,6 +49,11 @@ if statusAt > 0 then
   fields[#fields + 1] = whole(statusAt)
 end
 redis.call('HSET', KEYS[1], unpack(fields))
+if ended == 1 or not RUNNABLE[ARGV[2]] then
+  due(nil)
+elseif not RUNNABLE[head[6]] then
+  due(expiresAt)
+end
 -- Deltas of earlier model calls are in the records by now.
 if open > 0 then redis.call('XTRIM', keyOf('d'), 'MINID', whole(open) .. '-0') end
 keepWhenDue(seconds)

@@ -1,5 +1,5 @@
 -- Writes the first record of a new task, or answers with the one that stands.
--- KEYS  1 head  2 journal
+-- KEYS  1 head  2 journal  [3 index of runnable tasks]
 -- ARGV  1 nonce of this call  2 time to live, seconds (below 0: none)  3 schema  4 contextId  5 agentId  6 at, ms
 --       7 the parent turn ('' for none)  8 record as JSON  9 its digest where it goes to the blobs, else ''
 -- Gives {OK, 1 if this call created it, the first record as JSON} | {TORN, seq of the head, seq of the journal}
@@ -23,4 +23,5 @@ redis.call('HSET', KEYS[1], 'seq', 1, 'epoch', 0, 'granted', 0, 'owner', '', 'ex
   'agentId', ARGV[5], 'createdAt', ARGV[6], 'updatedAt', ARGV[6], 'statusAt', ARGV[6])
 if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'parent', ARGV[7]) end
 keep(tonumber(ARGV[2]))
+due(now())
 return { OK, 1, ARGV[8] }

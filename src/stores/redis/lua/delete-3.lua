@@ -1,6 +1,6 @@
 -- Forgets a task, or tells of its child turns first: the caller deletes those and calls again. A page of the journal is looked at in one
 -- call. Also where the journal is damaged. Live readers learn it from a last entry of the deltas, which outlives the rest by a minute.
--- KEYS  1 head  2 journal  3 deltas
+-- KEYS  1 head  2 journal  3 deltas  [4 index of runnable tasks]
 -- ARGV  1 last entry of the journal that was looked at before ('-' for none)  2 the parent turn that the task has to have ('' for any)
 --       3 entries looked at in one call
 -- Gives {OK, 1, contextId or '', the parent turn or ''} where it is gone, {OK, 0, last entry looked at, child turns} where it is not
@@ -34,6 +34,7 @@ for _, entry in ipairs(entries) do
 end
 if #children > 0 or #entries == tonumber(ARGV[3]) then return { OK, 0, entries[#entries][1], children } end
 
+due(nil)
 redis.call('UNLINK', KEYS[1], KEYS[2], keyOf('b'), keyOf('c'), keyOf('i'))
 if not head[1] then
   redis.call('UNLINK', KEYS[3])

@@ -21,6 +21,18 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+-- The states of a task that anybody may take whose lease does not hold it.
+local RUNNABLE = { submitted = true, working = true }
+
+-- Says when a task may be taken, or with nil that it may not. The index of all tasks is the last key of a call; in a cluster, where it is
+-- in another slot, the caller tells it.
+local function due(at)
+  local index = KEYS[#KEYS]
+  if string.sub(index, -4) ~= ':due' then return end
+  local taskId = string.match(KEYS[1], '{(.*)}')
+  if at then redis.call('ZADD', index, whole(at), taskId) else redis.call('ZREM', index, taskId) end
+end
+
 -- Gives all keys of the task the same time to live, in seconds; below 0 they stay.
 local function keep(seconds)
   for letter in string.gmatch('hjbdci', '.') do

@@ -1,0 +1,44 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import type { TaskState } from '../../core/events.ts';
+import type { TaskSummary } from '../interfaces.ts';
+import type { ScriptAnswer } from './script-answer.ts';
+
+/** What `lua/describe-1.lua` gives of a task. */
+export function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
+  const parentTaskId = answer.text(9);
+  return {
+    taskId,
+    contextId: answer.text(1),
+    agentId: answer.text(2),
+    ...(parentTaskId !== '' && { parentTaskId }),
+    state: stateOf(answer.text(3)),
+    seq: answer.int(4),
+    createdAt: new Date(Number(answer.text(5))).toISOString(),
+    updatedAt: new Date(Number(answer.text(6))).toISOString(),
+    statusAt: new Date(Number(answer.text(8))).toISOString(),
+    held: answer.int(7) === 1,
+  };
+}
+
+const states: Readonly<Record<TaskState, true>> = {
+  submitted: true,
+  working: true,
+  'input-required': true,
+  'auth-required': true,
+  completed: true,
+  failed: true,
+  canceled: true,
+  rejected: true,
+};
+
+function stateOf(text: string): TaskState {
+  if (isState(text)) return text;
+  throw new AgentLoopError(
+    'SCHEMA',
+    `A task has the state "${text}", which this version does not know; update millrace.`,
+  );
+}
+
+function isState(text: string): text is TaskState {
+  return Object.hasOwn(states, text);
+}

@@ -1,0 +1,6 @@
+import type { TaskState } from '../core/events.ts';
+
+/** Whether a turn in that state is to be run: by its owner, or by anybody where nobody holds it. */
+export function isRunnable(state: TaskState): boolean {
+  return state === 'submitted' || state === 'working';
+}
