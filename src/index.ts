@@ -1,4 +1,4 @@
-export { type Agent, type AgentResumeOptions, agent } from './agent/agent.ts';
+export { type Agent, type AgentFactory, type AgentResumeOptions, agent } from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -342,7 +342,7 @@ export type {
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
 export { DoneSignal, TaskComplete } from './tools/task-complete.ts';
-export { type Tool, tool } from './tools/tool.ts';
+export { type Tool, type ToolFactory, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';
 export { type TextChunks, writeArtifact } from './tools/write-artifact.ts';

@@ -14,7 +14,9 @@ import {
   takeUntil,
 } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
+import type { StartOptions } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { givenByCaller } from '../core/given-by-caller.ts';
 import { observeTaskTree } from '../core/observe-tree.ts';
 import { observeTask } from '../core/observe-turn.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
@@ -54,20 +56,21 @@ export interface CallerTasksOptions {
   readonly turns: ServedTurns;
   /** What tools learn of the caller, in turns that the call starts, resumes or takes over. */
   readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
 }
 
 /** The tasks of one owner: what a call may see and do, nothing else. */
 export class CallerTasks {
   readonly scope: Scope;
   readonly turns: ServedTurns;
-  readonly auth: { readonly authContext?: AuthContext };
+  readonly auth: Pick<StartOptions, 'authContext' | 'context'>;
   readonly options: ResolvedHandlerOptions;
 
-  constructor(options: ResolvedHandlerOptions, { scope, turns, authContext }: CallerTasksOptions) {
+  constructor(options: ResolvedHandlerOptions, { scope, turns, ...caller }: CallerTasksOptions) {
     this.options = options;
     this.scope = scope;
     this.turns = turns;
-    this.auth = authContext ? { authContext } : {};
+    this.auth = givenByCaller(caller);
   }
 
   /** Errors: TaskNotFound, also for a task of somebody else. */

@@ -27,6 +27,8 @@ export interface A2ARequestHandlerOptions {
   readonly senderOf?: SenderOf;
   /** What tools learn of who asks. Default: `{ user, tenant }`, as far as there are any. */
   readonly authContextOf?: (context: ServerCallContext) => AuthContext | undefined;
+  /** The `context` that tools and hooks get in turns of this request. Default: none. */
+  readonly contextOf?: (context: ServerCallContext) => unknown;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
   readonly push?: PushConfigs;
   readonly limits?: MessageLimits;
@@ -57,6 +59,7 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   scopeOf: true,
   senderOf: true,
   authContextOf: true,
+  contextOf: true,
   push: true,
   limits: true,
   toolEvents: true,

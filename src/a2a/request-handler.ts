@@ -192,9 +192,10 @@ class RequestHandler implements A2AHandler {
   async #tasksOf(context: ServerCallContext): Promise<CallerTasks> {
     const owner = await this.#scopeOf(context);
     if (owner === undefined) throw unauthenticated();
-    const { agent, authContextOf = defaultAuthContext } = this.#options;
+    const { agent, authContextOf = defaultAuthContext, contextOf } = this.#options;
     const scope = new Scope(agent.id, owner, this.#senderOf(context));
-    return new CallerTasks(this.#options, { scope, turns: this.#turns, authContext: authContextOf(context) });
+    const caller = { authContext: authContextOf(context), context: contextOf?.(context) };
+    return new CallerTasks(this.#options, { scope, turns: this.#turns, ...caller });
   }
 
   /** The default scope is that of one user. */

@@ -83,14 +83,14 @@ export interface AgentSettings<S extends ToolParameters = ToolParameters>
 }
 
 /** An agent's tools as they are. */
-export interface GivenTools {
+export interface GivenTools<C = unknown> {
   /** Default none. They come before those of `toolProviders`. */
-  readonly tools?: readonly Tool[];
+  readonly tools?: readonly Tool<unknown, C>[];
 }
 
 /** An agent's tools as a function of what they depend on. */
-export interface DependentTools<D extends Dependencies> {
-  readonly tools: (dependencies: D) => readonly Tool[];
+export interface DependentTools<D extends Dependencies, C = unknown> {
+  readonly tools: (dependencies: D) => readonly Tool<unknown, C>[];
   /** What the function is given, unless a turn overrides it. */
   readonly dependencies: D;
 }
@@ -98,13 +98,17 @@ export interface DependentTools<D extends Dependencies> {
 export type AgentOptions<
   D extends Dependencies = Dependencies,
   S extends ToolParameters = ToolParameters,
-> = AgentSettings<S> & (GivenTools | DependentTools<D>);
+  C = unknown,
+> = AgentSettings<S> & (GivenTools<C> | DependentTools<D, C>);
 
 /** What another agent has in place of what this one has; tools take the place of tools that depend on something, too. */
-export type AgentChanges<S extends ToolParameters = ToolParameters> = Partial<AgentSettings<S>> & GivenTools;
+export type AgentChanges<S extends ToolParameters = ToolParameters, C = unknown> = Partial<AgentSettings<S>> &
+  GivenTools<C>;
 
 /** What is given for one turn of an agent. */
-export interface AgentTurnOptions extends StartOptions {
+export interface AgentTurnOptions<C = unknown> extends StartOptions {
+  /** A value of the application, which tools and hooks get as it is; never journaled. Default: none, `undefined`. */
+  readonly context?: C;
   /** In place of the agent's, by name, for this turn only. */
   readonly dependencies?: Dependencies;
 }

@@ -34,18 +34,31 @@ import { messagesOf, type TurnInput } from './turn-input.ts';
 import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
 
-export interface AgentResumeOptions extends ResumeOptions {
+export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
+  readonly context?: C;
   readonly dependencies?: Dependencies;
 }
+
+/** `agent`, with the type of `context`. */
+export type AgentFactory<C> = <D extends Dependencies = Dependencies, const S extends ToolParameters = ToolParameters>(
+  options: AgentOptions<D, S, C>,
+) => Agent<OutputOf<S>, C>;
 
 /**
  * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
  * naming the option and the cure.
+ *
+ * `agent<Context>()` gives this function for agents whose turns are given a `context` of that type, which tools made by `tool<Context>()` get.
  */
+export function agent<C>(): AgentFactory<C>;
 export function agent<D extends Dependencies = Dependencies, const S extends ToolParameters = ToolParameters>(
   options: AgentOptions<D, S>,
 ): Agent<OutputOf<S>>;
-export function agent(options: AgentOptions): Agent {
+export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | ((options: AgentOptions) => Agent) {
+  return given.length === 0 ? checkedAgent : checkedAgent(given[0]);
+}
+
+function checkedAgent(options: AgentOptions): Agent {
   assertObject('the options of an agent', options, 'write agent({ name, provider })');
   return madeOf(options, {}, {});
 }
@@ -72,11 +85,11 @@ type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 /**
  * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
  * cancelled. A context has one turn at a time, contexts run side by side.
- * `T`: what its turns finish with besides text, by its `outputSchema`.
+ * `T`: what its turns finish with besides text, by its `outputSchema`. `C`: the `context` of its turns.
  *
  * Memory: the options, the turns that run, and what the `messageStore` keeps.
  */
-export class Agent<T = unknown> {
+export class Agent<T = unknown, C = unknown> {
   readonly id: string;
   readonly name: string;
   /** The context of turns that name none. */
@@ -167,8 +180,8 @@ export class Agent<T = unknown> {
    * runs and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, `INVALID_INPUT`; all at once. A turn that runs into one of
    * another process, or into one that was left open, fails with `AGENT_BUSY`.
    */
-  startTurn(input: TurnInput, options?: AgentTurnOptions): Turn<T>;
-  startTurn(input: TurnInput, options: AgentTurnOptions = {}): Turn {
+  startTurn(input: TurnInput, options?: AgentTurnOptions<C>): Turn<T>;
+  startTurn(input: TurnInput, options: AgentTurnOptions<C> = {}): Turn {
     this.#life.open();
     const messages = messagesOf(input);
     if (typeof options !== 'object' || options === null)
@@ -194,12 +207,12 @@ export class Agent<T = unknown> {
   }
 
   /** The result of one turn; rejects as `Turn.result` does. */
-  async run(input: TurnInput, options: AgentTurnOptions = {}): Promise<TurnResult<T>> {
+  async run(input: TurnInput, options: AgentTurnOptions<C> = {}): Promise<TurnResult<T>> {
     return this.startTurn(input, options).result();
   }
 
   /** The events of one turn; leaving the iteration cancels it. */
-  stream(input: TurnInput, options: AgentTurnOptions = {}): AsyncIterable<AgentEvent> {
+  stream(input: TurnInput, options: AgentTurnOptions<C> = {}): AsyncIterable<AgentEvent> {
     return this.startTurn(input, options);
   }
 
@@ -207,8 +220,8 @@ export class Agent<T = unknown> {
    * Continues a turn in any process, as `AgentLoop.resume` does; without a store a turn that is paused here, as `Turn.resume` does. Errors: as
    * there, and `SHUTDOWN` once the agent is closed.
    */
-  resume(taskId: string, options?: AgentResumeOptions): Turn<T>;
-  resume(taskId: string, options: AgentResumeOptions = {}): Turn {
+  resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T>;
+  resume(taskId: string, options: AgentResumeOptions<C> = {}): Turn {
     this.#life.open();
     const paused = this.#config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
     if (paused) {
@@ -258,14 +271,14 @@ export class Agent<T = unknown> {
    * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
    * here. Errors as `agent`.
    */
-  with(changes: AgentChanges<never>): Agent<T>;
-  with<const S extends ToolParameters>(changes: AgentChanges<S>): Agent<OutputOf<S>>;
+  with(changes: AgentChanges<never, C>): Agent<T, C>;
+  with<const S extends ToolParameters>(changes: AgentChanges<S, C>): Agent<OutputOf<S>, C>;
   with(changes: AgentChanges): Agent {
     return this.withInternals(changes, {});
   }
 
   /** @internal As `with`; its usage is counted here, and the events of its turns are told here. */
-  variant(changes: AgentChanges): Agent<T>;
+  variant(changes: AgentChanges): Agent<T, C>;
   variant(changes: AgentChanges): Agent {
     const relay = (notice: AgentNotice) => {
       if (notice.kind !== 'agent:state') this.#life.tell(notice);

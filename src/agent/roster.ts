@@ -2,6 +2,7 @@ import { childResult, hookParentOf, TurnLost, withParent } from '../core/child-t
 import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension } from '../core/extension.ts';
+import { givenByCaller } from '../core/given-by-caller.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { textOf } from '../core/messages.ts';
 import type { AgentChoice } from '../core/records.ts';
@@ -256,7 +257,7 @@ function isSupervised(routing: RoutingStrategy | undefined) {
 }
 
 function contextOf({ context }: OpeningRequest): RoutingContext {
-  const { taskId, contextId, traceContext, signal, iteration, authContext } = context;
+  const { taskId, contextId, traceContext, signal, iteration } = context;
   let asked = 0;
   const ask: RoutingContext['ask'] = (agent, messages) => {
     const name = asked === 0 ? 'route' : `route${asked}`;
@@ -264,7 +265,7 @@ function contextOf({ context }: OpeningRequest): RoutingContext {
     const parent = hookParentOf(context, name);
     if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was asked without its turn.');
     const own = { taskId: `${taskId}.${iteration}.${name}`, contextId, parentContext: traceContext };
-    const start = withParent({ ...own, ...(authContext && { authContext }) }, parent);
+    const start = withParent({ ...own, ...givenByCaller(context) }, parent);
     return childResult(parent, () => agent.startTurn(messages, start));
   };
   return { taskId, contextId, traceContext, signal, ask };

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { givenByCaller } from '../core/given-by-caller.ts';
 import { isSuspended } from '../core/state.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import { taskIdPattern } from '../stores/interfaces.ts';
@@ -41,8 +42,8 @@ export async function runSubAgent(agent: Agent, input: TurnInput, context: ToolC
   return result;
 }
 
-function sharedWith({ traceContext, authContext }: ToolContext): AgentResumeOptions {
-  return { parentContext: traceContext, ...(authContext && { authContext }) };
+function sharedWith(context: ToolContext): AgentResumeOptions {
+  return { parentContext: context.traceContext, ...givenByCaller(context) };
 }
 
 /** How often the turn has suspended; each time but the last it was answered. */

@@ -27,7 +27,7 @@ import { turnPartials } from './turn-partials.ts';
 
 /** What a resumed turn is given anew; everything else is in its journal. */
 export interface ResumeOptions
-  extends Pick<StartOptions, 'contextId' | 'authContext' | 'parentContext' | 'signal' | 'detached'> {
+  extends Pick<StartOptions, 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'> {
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers;
   /**
@@ -173,8 +173,8 @@ function newTurn(
   const parent = parentTurnOf(options);
   const scope = new AbortScope();
   const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
-  const { parentContext = ROOT_CONTEXT, authContext, signal, answers = {}, onBusy = 'fail' } = options;
-  const request = { config, scope, inbox, parentContext, authContext, answers, parent, onBusy };
+  const { parentContext = ROOT_CONTEXT, authContext, context, signal, answers = {}, onBusy = 'fail' } = options;
+  const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy };
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,

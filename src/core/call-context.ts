@@ -7,7 +7,7 @@ import { asJson } from './check-answers.ts';
 import { ParentTurn, parentTurn, recordedUsage } from './child-turns.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
-import type { ToolCall } from './messages.ts';
+import type { Message, ToolCall } from './messages.ts';
 import type { AgentUsage, Question, ToolIntent, ToolResultRecord } from './records.ts';
 import { type GivenAnswer, type LoopState, nextQuestionId } from './state.ts';
 import { isUsage } from './told-usage.ts';
@@ -39,6 +39,7 @@ export class CallContext implements ToolContext {
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
   readonly iteration: number;
   readonly callId: string;
   readonly call: ToolCall;
@@ -57,7 +58,7 @@ export class CallContext implements ToolContext {
   #usage: Usage | undefined;
 
   constructor(deps: TurnDeps, options: ToolContextOptions) {
-    const { turn, authContext } = deps;
+    const { turn, authContext, context } = deps;
     this.#deps = deps;
     this.#options = options;
     const { callId, call, intent, answers } = options.started;
@@ -66,6 +67,7 @@ export class CallContext implements ToolContext {
     this.contextId = turn.contextId;
     this.metadata = turn.metadata;
     this.authContext = authContext;
+    this.context = context;
     this.iteration = options.iteration;
     this.callId = callId;
     this.call = call;
@@ -76,6 +78,10 @@ export class CallContext implements ToolContext {
     this.progress = options.progress;
     this.#scope = options.scope;
     this.#answers = answers;
+  }
+
+  get messages(): readonly Message[] {
+    return this.#options.state().messages;
   }
 
   /** Made when it is read, so that a call which asks nothing costs nothing. */

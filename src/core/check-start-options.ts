@@ -18,6 +18,7 @@ const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: R
   contextId: anyName,
   parentContext: [(value) => hasMethod(value, 'getValue'), 'must be a Context of @opentelemetry/api'],
   authContext: anyObject,
+  context: [() => true, ''],
   systemPrompt: [(value) => typeof value === 'string', 'must be a string'],
   maxIterations: [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'must be a whole number of at least 1'],
   metadata: anyObject,
@@ -28,7 +29,16 @@ const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: R
   onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
 };
 
-const ofResume = ['contextId', 'authContext', 'parentContext', 'signal', 'detached', 'answers', 'onBusy'] as const;
+const ofResume = [
+  'contextId',
+  'authContext',
+  'context',
+  'parentContext',
+  'signal',
+  'detached',
+  'answers',
+  'onBusy',
+] as const;
 const ofStart = Object.keys(rules).filter((name) => name !== 'answers' && name !== 'onBusy');
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */

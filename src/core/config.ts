@@ -129,6 +129,8 @@ export interface AgentLoopContext {
   readonly parentContext: Context;
   /** Reaches tools; never journaled, traced or logged. */
   readonly authContext: AuthContext;
+  /** A value of the application, which tools and hooks get as it is: connections, the user, … Never journaled, traced or logged. */
+  readonly context: unknown;
   readonly systemPrompt: string;
   readonly maxIterations: number;
   readonly metadata: Readonly<Record<string, unknown>>;

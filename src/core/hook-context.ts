@@ -93,6 +93,10 @@ export class AskedHook implements HookContext {
     return this.deps.authContext;
   }
 
+  get context(): unknown {
+    return this.deps.context;
+  }
+
   get iteration(): number {
     return this.state.iteration;
   }

@@ -135,8 +135,8 @@ function toolsOf(deps: RunDeps, resumed: boolean): Observable<ToolSet> {
       subscriber.complete();
     };
     if (stopped(deps)) return give(noTools);
-    const { turn, authContext } = deps;
-    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext });
+    const { turn, authContext, context } = deps;
+    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext, context });
     if (!(tools instanceof Promise)) return give(new ToolSet(tools));
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
     tools
@@ -159,6 +159,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     maxIterations: deps.maxIterations,
     provider: deps.provider,
     authContext: deps.authContext,
+    context: deps.context,
     tracing: deps.tracing,
     hooks: deps.hooks,
     checks: deps.checks,

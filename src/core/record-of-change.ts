@@ -136,10 +136,10 @@ function knownTool(name: string, { tools }: HookDeps): string {
   throw new TypeError(`there is no tool "${name}" to add; the turn knows: ${known}`);
 }
 
-function addedTools(provider: ToolProvider, { tools, turn, authContext }: HookDeps): readonly string[] {
+function addedTools(provider: ToolProvider, { tools, turn, authContext, context }: HookDeps): readonly string[] {
   if (typeof provider?.getTools !== 'function' || !tools)
     throw new TypeError('tools.add takes names and tool providers');
-  const offered = collectTools([provider], { ...turn, authContext });
+  const offered = collectTools([provider], { ...turn, authContext, context });
   if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
   tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
   return offered.map(({ definition }) => definition.function.name);

@@ -51,6 +51,7 @@ export interface RunRequest {
   readonly inbox: Inbox;
   readonly parentContext: Context;
   readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
   /** To questions of a turn that is resumed. */
   readonly answers?: Answers;
   /** For a child turn. */
@@ -299,7 +300,7 @@ function storeOperators(
 }
 
 function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
-  const { config, scope, inbox, authContext, parent } = request;
+  const { config, scope, inbox, authContext, context, parent } = request;
   const { settings } = state.turn;
   const hooks = hooksOf(config, state);
   return {
@@ -310,6 +311,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     maxIterations: settings.maxIterations ?? config.maxIterations,
     provider: config.llmProvider,
     authContext,
+    context,
     tracing,
     hooks,
     checks: new WeakMap(),

@@ -13,6 +13,7 @@ import type { TurnDeps } from './turn-deps.ts';
 export interface DecisionDeps {
   readonly turn: TurnIdentity;
   readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
   readonly hooks: Hooks;
 }
 
@@ -105,10 +106,13 @@ function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function requestOf({ turn, authContext }: DecisionDeps, { pending, arguments: args }: Candidate): ApprovalRequest {
+function requestOf(
+  { turn, authContext, context }: DecisionDeps,
+  { pending, arguments: args }: Candidate,
+): ApprovalRequest {
   const { taskId, agentId, contextId, metadata } = turn;
   const { callId, call } = pending;
-  return { taskId, agentId, contextId, metadata, authContext, callId, call, arguments: args };
+  return { taskId, agentId, contextId, metadata, authContext, context, callId, call, arguments: args };
 }
 
 /**

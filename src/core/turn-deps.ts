@@ -26,6 +26,7 @@ export interface RunDeps extends Stamper {
   readonly maxIterations: number;
   readonly provider: LLMProvider;
   readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
   readonly tracing: TurnTracing;
   readonly hooks: Hooks;
   /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */

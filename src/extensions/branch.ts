@@ -3,6 +3,7 @@ import { childResult, hookParentOf, withParent } from '../core/child-turns.ts';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { HookContext } from '../core/extension.ts';
+import { givenByCaller } from '../core/given-by-caller.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
@@ -42,7 +43,7 @@ export type BranchOptions = BranchBase &
  */
 export function branch(context: HookContext, options: BranchOptions): Promise<TurnResult> {
   const { messages, view = 'current', name = 'branch' } = options;
-  const { taskId, contextId, iteration, authContext, traceContext, state } = context;
+  const { taskId, contextId, iteration, traceContext, state } = context;
   const parent = hookParentOf(context, name);
   if (!parent) {
     const message = 'branch was given a copy of a hook context; hand on the context that the hook was called with.';
@@ -54,7 +55,7 @@ export function branch(context: HookContext, options: BranchOptions): Promise<Tu
       taskId: `${taskId}.${iteration}.${name}`,
       contextId,
       parentContext: traceContext,
-      ...(authContext && { authContext }),
+      ...givenByCaller(context),
     },
     parent,
   );

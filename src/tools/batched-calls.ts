@@ -1,11 +1,11 @@
 import type { ToolContext } from './interfaces.ts';
 
 /** One of the calls of an invocation of `executeBatch`. */
-export interface BatchedCall<Args = unknown> {
+export interface BatchedCall<Args = unknown, C = unknown> {
   /** `<iteration>:<index>`, by which its result is given. */
   readonly callId: string;
   readonly arguments: Args;
-  readonly context: ToolContext;
+  readonly context: ToolContext<C>;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import type { Content, ToolCall } from '../core/messages.ts';
+import type { Content, Message, ToolCall } from '../core/messages.ts';
 import type { ChildLink } from '../core/records.ts';
 import type { Usage } from '../providers/interfaces.ts';
 
@@ -95,13 +95,20 @@ export interface ToolDefinition extends ToolPolicy {
 /** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
 export type AuthContext = Readonly<Record<string, unknown>>;
 
-/** What a running tool is told and can do. */
-export interface ToolContext {
+/** What a running tool is told and can do. `C`: the type of `context`, see `tool<Context>()`. */
+export interface ToolContext<C = unknown> {
   readonly taskId: string;
   readonly agentId: string;
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly authContext: AuthContext | undefined;
+  /** What the application gave with the turn, as it is; `undefined` where it gave none. Never journaled: a resume gives it anew. */
+  readonly context: C;
+  /**
+   * The history, without the system prompt; the last message is the response that makes the call. Results of other calls of that response
+   * follow once all are there. A new array at each read, and no cost without one; the messages are for reading only.
+   */
+  readonly messages: readonly Message[];
   /** The iteration that asked for the call, from 1. */
   readonly iteration: number;
   /** Our id of the call, `<iteration>:<index>`; unique in the turn and the same in every attempt. */
@@ -113,7 +120,7 @@ export interface ToolContext {
   readonly idempotencyKey: string;
   /** 1, or more where the call runs again after a crash. */
   readonly attempt: number;
-  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it, `ask` and `noteUsage`. */
+  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it, `messages`, `ask` and `noteUsage`. */
   readonly signal: AbortSignal;
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
@@ -148,6 +155,8 @@ export interface ToolListContext {
   readonly contextId: string;
   readonly metadata: Readonly<Record<string, unknown>>;
   readonly authContext: AuthContext | undefined;
+  /** What the application gave with the turn. */
+  readonly context?: unknown;
 }
 
 /**

@@ -25,21 +25,21 @@ export interface RawArguments {
   readonly _raw: string;
 }
 
-export type ToolOptions<P extends ToolParameters, Raw extends boolean> = ToolDescription<P, Raw> &
-  (BatchExecution<P, Raw> | SingleExecution<P, Raw>);
+export type ToolOptions<P extends ToolParameters, Raw extends boolean, C = unknown> = ToolDescription<P, Raw> &
+  (BatchExecution<P, Raw, C> | SingleExecution<P, Raw, C>);
 
-interface SingleExecution<P extends ToolParameters, Raw extends boolean> {
+interface SingleExecution<P extends ToolParameters, Raw extends boolean, C> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
-  readonly execute: (args: Arguments<P, Raw>, context: ToolContext) => unknown;
+  readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => unknown;
   readonly executeBatch?: never;
 }
 
-interface BatchExecution<P extends ToolParameters, Raw extends boolean> {
+interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
   /**
    * In place of `execute`: runs the calls of a response that start together in one invocation, at most `toolConcurrency` of them. Where it
    * throws, all of them have failed.
    */
-  readonly executeBatch: (calls: readonly BatchedCall<Arguments<P, Raw>>[]) => BatchResults | Promise<BatchResults>;
+  readonly executeBatch: (calls: readonly BatchedCall<Arguments<P, Raw>, C>[]) => BatchResults | Promise<BatchResults>;
   readonly execute?: never;
 }
 

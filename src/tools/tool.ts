@@ -17,12 +17,17 @@ import { jsonSchemaOf, standardChecker } from './tool-parameters.ts';
  * A function that a model can call, with its description. Made by {@link tool}. `execute` is called with arguments that
  * `definition.checkArguments` has let through.
  */
-export interface Tool<Args = unknown> {
+export interface Tool<Args = unknown, C = unknown> {
   readonly definition: ToolDefinition;
-  execute(args: Args, context: ToolContext): unknown;
+  execute(args: Args, context: ToolContext<C>): unknown;
   /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
   readonly prepare?: () => Promise<void>;
 }
+
+/** `tool`, with the type of `context`. */
+export type ToolFactory<C> = <const P extends ToolParameters, const Raw extends boolean = false>(
+  options: ToolOptions<P, Raw, C>,
+) => Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never), C>;
 
 /**
  * Describes a tool. `parameters` is a Standard Schema (Zod 4, Valibot, ArkType, …), which gives `execute` its typed and
@@ -30,11 +35,18 @@ export interface Tool<Args = unknown> {
  *
  * A Standard Schema tells its JSON Schema itself, or the option `jsonSchema` does. What `execute` returns becomes text
  * for the model: see `toContent`; `contentParts` hands over images and files. Throws `INVALID_CONFIG` for a wrong option.
+ *
+ * `tool<Context>()` gives this function for tools of agents that are made by `agent<Context>()`: their `context` has that type.
  */
+export function tool<C>(): ToolFactory<C>;
 export function tool<const P extends ToolParameters, const Raw extends boolean = false>(
   options: ToolOptions<P, Raw>,
 ): Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never)>;
-export function tool(options: AnyToolOptions): Tool {
+export function tool(...given: readonly [] | readonly [AnyToolOptions]): Tool | ((options: AnyToolOptions) => Tool) {
+  return given.length === 0 ? described : described(given[0]);
+}
+
+function described(options: AnyToolOptions): Tool {
   assertToolOptions(options);
   const { name, parameters } = options;
   const execute = executeOf(options);

@@ -98,6 +98,18 @@ it('tells tools who asks, and writes it nowhere', async () => {
   expect(JSON.stringify(await store.read(id))).not.toContain('ann@');
 });
 
+it('U-08 gives tools the context that the server makes of the request, and writes it nowhere', async () => {
+  const given: unknown[] = [];
+  const { handler, store } = a2aBench({
+    steps: [{ toolCalls: [{ name: 'who' }] }, { text: 'You.' }],
+    agent: { toolProviders: [plainTools({ who: ({ context }) => given.push(context) })] },
+    handler: { contextOf: ({ tenant }) => ({ shop: `shop of ${tenant}` }) },
+  });
+  const { id } = await send(handler, 'Who am I?', { user: 'ann', tenant: 'a' });
+  expect(given).toEqual([{ shop: 'shop of a' }]);
+  expect(JSON.stringify(await store.read(id))).not.toContain('shop of');
+});
+
 it.each(['plain-id_1', 'with/slash', '.dot', 'ünï cödé', 'a b', 'x'.repeat(100)])(
   'preserves the context id %p of a client',
   async (contextId) => {

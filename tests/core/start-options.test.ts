@@ -46,9 +46,8 @@ describe('the options of a turn', () => {
   it('are refused for one that there is not, and lists those that there are', () => {
     const { code, message } = refusalOf(() => startWith('maxIteration', 3));
     expect(code).toBe('INVALID_INPUT');
-    expect(message).toBe(
-      `maxIteration is not an option here; the options are: ${wrong.map(([name]) => name).join(', ')}.`,
-    );
+    const names = wrong.flatMap(([name]) => (name === 'authContext' ? [name, 'context'] : [name]));
+    expect(message).toBe(`maxIteration is not an option here; the options are: ${names.join(', ')}.`);
     expect(refusalOf(() => new AgentLoop(agent).startTurn(question, JSON.parse('null'))).message).toContain(
       'an object',
     );
@@ -59,7 +58,7 @@ describe('the options of a turn', () => {
     const resumeWith = (name: string, value: unknown) => () =>
       AgentLoop.resume('t', config, Object.fromEntries([[name, value]]));
     expect(refusalOf(resumeWith('maxIterations', 3)).message).toBe(
-      'maxIterations is not an option here; the options are: contextId, authContext, parentContext, signal, detached, answers, onBusy.',
+      'maxIterations is not an option here; the options are: contextId, authContext, context, parentContext, signal, detached, answers, onBusy.',
     );
     expect(refusalOf(resumeWith('authContext', 'ann')).message).toContain('authContext must be an object');
     expect(refusalOf(() => AgentLoop.resume('a b', config)).message).toContain('taskId must have 1 to 128 characters');
@@ -73,6 +72,7 @@ describe('the options of a turn', () => {
       contextId: 'c',
       parentContext: ROOT_CONTEXT,
       authContext: {},
+      context: {},
       systemPrompt: '',
       maxIterations: 1,
       retryPlan: {},

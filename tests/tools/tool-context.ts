@@ -15,6 +15,8 @@ export function toolContext(changes: Partial<ToolContext> = {}): ToolContext {
   return {
     ...listContext,
     iteration: 1,
+    context: undefined,
+    messages: [],
     callId: '1:0',
     call: toolCall('any'),
     arguments: undefined,

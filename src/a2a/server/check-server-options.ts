@@ -15,6 +15,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   push: true,
   publicUrl: true,
   grpc: true,
+  contextOf: true,
   limits: true,
   toolEvents: true,
   artifactUrl: true,

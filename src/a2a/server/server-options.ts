@@ -10,7 +10,13 @@ import type { PushOptions } from './push/push-options.ts';
 import type { RateLimit } from './rate-limiter.ts';
 
 /** What the server leaves to the request handler. */
-type HandlerOption = 'limits' | 'toolEvents' | 'artifactUrl' | 'maxInlineArtifactBytes' | 'cancelDeadlineMs';
+type HandlerOption =
+  | 'contextOf'
+  | 'limits'
+  | 'toolEvents'
+  | 'artifactUrl'
+  | 'maxInlineArtifactBytes'
+  | 'cancelDeadlineMs';
 
 export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
   readonly agent: Agent;

@@ -151,12 +151,17 @@ class EarlyRuns {
 
 /** What an early run is told: as the call, but for what needs its record. */
 function earlyContext(
-  { taskId, agentId, contextId, metadata, authContext, iteration }: HookContext,
+  hook: HookContext,
   { traceContext = ROOT_CONTEXT }: LLMCallParams,
   place: Pick<ToolContext, 'callId' | 'call' | 'arguments' | 'signal' | 'noteUsage'>,
 ): ToolContext {
+  const { taskId, agentId, contextId, metadata, authContext, context, iteration } = hook;
   return {
-    ...{ taskId, agentId, contextId, metadata, authContext, iteration, traceContext },
+    ...{ taskId, agentId, contextId, metadata, authContext, context, iteration, traceContext },
+    /** Without the response, which is still being written. */
+    get messages() {
+      return hook.state.messages;
+    },
     ...place,
     idempotencyKey: `${taskId}:${place.callId}`,
     attempt: 1,

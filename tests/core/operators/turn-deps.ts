@@ -43,6 +43,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     systemPrompt: config.systemPrompt,
     maxIterations: config.maxIterations,
     provider: config.llmProvider,
+    context: undefined,
     authContext: undefined,
     tracing: turnTracing(config, turn),
     hooks: new Hooks(config.hooks),
