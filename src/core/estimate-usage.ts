@@ -1,7 +1,7 @@
 import type { LLMCallParams, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import { estimateTokens } from './count-tokens.ts';
-import type { AgentLoopError, ErrorCode } from './errors.ts';
+import { AgentLoopError, type ErrorCode } from './errors.ts';
 
 /** Each tool is measured once, as each message is: a history grows by a few messages a call. */
 const measured = new WeakMap<ToolDefinition, number>();
@@ -37,24 +37,19 @@ export function usageOfAnswer(params: LLMCallParams, { usage, message }: LLMResp
   return usage ?? estimatedUsage(estimatePromptTokens(params), estimateTokens(message));
 }
 
-/** A guess at what a request took that ended without an answer, by `error` or because it was left, after this much output. */
-export function usageWithoutAnswer(params: LLMCallParams, output: string, error?: AgentLoopError): Usage | undefined {
-  if (output === '' && error !== undefined && wasRefused(error)) return undefined;
-  return estimatedUsage(estimatePromptTokens(params), estimateTokens(output));
+/**
+ * A guess at what a request took that ended without an answer, after this many tokens of output: by `error`, or because it was left. Nothing
+ * where it failed without any output: nobody knows that a model worked on it. One that its caller left, or gave up waiting for, was being
+ * worked on.
+ */
+export function usageWithoutAnswer(params: LLMCallParams, outputTokens: number, error?: unknown): Usage | undefined {
+  if (outputTokens === 0 && error !== undefined && !wasLeft(error)) return undefined;
+  return estimatedUsage(estimatePromptTokens(params), outputTokens);
 }
 
-/** Failures of requests that a model began to work on. */
-const worked: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'CANCELED',
-  'PROVIDER_SERVER',
-  'PROVIDER_PROTOCOL',
-  'PROVIDER_STREAM_CLOSED',
-  'PROVIDER_TIMEOUT',
-  'PROVIDER_TOO_LARGE',
-  'PROVIDER_FAILED',
-]);
+const left: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CANCELED', 'PROVIDER_TIMEOUT']);
 
-/** Whether an error says that the model never began to work on a request: an HTTP status, or a failure before it was sent. */
-function wasRefused({ status, code }: AgentLoopError): boolean {
-  return status !== undefined || !worked.has(code);
+/** Whether an error says that the caller gave a request up. With an HTTP status it was the server. */
+function wasLeft(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.status === undefined && left.has(error.code);
 }

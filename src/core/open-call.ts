@@ -2,6 +2,7 @@ import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '.
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { TerminalRecord, TurnSuspended } from './records.ts';
+import { StreamedTokens } from './text-tokens.ts';
 import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
@@ -10,7 +11,7 @@ export class OpenCall {
   #told: ToldUsage | undefined;
   #response: LLMResponse | undefined;
   #error: AgentLoopError | undefined;
-  #output = '';
+  #output = new StreamedTokens();
 
   /** A call is about to be made. Gives what its provider tells of requests without an answer. */
   begin(params: LLMCallParams, provider: LLMProvider): NonNullable<LLMCallParams['noteUsage']> {
@@ -19,7 +20,7 @@ export class OpenCall {
     this.#told = told;
     this.#response = undefined;
     this.#error = undefined;
-    this.#output = '';
+    this.#output = new StreamedTokens();
     return (usage) => told.add(usage);
   }
 
@@ -30,8 +31,8 @@ export class OpenCall {
       this.#response = response;
       return response === chunk.response ? chunk : { type: 'done', response };
     }
-    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output += chunk.text;
-    else if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
+    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output.add(chunk.text);
+    else if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
     return chunk;
   }
 
@@ -48,7 +49,7 @@ export class OpenCall {
   get usage(): Usage | undefined {
     if (this.#params === undefined) return undefined;
     const { usage } = this.#response ?? {};
-    const taken = usage ?? this.#told?.sum ?? usageWithoutAnswer(this.#params, this.#output, this.#error);
+    const taken = usage ?? this.#told?.sum ?? usageWithoutAnswer(this.#params, this.#output.tokens, this.#error);
     return taken && taken.totalTokens > 0 ? taken : undefined;
   }
 

@@ -1,7 +1,6 @@
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import { foreignSchemaChecker } from '../tools/foreign-schema.ts';
 import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
-import { jsonSchemaChecker } from '../tools/json-schema.ts';
-import { compileJsonSchema } from '../tools/json-schema-engine.ts';
 
 /**
  * Puts a server's question to whoever is behind the turn, and gives the answer: what `elicitation/create` wants, `{ action, content }`, or
@@ -16,7 +15,7 @@ export async function askUser(
     onAnswer,
   }: { readonly server: string; readonly context: ToolContext; readonly onAnswer: () => void },
 ): Promise<ElicitResult> {
-  const check = await checkerOf(params);
+  const check = checkerOf(params);
   let problem = '';
   for (;;) {
     const prompt = `${params.message}${problem}`;
@@ -27,7 +26,7 @@ export async function askUser(
     });
     onAnswer();
     const result = resultOf(answer, params);
-    const flaw = result.action === 'accept' && check ? check(result.content ?? {}) : undefined;
+    const flaw = result.action === 'accept' && check ? await check(result.content ?? {}) : undefined;
     if (flaw === undefined) return result;
     problem = ` (the last answer did not fit: ${flaw})`;
   }
@@ -43,22 +42,20 @@ function shownOf(params: ElicitRequest['params']): object {
   return { mode: 'form', requestedSchema: params.requestedSchema };
 }
 
-type Check = (content: unknown) => string | undefined;
+type Check = (content: unknown) => Promise<string | undefined>;
 
-/** None for what holds no form, or a form that is no JSON Schema: the server checks what it gets. */
-async function checkerOf(params: ElicitRequest['params']): Promise<Check | undefined> {
+/** None for what holds no form, and for a form that cannot be checked: the server checks what it gets. */
+function checkerOf(params: ElicitRequest['params']): Check | undefined {
   if (isUrl(params)) return undefined;
   const schema: JSONSchema = params.requestedSchema;
-  const owner = 'the question of an MCP server';
-  try {
-    await compileJsonSchema(schema, owner);
-  } catch {
-    return undefined;
-  }
-  const checker = jsonSchemaChecker(schema, owner);
-  return (content) => {
-    const checked = checker(content);
-    return checked instanceof Promise || checked.ok ? undefined : checked.message.replaceAll('arguments', 'content');
+  const checker = foreignSchemaChecker(schema, 'the question of an MCP server');
+  return async (content) => {
+    try {
+      const checked = await checker(content);
+      return checked.ok ? undefined : checked.message.replaceAll('arguments', 'content');
+    } catch {
+      return undefined;
+    }
   };
 }
 

@@ -5,7 +5,6 @@ import type {
   SamplingMessageContentBlock,
 } from '@modelcontextprotocol/sdk/types.js';
 import { type Context, trace } from '@opentelemetry/api';
-import { AgentLoopError } from '../core/errors.ts';
 import { usageOfAnswer, usageWithoutAnswer } from '../core/estimate-usage.ts';
 import { type ContentPart, type Message, textOf } from '../core/messages.ts';
 import { ToldUsage } from '../core/told-usage.ts';
@@ -62,8 +61,7 @@ export async function answerSampling(
     context?.progress({ type: 'mcp-sampling', usage });
     return resultOf(response);
   } catch (error) {
-    const known = AgentLoopError.isInstance(error) ? error : undefined;
-    const usage = told.sum ?? usageWithoutAnswer(request, '', known);
+    const usage = told.sum ?? usageWithoutAnswer(request, 0, error);
     if (usage) context?.noteUsage(usage);
     throw new McpError(ErrorCode.InternalError, 'the model did not answer');
   }

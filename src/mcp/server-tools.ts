@@ -1,8 +1,8 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Logger } from '../core/config.ts';
 import { messageOf } from '../core/errors.ts';
+import { foreignSchemaChecker } from '../tools/foreign-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
-import { jsonSchemaChecker } from '../tools/json-schema.ts';
 import { verifyJsonSchema } from '../tools/json-schema-engine.ts';
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';
@@ -116,10 +116,11 @@ export class ServerTools {
         description: description?.trim() || (title ?? annotations.title ?? `The tool ${name} of ${serverName}.`),
         parameters,
       },
-      checkArguments: jsonSchemaChecker(parameters, owner),
+      checkArguments: foreignSchemaChecker(parameters, owner),
       ...policyOfTool(info, server),
     };
-    const target = { name, outputSchema, asTask: execution?.taskSupport === 'required' };
+    const checkOutput = outputSchema && foreignSchemaChecker(outputSchema, `the output of ${owner}`);
+    const target = { name, checkOutput, asTask: execution?.taskSupport === 'required' };
     return { definition, execute: (context) => this.#calls.run(target, context) };
   }
 

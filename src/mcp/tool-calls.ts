@@ -1,9 +1,9 @@
 import type { CallToolRequest, CallToolResult } from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError, messageOf } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
-import type { JSONSchema, ToolContext, ToolResult } from '../tools/interfaces.ts';
-import { compileJsonSchema } from '../tools/json-schema-engine.ts';
+import type { ToolContext, ToolResult } from '../tools/interfaces.ts';
+import type { ArgumentChecker } from '../tools/json-schema.ts';
 import { toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
 import { askUser } from './elicitation.ts';
@@ -14,7 +14,8 @@ import { defaultIdleMs, type ServerLink } from './server-link.ts';
 /** A tool at its server. */
 export interface ToolTarget {
   readonly name: string;
-  readonly outputSchema: JSONSchema | undefined;
+  /** By the schema that the tool promises for its output. */
+  readonly checkOutput: ArgumentChecker | undefined;
   readonly asTask: boolean;
 }
 
@@ -43,7 +44,7 @@ export class ToolCalls {
     context.signal.addEventListener('abort', leave, { once: true });
     call.attend(context);
     try {
-      return this.#resultOf(await this.#attended(call, context), target, context);
+      return await this.#resultOf(await this.#attended(call, context), target, context);
     } finally {
       call.attend(undefined);
       context.signal.removeEventListener('abort', leave);
@@ -125,14 +126,14 @@ export class ToolCalls {
     call.hold(holdMs, () => this.#held.delete(idempotencyKey));
   }
 
-  #resultOf(result: CallToolResult, target: ToolTarget, { call }: ToolContext): ToolResult {
+  async #resultOf(result: CallToolResult, target: ToolTarget, { call }: ToolContext): Promise<ToolResult> {
     const told = contentOf(result);
     if (result.isError === true) {
       const content = withTexts(told, (text) => this.#link.secrets.redact(text));
       const error = textOf(content) || 'the tool reports a failure';
       return { toolCallId: call.id, content: content === '' ? `Tool error: ${error}` : content, success: false, error };
     }
-    const flaw = outputFlaw(result, target);
+    const flaw = await outputFlaw(result, target);
     if (flaw === undefined) return { toolCallId: call.id, content: told, success: true };
     throw new AgentLoopError('TOOL_FAILED', `the MCP server "${this.#link.name}" ${flaw}`);
   }
@@ -142,14 +143,18 @@ function argumentsOf(given: unknown): Record<string, unknown> {
   return typeof given === 'object' && given !== null ? { ...given } : {};
 }
 
-function outputFlaw({ structuredContent }: CallToolResult, { outputSchema, name }: ToolTarget): string | undefined {
-  if (outputSchema === undefined) return undefined;
+/** A schema that cannot be compiled promises nothing that could be checked. */
+async function outputFlaw(
+  { structuredContent }: CallToolResult,
+  { checkOutput, name }: ToolTarget,
+): Promise<string | undefined> {
+  if (checkOutput === undefined) return undefined;
   if (structuredContent === undefined) return `gave no structured content, which "${name}" promises`;
   try {
-    const validate = compileJsonSchema(outputSchema, name);
-    if (validate instanceof Promise || validate(structuredContent)) return undefined;
-    return `gave structured content that is not what "${name}" promises`;
-  } catch {
-    return undefined;
+    const checked = await checkOutput(structuredContent);
+    return checked.ok ? undefined : `gave structured content that is not what "${name}" promises`;
+  } catch (thrown) {
+    if (AgentLoopError.isInstance(thrown) && thrown.code === 'INVALID_CONFIG') return undefined;
+    return `gave structured content that cannot be checked: ${messageOf(thrown)}`;
   }
 }

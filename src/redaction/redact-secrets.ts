@@ -9,8 +9,9 @@ const secretForms: readonly RegExp[] = [
   /\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi,
   /(\b(?:sk|pk|rk)-)[\w-]{8,}/g,
   /(\b(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|AIza))[\w-]{8,}/g,
-  /(\beyJ)[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g,
-  /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@:]*:[^\s/@]+(?=@)/gi,
+  // Tried once for each run of such characters, with the first `eyJ` in it: else its time would grow with the square of the text.
+  /(?<![\w-])(?=([\w-]*?\beyJ))\1[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g,
+  /(\b[a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@:]*:[^\s/@]+(?=@)/gi,
   /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*")[^"]+/gi,
   /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)["']?\s*[:=]\s*')[^']+/gi,
   /(\b(?:api[-_]?key|access[-_]?token|token|password|passwd|secret)=)[^\s"'“”‘’,;&}]+/gi,

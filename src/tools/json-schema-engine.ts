@@ -32,6 +32,12 @@ export function compileJsonSchema(schema: JSONSchema, owner: string): ValidateFu
   return load(draft).then((fresh) => compiled.get(schema) ?? compile(fresh, schema, owner));
 }
 
+/** Loads what a schema's draft needs; nothing where that is there already. `INVALID_CONFIG` for a draft that is not known. */
+export function loadJsonSchemaEngine(schema: JSONSchema, owner: string): Promise<void> | undefined {
+  const draft = draftOf(schema, owner);
+  return classes.has(draft) ? undefined : load(draft).then(() => {});
+}
+
 /**
  * Loads ajv and checks that a schema is one of its draft. Rejects with `INVALID_CONFIG`, naming `owner`, if it is not. A
  * `$ref` that leads nowhere is found only when the schema is compiled.

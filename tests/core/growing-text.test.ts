@@ -17,4 +17,18 @@ describe('GrowingText', () => {
     });
     fc.assert(property, { numRuns: 50 });
   });
+
+  it('gives any part of itself', () => {
+    const pieces = fc.array(fc.string({ maxLength: 3 }), { maxLength: 1_000, size: 'max' });
+    const place = fc.nat(1_500);
+    const property = fc.property(pieces, place, place, (all, from, to) => {
+      const text = new GrowingText();
+      for (const piece of all) text.add(piece);
+      const whole = all.join('');
+      expect(text.length).toBe(whole.length);
+      expect(text.slice(from, Math.max(from, to))).toBe(whole.slice(from, Math.max(from, to)));
+      expect(text.slice(from)).toBe(whole.slice(from));
+    });
+    fc.assert(property, { numRuns: 200 });
+  });
 });

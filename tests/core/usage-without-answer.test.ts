@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { concat, of, throwError } from 'rxjs';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import { estimateTokens } from '../../src/core/count-tokens.ts';
@@ -113,9 +114,9 @@ describe('what a model call took that gave no answer', () => {
     const broken = new AgentLoopError('PROVIDER_STREAM_CLOSED', 'The stream broke off.', { retryable: true });
     const turn = started(policies(bench.model([{ error: broken }, { text: said, never: true }])));
     await cancelBehindText(turn);
-    const usage = { ...guessOf(1, said), promptTokens: 2 * asked, totalTokens: guessOf(1, said).totalTokens + asked };
-    expect(await usageOf(turn)).toEqual(usage);
-    await expectSame(usage);
+    // The first one failed without any output.
+    expect(await usageOf(turn)).toEqual(guessOf(1, said));
+    await expectSame(guessOf(1, said));
   });
 
   it('is added to what earlier calls took, and is none where the request was refused', async () => {
@@ -128,6 +129,30 @@ describe('what a model call took that gave no answer', () => {
     expect(await usageOf(turn)).toEqual(usage);
     expect(bench.store.read('t').at(-1)).not.toHaveProperty('usage');
     expect(await replay(bench.store.read('t')).result()).toMatchObject({ deviations: [], usage });
+  });
+
+  it.each<readonly [string, (provider: LLMProvider) => LLMProvider]>([
+    ['alone', (provider) => provider],
+    ['behind a policy', (provider) => retry({ maxRetries: 1, initialDelayMs: 0 })(provider)],
+  ])('H-40 is nothing where the provider throws: on the result, on the spans, for a budget, %s', async (_, policy) => {
+    const thrown = [
+      new Error('no such host'),
+      new AgentLoopError('PROVIDER_SERVER', 'The server answered HTTP 503.', { status: 503, retryable: true }),
+      new AgentLoopError('PROVIDER_STREAM_CLOSED', 'It ended before it began.', { retryable: true }),
+      new AgentLoopError('PROVIDER_PROTOCOL', 'It answered with a page of HTML.'),
+    ];
+    for (const error of thrown) {
+      bench.spans.clear();
+      const shared = budget({ maxTokens: 1_000_000 });
+      const failing: LLMProvider = { call: () => Promise.reject(error) };
+      const turn = new AgentLoop(bench.config(policy(failing), { extensions: [shared.extension()] })).startTurn(
+        question,
+      );
+      expect(await usageOf(turn)).toEqual({ promptTokens: 0, completionTokens: 0, totalTokens: 0 });
+      expect(shared.used.totalTokens).toBe(0);
+      expect(tokensOnSpans()).toMatchObject({ turn: 0, requests: 0 });
+      expect(bench.spans.spans().some(({ attributes }) => 'millrace.usage.estimated' in attributes)).toBe(false);
+    }
   });
 
   it('is what the provider tells, where it tells', async () => {
@@ -186,13 +211,17 @@ describe('what a model call took that gave no answer', () => {
     ['costs that are none', { promptTokens: 5, completionTokens: 5, totalTokens: 10, cost: Number.NaN }],
   ])('is guessed where the provider tells %s', async (_, nonsense) => {
     const telling: LLMProvider = {
-      async call(params) {
+      call: () => Promise.reject(new Error('it streams')),
+      stream(params) {
         if (params.noteUsage) Reflect.apply(params.noteUsage, undefined, [nonsense]);
-        throw new Error('cable cut');
+        return concat(
+          of({ type: 'text' as const, text: said }),
+          throwError(() => new Error('cable cut')),
+        );
       },
     };
-    expect(await usageOf(started(telling))).toEqual(guessOf(1, ''));
-    await expectSame(guessOf(1, ''));
+    expect(await usageOf(started(telling))).toEqual(guessOf(1, said));
+    await expectSame(guessOf(1, said));
   });
 
   it('is not what a provider tells of a call once another has begun', async () => {

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { foldRecords } from '../../src/core/apply-record.ts';
 import { estimateTokens } from '../../src/core/count-tokens.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import { type Message, textOf } from '../../src/core/messages.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
@@ -246,9 +247,9 @@ describe('compactHistory', () => {
     expect(foldRecords(bench.store.read('t')).usage).toEqual(usage);
   });
 
-  it('counts a summarising call that broke off with an estimate, also where the turn ends before another', async () => {
+  it('counts a summarising call that was given up with an estimate, also where the turn ends before another', async () => {
     const { turn, summarizer } = await play([look, look, look, { ...done, usage: usageOf(5) }], {
-      summaries: [{ error: new Error('cable cut') }],
+      summaries: [{ error: new AgentLoopError('PROVIDER_TIMEOUT', 'The model took too long.') }],
     });
     const asked = (summarizer.calls[0]?.messages ?? []).reduce((sum, message) => sum + estimateTokens(message), 0);
     expect((await turn.result()).usage).toEqual({ ...usageOf(5 + asked), estimated: true });

@@ -81,8 +81,7 @@ class Notes implements Summary {
     const params = this.#request(transcript);
     const told = new ToldUsage(params, provider);
     const response = await tracedCall(provider, { ...params, noteUsage: (usage) => told.add(usage) }).catch((error) => {
-      const known = AgentLoopError.isInstance(error) ? error : undefined;
-      this.#count(told.sum ?? usageWithoutAnswer(params, '', known));
+      this.#count(told.sum ?? usageWithoutAnswer(params, 0, error));
       throw error;
     });
     const text = textOf(response.message.content).trim();

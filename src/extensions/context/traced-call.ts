@@ -1,5 +1,4 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { AgentLoopError } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { startAttempt } from '../../observability/spans/attempt-span.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
@@ -12,15 +11,14 @@ export async function tracedCall(provider: LLMProvider, params: LLMCallParams): 
   const attempt = provider.tracesAttempts === true ? undefined : startAttempt(params, provider.info);
   if (!attempt) return provider.call(params);
   const { traceContext } = attempt;
-  const leave = (): void => attempt.cancel(usageWithoutAnswer(params, ''));
+  const leave = (): void => attempt.cancel(usageWithoutAnswer(params, 0));
   params.signal?.addEventListener('abort', leave);
   try {
     const response = await activeContext.with(traceContext, () => provider.call({ ...params, traceContext }));
     attempt.done(response);
     return response;
   } catch (error) {
-    const known = AgentLoopError.isInstance(error) ? error : undefined;
-    attempt.fail(error, usageWithoutAnswer(params, '', known));
+    attempt.fail(error, usageWithoutAnswer(params, 0, error));
     throw error;
   } finally {
     params.signal?.removeEventListener('abort', leave);

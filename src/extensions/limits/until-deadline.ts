@@ -38,7 +38,7 @@ export function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundC
         const before = told();
         source.unsubscribe();
         const isTold = told() !== undefined;
-        const guess = usageWithoutAnswer(params, said.attempt);
+        const guess = usageWithoutAnswer(params, said.attemptTokens);
         if (onLimit === 'fail') {
           if (guess && !isTold) params.noteUsage?.(guess);
           return to.error(limitError(broken));

@@ -1,3 +1,5 @@
+import { GrowingText } from '../../core/growing-text.ts';
+
 const opening: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
 
 /** The parts of a text that the next character can belong to. */
@@ -8,7 +10,7 @@ type Within = 'structure' | 'string' | 'escape' | 'word';
  * brackets are open. One pass, linear, whatever the fragments.
  */
 export class JsonPrefix {
-  #text = '';
+  readonly #text = new GrowingText();
   #within: Within = 'structure';
   /** The brackets to come, the outermost first. */
   readonly #open: string[] = [];
@@ -29,9 +31,9 @@ export class JsonPrefix {
 
   push(fragment: string): void {
     const from = this.#text.length;
-    this.#text += fragment;
-    for (let index = from; index < this.#text.length && !this.#complete; index++) {
-      this.#take(this.#text[index] ?? '', index);
+    this.#text.add(fragment);
+    for (let index = 0; index < fragment.length && !this.#complete; index++) {
+      this.#take(fragment[index] ?? '', from + index);
     }
   }
 

@@ -1,34 +1,40 @@
+import { GrowingText } from '../../core/growing-text.ts';
+import { StreamedTokens } from '../../core/text-tokens.ts';
 import type { LLMChunk } from '../../providers/interfaces.ts';
 
-/** What a model call has given so far. */
+/** What a model call has given so far. Memory: the text of the current attempt. */
 export class SaidSoFar {
-  #text = '';
-  #output = '';
-  /** Where the output of the current attempt begins. */
-  #begin = 0;
+  readonly #text = new GrowingText();
+  readonly #output = new StreamedTokens();
+  #attempt = new StreamedTokens();
 
   add(chunk: LLMChunk): void {
     if (chunk.type === 'attempt') {
-      this.#text = '';
-      this.#begin = this.#output.length;
+      this.#text.clear();
+      this.#attempt = new StreamedTokens();
     }
-    if (chunk.type === 'text') this.#text += chunk.text;
-    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output += chunk.text;
-    if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
+    if (chunk.type === 'text') this.#text.add(chunk.text);
+    if (chunk.type === 'text' || chunk.type === 'reasoning') this.#count(chunk.text);
+    if (chunk.type === 'tool-call') this.#count(chunk.arguments ?? '');
   }
 
   /** Of the current attempt. */
   get text(): string {
-    return this.#text;
+    return this.#text.toString();
   }
 
   /** Of all attempts, with reasoning and arguments. */
-  get output(): string {
-    return this.#output;
+  get outputTokens(): number {
+    return this.#output.tokens;
   }
 
   /** Of the current attempt, with reasoning and arguments. */
-  get attempt(): string {
-    return this.#output.slice(this.#begin);
+  get attemptTokens(): number {
+    return this.#attempt.tokens;
+  }
+
+  #count(text: string): void {
+    this.#output.add(text);
+    this.#attempt.add(text);
   }
 }

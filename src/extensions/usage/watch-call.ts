@@ -1,5 +1,4 @@
 import { Observable } from 'rxjs';
-import { AgentLoopError } from '../../core/errors.ts';
 import { estimatedUsage, usageOfAnswer, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
 import type { AroundCall } from './around-calls.ts';
@@ -22,11 +21,8 @@ export function watchCall(onEnd: (end: CallEnd) => void): AroundCall {
         ended = true;
         onEnd(how);
       };
-      const guess = (error?: AgentLoopError) => usageWithoutAnswer(params, said.output, error) ?? estimatedUsage(0, 0);
-      const taken = (error?: unknown) => {
-        const known = AgentLoopError.isInstance(error) ? error : undefined;
-        return told() ?? guess(known);
-      };
+      const taken = (error?: unknown) =>
+        told() ?? usageWithoutAnswer(params, said.outputTokens, error) ?? estimatedUsage(0, 0);
       to.add(
         chunks.subscribe({
           next(chunk) {

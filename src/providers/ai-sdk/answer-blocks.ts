@@ -1,10 +1,11 @@
 import type { LanguageModelV3File, LanguageModelV3ToolCall, LanguageModelV3ToolResult } from '@ai-sdk/provider';
+import type { GrowingText } from '../../core/growing-text.ts';
 import type { VendorData } from './vendor-parts.ts';
 
 /** A text or a piece of reasoning, as far as it came. */
 export interface TextBlock {
   readonly type: 'text' | 'reasoning';
-  text: string;
+  readonly text: GrowingText;
   data: VendorData | undefined;
 }
 

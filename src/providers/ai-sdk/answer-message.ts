@@ -41,7 +41,7 @@ export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources
 }
 
 function isEmpty(block: AnswerBlock): boolean {
-  return (block.type === 'text' || block.type === 'reasoning') && block.text === '' && block.data === undefined;
+  return (block.type === 'text' || block.type === 'reasoning') && block.text.isEmpty && block.data === undefined;
 }
 
 /** Whether the message alone says all there is to say of the answer. */
@@ -50,7 +50,7 @@ function isPlain(blocks: readonly AnswerBlock[]): boolean {
 }
 
 function textOfBlocks(blocks: readonly AnswerBlock[], type: 'text' | 'reasoning'): string {
-  return blocks.reduce((text, block) => (block.type === type ? text + block.text : text), '');
+  return blocks.map((block) => (block.type === type ? block.text.toString() : '')).join('');
 }
 
 function contentOf(text: string, media: readonly ContentPart[], hasCalls: boolean): Content | null {

@@ -8,6 +8,7 @@ import type {
   LanguageModelV3ToolCall,
   LanguageModelV3ToolResult,
 } from '@ai-sdk/provider';
+import { GrowingText } from '../../core/growing-text.ts';
 import type { LLMChunk, LLMResponse, Usage } from '../interfaces.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
 import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
@@ -102,8 +103,9 @@ export class SdkAnswer {
       this.#addWhole(content);
       return;
     }
-    const block = { type: content.type, text: content.text, data: content.providerMetadata };
-    this.#blocks.push(block);
+    const text = new GrowingText();
+    text.add(content.text);
+    this.#blocks.push({ type: content.type, text, data: content.providerMetadata });
   }
 
   /** What stands beside the answer. */
@@ -137,7 +139,7 @@ export class SdkAnswer {
   }
 
   #openText(type: TextBlock['type'], id: string, data: VendorData | undefined): TextBlock {
-    const block: TextBlock = { type, text: '', data };
+    const block: TextBlock = { type, text: new GrowingText(), data };
     this.#blocks.push(block);
     this.#openTexts.set(`${type} ${id}`, block);
     return block;
@@ -148,7 +150,7 @@ export class SdkAnswer {
     { id, delta, providerMetadata }: { id: string; delta: string; providerMetadata?: VendorData },
   ): void {
     const block = this.#openTexts.get(`${type} ${id}`) ?? this.#openText(type, id, undefined);
-    block.text += delta;
+    block.text.add(delta);
     block.data = withData(block.data, providerMetadata);
     if (delta !== '') this.#options.emit({ type, text: delta });
   }

@@ -1,3 +1,4 @@
+import { GrowingText } from '../../core/growing-text.ts';
 import type { LLMChunk, LLMResponse, Usage } from '../interfaces.ts';
 import { finishReasonOf, isFailure } from './finish-reason.ts';
 import { isJsonObject, type JsonObject } from './json-object.ts';
@@ -15,8 +16,8 @@ export class ChatAnswer {
   readonly #server: ModelServer;
   readonly #emit: (chunk: LLMChunk) => void;
   readonly #calls: ToolCallAssembly;
-  #text = '';
-  #reasoning = '';
+  readonly #text = new GrowingText();
+  readonly #reasoning = new GrowingText();
   #finish: string | undefined;
   #usage: Usage | undefined;
   #id: string | undefined;
@@ -59,9 +60,9 @@ export class ChatAnswer {
     return {
       message: {
         role: 'assistant',
-        content: this.#text === '' && toolCalls.length > 0 ? null : this.#text,
+        content: this.#text.isEmpty && toolCalls.length > 0 ? null : this.#text.toString(),
         ...calls,
-        ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
+        ...(this.#reasoning.isEmpty ? {} : { reasoning: this.#reasoning.toString() }),
       },
       ...calls,
       finishReason: finishReasonOf(this.#finish, toolCalls.length > 0),
@@ -132,12 +133,12 @@ export class ChatAnswer {
 
   #addText(text: string): void {
     if (text === '') return;
-    this.#text += text;
+    this.#text.add(text);
     this.#emit({ type: 'text', text });
   }
 
   #addReasoning(text: string): void {
-    this.#reasoning += text;
+    this.#reasoning.add(text);
     this.#emit({ type: 'reasoning', text });
   }
 

@@ -4,6 +4,7 @@ import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { responseFlaw } from '../../core/response.ts';
+import { StreamedTokens } from '../../core/text-tokens.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
 import { codeOfStatus, isTransient } from '../http-status.ts';
@@ -39,7 +40,7 @@ class Attempt {
   readonly #params: LLMCallParams;
   readonly #span: AttemptSpan | undefined;
   readonly #told: ToldUsage;
-  #output = '';
+  readonly #output = new StreamedTokens();
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
@@ -70,8 +71,8 @@ class Attempt {
       return;
     }
     this.#span?.streamed();
-    if (chunk.type === 'tool-call') this.#output += chunk.arguments ?? '';
-    else if (chunk.type !== 'attempt') this.#output += chunk.text;
+    if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
+    else if (chunk.type !== 'attempt') this.#output.add(chunk.text);
   }
 
   fail(thrown: unknown): AgentLoopError {
@@ -93,7 +94,7 @@ class Attempt {
   #noteUsage(error?: AgentLoopError): Usage | undefined {
     const { sum } = this.#told;
     if (sum) return sum;
-    const usage = usageWithoutAnswer(this.#params, this.#output, error);
+    const usage = usageWithoutAnswer(this.#params, this.#output.tokens, error);
     if (usage) this.#params.noteUsage?.(usage);
     return usage;
   }

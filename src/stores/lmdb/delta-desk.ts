@@ -66,7 +66,7 @@ export class DeltaDesk {
   /** The deltas of the task's lease. Stands inside a `read`. */
   find(head: TaskHead): ReadableDeltas | undefined {
     const own = this.#logs.get(head.taskId)?.log;
-    if (own?.belongsTo(head)) return { view: own.view, text: (from, to) => own.text.slice(from, to) };
+    if (own?.belongsTo(head)) return own;
     const stored = this.#stored.find(head.taskId);
     return stored?.view.epoch === head.epoch && stored.view.born === head.born ? stored : undefined;
   }

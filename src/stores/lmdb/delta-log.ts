@@ -1,3 +1,4 @@
+import { GrowingText } from '../../core/growing-text.ts';
 import type { Delta } from '../interfaces.ts';
 import type { TaskHead } from './task-head.ts';
 
@@ -40,7 +41,7 @@ const maxRecent = 64;
 /** The deltas that were published under one lease: the text of the open model call whole, and the last 64 others. */
 export class DeltaLog {
   #view: DeltaView;
-  #text = '';
+  readonly #text = new GrowingText();
 
   constructor(source: string, { born, epoch }: TaskHead) {
     const empty = { opened: 0, iteration: 0, attempt: 0, generation: 0, length: 0, n: 0, recent: [] };
@@ -51,8 +52,9 @@ export class DeltaLog {
     return this.#view;
   }
 
-  get text(): string {
-    return this.#text;
+  /** The text of the open model call between two offsets. */
+  text(from: number, to: number): string {
+    return this.#text.slice(from, to);
   }
 
   belongsTo({ born, epoch }: TaskHead): boolean {
@@ -68,7 +70,7 @@ export class DeltaLog {
 
   /** Lets go of the text of a call that is over. */
   settle(head: TaskHead): void {
-    if (head.call === undefined && this.#text !== '') this.#begin({ opened: 0 });
+    if (head.call === undefined && !this.#text.isEmpty) this.#begin({ opened: 0 });
   }
 
   #acceptChunk(delta: LlmDelta, { call, seq }: TaskHead): boolean {
@@ -76,7 +78,7 @@ export class DeltaLog {
     if (this.#view.opened !== call.seq) this.#begin({ opened: call.seq, iteration: call.iteration });
     const { attempt, chunk } = delta;
     if (chunk.type === 'text') {
-      this.#text += chunk.text;
+      this.#text.add(chunk.text);
       this.#view = { ...this.#view, attempt, length: this.#text.length };
       return true;
     }
@@ -86,7 +88,7 @@ export class DeltaLog {
   }
 
   #begin(changes: Partial<Pick<DeltaView, 'opened' | 'iteration' | 'attempt'>>): void {
-    this.#text = '';
+    this.#text.clear();
     this.#view = { ...this.#view, ...changes, generation: this.#view.generation + 1, length: 0 };
   }
 

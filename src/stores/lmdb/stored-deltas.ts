@@ -35,11 +35,12 @@ export class StoredDeltas {
   }
 
   /** Writes what changed of a log since `saved`, and answers how much of it stands there now. */
-  save(taskId: string, { view, text }: DeltaLog, saved: Saved): Saved {
+  save(taskId: string, log: DeltaLog, saved: Saved): Saved {
+    const { view } = log;
     const { generation, length } = view;
     const first = saved.generation === generation ? Math.floor(saved.length / blockLength) : 0;
     for (let block = first; block * blockLength < length; block++) {
-      const piece = text.slice(block * blockLength, (block + 1) * blockLength);
+      const piece = log.text(block * blockLength, (block + 1) * blockLength);
       // As JSON: a block may end in the middle of a surrogate pair.
       this.#db.put(['delta-text', taskId, block], JSON.stringify(piece));
     }

@@ -27,6 +27,36 @@ const canceled = new Set();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const name = { type: 'object', properties: { name: { type: 'string', minLength: 2 } }, required: ['name'] };
 
+/** Checks that take for ever: a pattern, the name of a member, a `$ref` that doubles, and the comparison of all pairs. */
+const evil = '^(a+)+$';
+const doubling = Object.fromEntries(
+  Array.from({ length: 40 }, (_, at) => [
+    `d${at}`,
+    { allOf: [{ $ref: `#/$defs/d${at + 1}` }, { $ref: `#/$defs/d${at + 1}` }] },
+  ]),
+);
+const traps = {
+  pattern: { properties: { text: { type: 'string', pattern: evil } } },
+  member: { patternProperties: { [evil]: { type: 'string' } } },
+  reference: { $ref: '#/$defs/d0', $defs: { ...doubling, d40: { type: 'object' } } },
+  pairs: { properties: { list: { type: 'array', uniqueItems: true } } },
+};
+const trapTools = Object.fromEntries(
+  Object.entries(traps).flatMap(([kind, schema]) => [
+    [`in_${kind}`, { inputSchema: { type: 'object', ...schema }, run: () => text('ran') }],
+    [
+      `out_${kind}`,
+      {
+        outputSchema: { type: 'object', ...schema },
+        run: (args) => ({
+          content: [],
+          structuredContent: args.pairs ? { list: Array.from({ length: args.pairs }, (_, id) => ({ id })) } : args,
+        }),
+      },
+    ],
+  ]),
+);
+
 /** Takes effect, and does not answer where HOLD is set. */
 function slowly(what) {
   note(`ran ${what}`);
@@ -34,6 +64,7 @@ function slowly(what) {
 }
 
 const tools = {
+  ...(process.env.TRAPS ? trapTools : {}),
   meta: { run: (_args, { _meta }) => text(_meta) },
   echo: {
     inputSchema: { ...object({ text: { type: 'string' } }), required: ['text'] },

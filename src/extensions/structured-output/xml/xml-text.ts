@@ -3,10 +3,11 @@
  * indentation and readers that trim.
  */
 export function escapeText(text: string): string {
-  return text
-    .replace(/[&<>]/g, (character) => entities[character] ?? character)
-    .replace(/^\s+|\s+$/g, (blanks) => blanks.replace(/[\s\S]/g, asReference))
-    .replace(unsafe, asReference);
+  const body = text.trim();
+  const begin = text.length - text.trimStart().length;
+  const blanks = (from: number, to?: number) => text.slice(from, to).replace(/[\s\S]/g, asReference);
+  const written = body.replace(/[&<>]/g, (character) => entities[character] ?? character).replace(unsafe, asReference);
+  return blanks(0, begin) + written + blanks(begin + body.length);
 }
 
 /** The text of an attribute, for double quotes. */

@@ -1,0 +1,100 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { textOf } from '../../src/core/messages.ts';
+import { escapeText } from '../../src/extensions/structured-output/xml/xml-text.ts';
+import { modelServer } from '../../src/providers/openai-wire/model-server.ts';
+import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
+import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { oddServer } from '../mcp/odd-server.ts';
+
+const odd = oddServer({ env: { TRAPS: '1' } });
+afterAll(() => odd.tools.close());
+
+const backtracking = `${'a'.repeat(40)}!`;
+const pairs = 40_000;
+/** Kinds of schemas that take for ever, and arguments that spring them. */
+const traps: readonly (readonly [string, object, object])[] = [
+  ['pattern', { text: backtracking }, { text: backtracking }],
+  ['member', { [backtracking]: 'x' }, { [backtracking]: 'x' }],
+  ['reference', {}, {}],
+  ['pairs', { list: Array.from({ length: pairs }, (_, id) => ({ id })) }, { pairs }],
+];
+
+/** Runs one tool in a turn; says what the model reads of it, and the longest time in which nothing else ran. */
+async function called(name: string, args: object): Promise<{ told: string; blockedMs: number }> {
+  const llmProvider = scriptedLLM([
+    { toolCalls: [{ name: `odd__${name}`, arguments: JSON.stringify(args) }] },
+    { text: 'done' },
+  ]);
+  let last = performance.now();
+  let blockedMs = 0;
+  const beat = setInterval(() => {
+    blockedMs = Math.max(blockedMs, performance.now() - last);
+    last = performance.now();
+  }, 5);
+  const turn = new AgentLoop({ agentId: 'worker', llmProvider, toolProviders: [odd.tools] }).startTurn([
+    { role: 'user', content: 'Go.' },
+  ]);
+  turn.subscribe();
+  const { messages } = await turn.result();
+  clearInterval(beat);
+  await turn.settled;
+  const told = messages.find(({ role }) => role === 'tool');
+  return { told: told ? textOf(told.content) : '', blockedMs };
+}
+
+describe('a schema of an MCP server', () => {
+  it.each(traps)('H-11 cannot freeze the process where it checks arguments: %s', async (kind, args) => {
+    const { told, blockedMs } = await called(`in_${kind}`, args);
+    expect(told).toMatch(/a check by the JSON Schema of tool "in_\w+" of the MCP server "odd" takes more than 500 ms/);
+    expect(blockedMs).toBeLessThan(1_000);
+  });
+
+  it.each(traps)('H-11 cannot freeze the process where it checks an output: %s', async (kind, _, args) => {
+    const { told, blockedMs } = await called(`out_${kind}`, args);
+    expect(told).toMatch(/gave structured content that cannot be checked: .* takes more than 500 ms/);
+    expect(blockedMs).toBeLessThan(1_000);
+  });
+
+  it('H-11 is not tried a third time once it took too long twice', async () => {
+    const [, args] = traps[0] ?? [];
+    await called('in_pattern', args ?? {});
+    await called('in_pattern', args ?? {});
+    const { told, blockedMs } = await called('in_pattern', args ?? {});
+    expect(told).toContain('takes more than 500 ms');
+    expect(blockedMs).toBeLessThan(250);
+  });
+
+  it('H-11 checks what it is meant to check as any other', async () => {
+    expect((await called('in_member', { b: 7 })).told).toBe('ran');
+    expect((await called('in_member', { aa: 7 })).told).toContain('arguments.aa must be string');
+    expect((await called('out_pairs', { list: [{ id: 1 }, { id: 1 }] })).told).toContain(
+      'is not what "out_pairs" promises',
+    );
+  });
+});
+
+describe('text that somebody else wrote', () => {
+  const long = 300_000;
+  const server = modelServer({ address: 'http://127.0.0.1:1', model: 'm', secrets: [] });
+  const page = (text: string) =>
+    httpError(server, { status: 500, headers: new Headers(), text: `<html>${text}`, now: 0 });
+  it.each<readonly [string, () => unknown]>([
+    ['tokens that never end', () => withoutSecrets('eyJ-'.repeat(long), (text) => text)],
+    ['schemes that never end', () => withoutSecrets('a.'.repeat(long), (text) => text)],
+    ['blanks in the middle', () => escapeText(`x${' '.repeat(long)}x`)],
+    ['a page of tags that never end', () => page('<title'.repeat(long))],
+    ['a page of angle brackets', () => page('<'.repeat(long))],
+  ])('H-11 is read in time that grows with its length: %s', (_, read) => {
+    const begin = performance.now();
+    read();
+    expect(performance.now() - begin).toBeLessThan(1_000);
+  });
+
+  it('H-11 still loses its secrets', () => {
+    const token = `eyJ${'x'.repeat(20)}.${'y'.repeat(20)}.z`;
+    expect(withoutSecrets(`a-${token} and (${token})`, (text) => text)).toBe('a-eyJ[redacted] and (eyJ[redacted])');
+    expect(withoutSecrets('see redis+tls://me:sesame@h', (text) => text)).toBe('see redis+tls://[redacted]@h');
+  });
+});
