@@ -5,6 +5,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { MaybePromise, TaskStateStore } from '../stores/interfaces.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
 import { appendCases } from './store-contract/append-cases.ts';
+import { argumentCases } from './store-contract/argument-cases.ts';
 import { childCases } from './store-contract/child-cases.ts';
 import { commandCases } from './store-contract/command-cases.ts';
 import type { ContractCase, ContractGroup, StoreUnderTest } from './store-contract/contract-case.ts';
@@ -57,6 +58,7 @@ const groups: readonly ContractGroup[] = [
   deltaCases,
   commandCases,
   listCases,
+  argumentCases,
 ];
 
 /**

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { shownValue } from '../../core/shown-value.ts';
+import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
 import type {
@@ -59,6 +60,10 @@ const readBytes = 64 * 1024;
  * Versions that only change what is known of an artifact share its content, which counts for each of them.
  */
 export class InMemoryArtifactStore implements ArtifactStore {
+  static {
+    checkArguments(InMemoryArtifactStore.prototype, artifactStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #maxBytes: number;
   readonly #keepVersions: number;

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
 import type { ArtifactDraft, ArtifactShelf, FoundVersion, WrittenContent } from './artifact-shelf.ts';
 import type {
@@ -50,6 +51,10 @@ interface Change<Draft> {
 
 /** The artifact store over any shelf: checks, drafts, the order of calls, and versions made on what others left. */
 export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends ArtifactDraft> implements ArtifactStore {
+  static {
+    checkArguments(ShelvedArtifactStore.prototype, artifactStoreArguments);
+  }
+
   readonly #shelf: ArtifactShelf<Found, Draft>;
   readonly #clock: Clock;
   readonly #keepVersions: number;

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue } from './cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from './cache-store.ts';
@@ -27,6 +28,10 @@ interface Entry {
  * for, or in its turn. No timers.
  */
 export class InMemoryCacheStore implements CacheStore {
+  static {
+    checkArguments(InMemoryCacheStore.prototype, cacheStoreArguments);
+  }
+
   readonly #maxEntries: number;
   readonly #maxBytes: number;
   readonly #clock: Clock;

@@ -2,6 +2,7 @@ import type { Key } from 'lmdb';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
+import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
 import { assertStorePath } from './store-path.ts';
@@ -48,6 +49,10 @@ const victimsAtOnce = 64;
  * Keys: `['cache', hash of the key]`, and `['cache-age', written]`, which names the hash and its bytes.
  */
 export class LmdbCacheStore implements CacheStore {
+  static {
+    checkArguments(LmdbCacheStore.prototype, cacheStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #maxEntries: number;
   readonly #maxBytes: number;

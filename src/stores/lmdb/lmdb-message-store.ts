@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { Message } from '../../core/messages.ts';
+import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
@@ -48,6 +49,10 @@ const optionNames: OptionNames<LmdbMessageStoreOptions> = { path: true, clock: t
  * Memory: what `load` gives. Contexts stay in the file until `delete`, whose space is used again.
  */
 export class LmdbMessageStore implements MessageStore {
+  static {
+    checkArguments(LmdbMessageStore.prototype, messageStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #database: LmdbDatabase;
   readonly #contexts: ContextTable;

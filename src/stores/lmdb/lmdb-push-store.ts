@@ -2,6 +2,7 @@ import type { Key } from 'lmdb';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { invalidConfig } from '../../core/invalid-config.ts';
 import { shownValue } from '../../core/shown-value.ts';
+import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { isClaimable, type PushRecord, progressed } from '../push/push-record.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
@@ -26,6 +27,10 @@ const optionNames: OptionNames<LmdbPushStoreOptions> = { path: true, ttl: true, 
  * Keys: `['push', task, id]`, `['push-due', time, task, id]` of those that are not over, and `['push-over', time, task, id]` of the others.
  */
 export class LmdbPushStore implements PushStore {
+  static {
+    checkArguments(LmdbPushStore.prototype, pushStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #database: LmdbDatabase;
   readonly #ttlMs: number;

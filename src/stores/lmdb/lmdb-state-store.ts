@@ -6,6 +6,7 @@ import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { checkAppend } from '../check-append.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { takesAtOnce } from '../child-turns.ts';
 import type {
   AppendOptions,
@@ -75,6 +76,10 @@ const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: tru
  * Memory: what was published of open attempts. Journals stay in the file until `delete`, whose space is used again.
  */
 export class LmdbStateStore implements TaskStateStore {
+  static {
+    checkArguments(LmdbStateStore.prototype, stateStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #database: LmdbDatabase;
   readonly #tasks: TaskTable;

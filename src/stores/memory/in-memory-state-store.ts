@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, takesAtOnce } from '../child-turns.ts';
 import type {
   AppendOptions,
@@ -43,6 +44,10 @@ const optionNames: OptionNames<InMemoryStateStoreOptions> = { clock: true, maxEn
  * turn stays as long as its parent turn.
  */
 export class InMemoryStateStore implements TaskStateStore {
+  static {
+    checkArguments(InMemoryStateStore.prototype, stateStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #maxEndedTasks: number;
   readonly #tasks = new Map<string, MemoryTask>();

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { Message } from '../../core/messages.ts';
+import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
@@ -59,6 +60,10 @@ interface MemoryContext {
  * Memory: every context stays until `delete`, or until `maxContexts` others were written to after it.
  */
 export class InMemoryMessageStore implements MessageStore {
+  static {
+    checkArguments(InMemoryMessageStore.prototype, messageStoreArguments);
+  }
+
   readonly #clock: Clock;
   readonly #maxContexts: number;
   /** The one written to longest ago first. */

@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { isClaimable, type PushRecord, progressed } from './push-record.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from './push-store.ts';
 
@@ -6,6 +7,10 @@ const noRecords: ReadonlyMap<string, PushRecord> = new Map();
 
 /** Keeps registrations in the memory of this process: a restart loses them. Memory: what is registered, and 1,000 that are over. */
 export class InMemoryPushStore implements PushStore {
+  static {
+    checkArguments(InMemoryPushStore.prototype, pushStoreArguments);
+  }
+
   readonly #clock: Clock;
   /** By task, then by id. */
   readonly #tasks = new Map<string, Map<string, PushRecord>>();

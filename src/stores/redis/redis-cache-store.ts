@@ -1,5 +1,6 @@
 import { assertCacheKey, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
+import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import type { RedisTarget } from './redis-client.ts';
@@ -31,6 +32,10 @@ const longestMs = 1e14;
  * Memory: in Redis, what its times to live allow; a server of its own may evict (`allkeys-lru`), one with journals must not.
  */
 export class RedisCacheStore implements CacheStore {
+  static {
+    checkArguments(RedisCacheStore.prototype, cacheStoreArguments);
+  }
+
   readonly #connection: StoreConnection;
   readonly #prefix: string;
   readonly #ttlMs: number;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Message } from '../../core/messages.ts';
+import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import {
@@ -58,6 +59,10 @@ const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: t
  * Memory in this process: what is on its way. `load` reads what it gives in one reply; give a `limit` where a context may be long.
  */
 export class RedisMessageStore implements MessageStore {
+  static {
+    checkArguments(RedisMessageStore.prototype, messageStoreArguments);
+  }
+
   readonly #connection: StoreConnection;
   readonly #seconds: number;
   readonly #scripts: ContextScripts;

@@ -1,3 +1,4 @@
+import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from '../push/push-store.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
@@ -26,6 +27,10 @@ const optionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true
  * Keys: `{prefix}:{push}:due`, and `{prefix}:{push}:task:<id>`.
  */
 export class RedisPushStore implements PushStore {
+  static {
+    checkArguments(RedisPushStore.prototype, pushStoreArguments);
+  }
+
   readonly #connection: StoreConnection;
   readonly #prefix: string;
   readonly #seconds: number;

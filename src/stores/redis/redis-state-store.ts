@@ -4,6 +4,7 @@ import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { groupOf, statusTimeIn } from '../context-group.ts';
 import {
   type AppendOptions,
@@ -60,6 +61,10 @@ const deletePageSize = 1_000;
  * Memory in this process: what is on its way, and the last page of what is read.
  */
 export class RedisStateStore implements TaskStateStore {
+  static {
+    checkArguments(RedisStateStore.prototype, stateStoreArguments);
+  }
+
   readonly #client: RedisClient;
   readonly #ownsClient: boolean;
   readonly #settings: RedisStoreSettings;
@@ -227,12 +232,12 @@ export class RedisStateStore implements TaskStateStore {
    * Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. Runnable
    * tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.
    */
-  list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
+  async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
     return this.#tasks.list(query);
   }
 
   /** Child turns first, each by itself. Where it fails in between, the task is still there, so that it can be deleted again. */
-  delete(taskId: string): Promise<void> {
+  async delete(taskId: string): Promise<void> {
     return this.#delete(taskId, '', new Set());
   }
 

@@ -4,6 +4,7 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
 import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, parentIn, takesAtOnce } from '../child-turns.ts';
 import type {
   Command,
@@ -71,6 +72,10 @@ export function snapshotStateStore(store: SnapshotStore, options: SnapshotStateS
 const maxEpochStep = 2 ** 31;
 
 class SnapshotStateStore implements TaskStateStore {
+  static {
+    checkArguments(SnapshotStateStore.prototype, stateStoreArguments);
+  }
+
   readonly #plain: PlainStore;
   readonly #clock: Clock;
   readonly #pollMs: number;
@@ -193,7 +198,7 @@ class SnapshotStateStore implements TaskStateStore {
     return listedTasks(known, query, now).map((task) => task.summary(now));
   }
 
-  delete(taskId: string): Promise<void> {
+  async delete(taskId: string): Promise<void> {
     return this.#delete(taskId, undefined, new Set());
   }
 

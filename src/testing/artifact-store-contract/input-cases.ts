@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import type { NewArtifact } from '../../stores/artifacts/artifact-store.ts';
+import type { ArtifactStore, NewArtifact } from '../../stores/artifacts/artifact-store.ts';
+import { notOptions, notText, refusesWrongArguments, type WrongArguments } from '../contract/wrong-arguments.ts';
 import { refuses } from '../store-contract/expectations.ts';
 import { type ArtifactCases, bytesRead, textIn } from './artifact-case.ts';
 
@@ -14,6 +15,46 @@ function unchecked(json: string): NewArtifact {
 export const artifactInputCases: ArtifactCases = {
   name: 'input',
   cases: [
+    {
+      title: 'H-07 arguments of another type are refused as INVALID_INPUT, and change nothing',
+      async run({ store, newId }) {
+        const artifactId = newId();
+        const before = await store.create({ artifactId, name: 'a', content: 'x', taskId: 't1' });
+        const ids = notText.map((bad) => [bad]);
+        const versions = [...ids, ...notOptions.map((bad) => [artifactId, bad]), [artifactId, { version: '1' }]];
+        const calls: WrongArguments<ArtifactStore> = {
+          create: [[], [null], ['a'], [{}], [{ name: 'b', taskId: 7 }], [{ name: 'b', artifactId: null }]],
+          update: [
+            ...notText.map((bad) => [bad, { name: 'b' }]),
+            [artifactId],
+            [artifactId, 'b'],
+            [artifactId, { name: 7 }],
+            [artifactId, { name: 'b' }, 1],
+            [artifactId, { name: 'b' }, { versoin: 1 }],
+          ],
+          append: [
+            ...notText.map((bad) => [bad, 'x']),
+            ...[undefined, null, 7, {}, [1]].map((bad) => [artifactId, bad]),
+            [artifactId, 'x', true],
+            [artifactId, 'x', { last: 'yes' }],
+            [artifactId, 'x', { offset: '0' }],
+          ],
+          describe: versions,
+          get: versions,
+          read: versions,
+          list: [
+            ...notOptions.map((bad) => [bad]),
+            [{ taskId: 7 }],
+            [{ contextId: null }],
+            [{ limit: '5' }],
+            [{ after: 1 }],
+          ],
+          delete: ids,
+        };
+        await refusesWrongArguments(store, calls);
+        assert.deepEqual(await store.list(), { artifacts: [before] });
+      },
+    },
     {
       title: 'ids outside the pattern are refused as INVALID_INPUT, whatever is asked',
       async run({ store }) {

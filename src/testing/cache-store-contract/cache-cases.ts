@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import type { Pair, PromiseGroup } from '../contract/define-contract.ts';
+import { notOptions, notText, refusesWrongArguments, type WrongArguments } from '../contract/wrong-arguments.ts';
 import { refuses } from '../store-contract/expectations.ts';
 
 export interface CacheStoreUnderTest extends Pair<CacheStore> {
@@ -36,6 +37,25 @@ const oddKeys = [
 export const cacheCases: PromiseGroup<CacheStoreUnderTest> = {
   name: 'get, set and delete',
   cases: [
+    {
+      title: 'H-07 arguments of another type are refused as INVALID_INPUT, and change nothing',
+      async run({ store }) {
+        await store.set('a', 1);
+        const keys = notText.map((bad) => [bad]);
+        const calls: WrongArguments<CacheStore> = {
+          get: keys,
+          set: [
+            ...notText.map((bad) => [bad, 2]),
+            ...notOptions.map((bad) => ['a', 2, bad]),
+            ['a', 2, 1_000],
+            ['a', 2, { ttlMs: '1000' }],
+          ],
+          delete: keys,
+        };
+        await refusesWrongArguments(store, calls);
+        assert.equal(await store.get('a'), 1);
+      },
+    },
     {
       title: 'a key that was never set has no value',
       async run({ store }) {

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import type { Message } from '../../core/messages.ts';
+import type { MessageStore } from '../../stores/messages/message-store.ts';
+import { notOptions, notText, refusesWrongArguments, type WrongArguments } from '../contract/wrong-arguments.ts';
 import { refuses } from '../store-contract/expectations.ts';
 import { type MessageCases, turnOf } from './message-case.ts';
 
@@ -18,6 +20,45 @@ const lossy: readonly unknown[] = [10n, Number.NaN, Number.POSITIVE_INFINITY, ne
 export const inputCases: MessageCases = {
   name: 'input',
   cases: [
+    {
+      title: 'H-07 arguments of another type are refused as INVALID_INPUT, and change nothing',
+      async run({ store, newContextId }) {
+        const contextId = newContextId();
+        await store.append(contextId, 't', turnOf('t'));
+        const before = await store.load(contextId);
+        const turns = notText.flatMap((bad) => [
+          [bad, 't2'],
+          [contextId, bad],
+        ]);
+        const calls: WrongArguments<MessageStore> = {
+          begin: turns,
+          append: [
+            ...turns.map((turn) => [...turn, []]),
+            ...[undefined, null, 'hello', { 0: 'x' }, [7]].map((bad) => [contextId, 't2', bad]),
+            [contextId, 't2', [], 'agent'],
+            [contextId, 't2', [], { agentId: 7 }],
+          ],
+          setAgent: turns,
+          load: [
+            ...notText.map((bad) => [bad]),
+            ...notOptions.map((bad) => [contextId, bad]),
+            [contextId, { limit: '5' }],
+            [contextId, { before: null }],
+          ],
+          setMetadata: [
+            ...notText.map((bad) => [bad, {}]),
+            ...[undefined, null, 'x', 7, []].map((bad) => [contextId, bad]),
+            [contextId, {}, 1],
+            [contextId, {}, { version: '1' }],
+          ],
+          contexts: [...notOptions.map((bad) => [bad]), [{ limit: '5' }], [{ after: 7 }]],
+          delete: notText.map((bad) => [bad]),
+        };
+        await refusesWrongArguments(store, calls);
+        assert.deepEqual(await store.load(contextId), before);
+        assert.equal((await store.contexts()).contexts.length, 1);
+      },
+    },
     {
       title: 'ids outside the pattern are refused as INVALID_INPUT and write nothing',
       async run({ store }) {

@@ -215,7 +215,7 @@ class CommandsReversed extends InMemoryStateStore {
       const soFar: Command[] = [];
       super
         .commands(taskId)
-        .subscribe((command) => soFar.push(command))
+        .subscribe({ next: (command) => soFar.push(command), error: () => {} })
         .unsubscribe();
       return concat(from(soFar.toReversed()), super.commands(taskId).pipe(skip(soFar.length)));
     });

@@ -143,7 +143,7 @@ describe('InMemoryStateStore', () => {
       () => store.append(lease, stamp(lease, 2, done, note(1)), options),
     ].map((action) => `${thrownBy(action).code}: ${thrownBy(action).message}`);
     expect(messages).toEqual([
-      'INVALID_INPUT: The task id "a b" cannot be used; take 1 to 128 of the characters A-Z a-z 0-9 _ . : -',
+      'INVALID_INPUT: taskId must be 1 to 128 of the characters A-Z a-z 0-9 _ . : -, got "a b".',
       'NOT_FOUND: The store has no task "missing"; check the id, or start the turn again if the task was deleted or its time ran out.',
       'BUSY: Task "t" is held by another owner for 1000 ms more; follow it, or try again later.',
       'FENCED: The lease of "a" on task "t" (epoch 7) was taken over or given back; stop this turn, its results are not recorded.',

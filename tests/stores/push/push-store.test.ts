@@ -6,6 +6,7 @@ import { LmdbPushStore } from '../../../src/stores/lmdb/lmdb-push-store.ts';
 import { InMemoryPushStore } from '../../../src/stores/push/in-memory-push-store.ts';
 import type { PushEntry, PushStore } from '../../../src/stores/push/push-store.ts';
 import { RedisPushStore } from '../../../src/stores/redis/redis-push-store.ts';
+import { notText, refusesWrongArguments } from '../../../src/testing/contract/wrong-arguments.ts';
 import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
@@ -43,6 +44,37 @@ function contract(open: () => Opened): void {
   afterEach(async () => {
     await opened?.close();
     opened = undefined;
+  });
+
+  it('H-07 refuses arguments of another type as INVALID_INPUT, and changes nothing', async () => {
+    const { store } = stores();
+    const one = entry('a');
+    await store.add(one, 5);
+    const keys = [undefined, null, 'task-1', {}, { taskId: 'task-1' }, { taskId: 7, configId: 'a' }];
+    await refusesWrongArguments(store, {
+      add: [...keys.map((bad) => [bad, 5]), [{ ...one, url: 7 }, 5], [one], [one, '5']],
+      get: keys.map((bad) => [bad]),
+      list: notText.map((bad) => [bad]),
+      delete: keys.map((bad) => [bad]),
+      claim: [
+        [],
+        ['one'],
+        [{ ...claim, owner: 7 }],
+        [{ ...claim, leaseMs: '1' }],
+        [{ ...claim, limit: Number.NaN }],
+        [{ ...claim, taskId: 7 }],
+      ],
+      update: [
+        ...keys.map((bad) => [bad, 'one', { type: 'over' }]),
+        [one, 7, { type: 'over' }],
+        [one, 'one'],
+        [one, 'one', 'over'],
+        [one, 'one', { type: 'done' }],
+        [one, 'one', { type: 'held' }],
+        [one, 'one', { type: 'parked', afterMs: '5' }],
+      ],
+    });
+    expect(await store.list('task-1')).toEqual([one]);
   });
 
   it('keeps registrations by task and id, and forgets what is deleted', async () => {
