@@ -157,7 +157,7 @@ export {
   toPersisted,
 } from './core/state.ts';
 export type { Turn } from './core/turn.ts';
-export { TurnError, type TurnResult } from './core/turn-result.ts';
+export { type CompletedTurn, TurnError, type TurnResult, type UnfinishedTurn } from './core/turn-result.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './core/turn-text.ts';
 export { type BranchOptions, branch } from './extensions/branch.ts';
 export {
@@ -202,7 +202,7 @@ export {
   type ToolPermissionsOptions,
   toolPermissions,
 } from './extensions/permissions/tool-permissions.ts';
-export type { StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
+export type { OutputSchema, StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
 export type { OutputMode } from './extensions/structured-output/output-way.ts';
 export { type StructuredOutput, structuredOutput } from './extensions/structured-output/structured-output.ts';
 export {

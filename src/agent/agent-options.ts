@@ -2,13 +2,13 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import type { HookContext } from '../core/extension.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
+import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
 import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { FromJsonSchema } from '../tools/from-json-schema.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { ToolParameters } from '../tools/tool-options.ts';
 
 /** What becomes of a turn that starts while another of its context has not ended. */
 export type BusyPolicy =
@@ -34,12 +34,12 @@ export type Dependencies = Readonly<Record<string, unknown>>;
  * What turns with this output schema finish with: the output type of a Standard Schema, or the type that a literal JSON Schema describes;
  * `unknown` where the type of a JSON Schema does not say more.
  */
-export type OutputOf<S extends ToolParameters> = S extends StandardSchemaV1
+export type OutputOf<S extends OutputSchema> = S extends StandardSchemaV1
   ? StandardSchemaV1.InferOutput<S>
   : FromJsonSchema<S>;
 
 /** The options of every agent, the type of its dependencies not known. */
-export interface AgentSettings<S extends ToolParameters = ToolParameters>
+export interface AgentSettings<S extends OutputSchema = OutputSchema>
   extends Omit<AgentLoopConfig, 'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt'> {
   /** Stands in records, events and spans. Default: the name, else a new one. */
   readonly id?: string;
@@ -76,7 +76,12 @@ export interface AgentSettings<S extends ToolParameters = ToolParameters>
    * `contextManagement`; `null` turns all of it off.
    */
   readonly contextManagement?: ContextManagementOptions | null;
-  /** Makes turns end with a value of this schema, `result().value`, which has its type: see `structuredOutput`. Default: they end with text. */
+  /**
+   * Makes turns end with a value of its schema, `result().value`, which has its type: the options of `structuredOutput`. A turn that completes
+   * has a value. Default: turns end with text.
+   */
+  readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'>;
+  /** `output: { schema }`. */
   readonly outputSchema?: S;
   /** Whether `usage` adds up what turns took. Default true. */
   readonly enableUsageTracking?: boolean;
@@ -97,12 +102,12 @@ export interface DependentTools<D extends Dependencies, C = unknown> {
 
 export type AgentOptions<
   D extends Dependencies = Dependencies,
-  S extends ToolParameters = ToolParameters,
+  S extends OutputSchema = OutputSchema,
   C = unknown,
 > = AgentSettings<S> & (GivenTools<C> | DependentTools<D, C>);
 
 /** What another agent has in place of what this one has; tools take the place of tools that depend on something, too. */
-export type AgentChanges<S extends ToolParameters = ToolParameters, C = unknown> = Partial<AgentSettings<S>> &
+export type AgentChanges<S extends OutputSchema = OutputSchema, C = unknown> = Partial<AgentSettings<S>> &
   GivenTools<C>;
 
 /** What is given for one turn of an agent. */

@@ -9,9 +9,9 @@ import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
+import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
-import type { ToolParameters } from '../tools/tool-options.ts';
 import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type {
@@ -40,7 +40,7 @@ export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
 }
 
 /** `agent`, with the type of `context`. */
-export type AgentFactory<C> = <D extends Dependencies = Dependencies, const S extends ToolParameters = ToolParameters>(
+export type AgentFactory<C> = <D extends Dependencies = Dependencies, const S extends OutputSchema = OutputSchema>(
   options: AgentOptions<D, S, C>,
 ) => Agent<OutputOf<S>, C>;
 
@@ -51,7 +51,7 @@ export type AgentFactory<C> = <D extends Dependencies = Dependencies, const S ex
  * `agent<Context>()` gives this function for agents whose turns are given a `context` of that type, which tools made by `tool<Context>()` get.
  */
 export function agent<C>(): AgentFactory<C>;
-export function agent<D extends Dependencies = Dependencies, const S extends ToolParameters = ToolParameters>(
+export function agent<D extends Dependencies = Dependencies, const S extends OutputSchema = OutputSchema>(
   options: AgentOptions<D, S>,
 ): Agent<OutputOf<S>>;
 export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | ((options: AgentOptions) => Agent) {
@@ -69,10 +69,18 @@ function madeOf<D extends Dependencies>(
   internals: AgentInternals,
 ): Agent {
   const { tools, ...settings } = changes;
+  const before = withoutOutput(options, settings);
   const all: AgentOptions<D> = tools
-    ? { ...withoutDependencies(options), ...settings, tools }
-    : { ...options, ...settings };
+    ? { ...withoutDependencies(before), ...settings, tools }
+    : { ...before, ...settings };
   return Agent.made(resolveAgent(all), internals, (more, shared) => madeOf(all, more, { ...internals, ...shared }));
+}
+
+/** An output that changes, by either of its options, leaves nothing of the one before. */
+function withoutOutput<D extends Dependencies>(options: AgentOptions<D>, changes: AgentChanges): AgentOptions<D> {
+  if (changes.output === undefined && changes.outputSchema === undefined) return options;
+  const { output, outputSchema, ...rest } = options;
+  return rest;
 }
 
 function withoutDependencies<D extends Dependencies>(options: AgentOptions<D>): AgentSettings {
@@ -272,7 +280,7 @@ export class Agent<T = unknown, C = unknown> {
    * here. Errors as `agent`.
    */
   with(changes: AgentChanges<never, C>): Agent<T, C>;
-  with<const S extends ToolParameters>(changes: AgentChanges<S, C>): Agent<OutputOf<S>, C>;
+  with<const S extends OutputSchema>(changes: AgentChanges<S, C>): Agent<OutputOf<S>, C>;
   with(changes: AgentChanges): Agent {
     return this.withInternals(changes, {});
   }

@@ -60,6 +60,7 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
     words: 'an object of options, or null',
     cure: 'write contextManagement: null for none',
   },
+  output: { fits: isRecord, words: 'an object of options', cure: 'write output: { schema }' },
   extensions: { fits: Array.isArray, words: 'an array', cure: 'write extensions: [limits({ … })]' },
   enableUsageTracking: { fits: (value) => typeof value === 'boolean', words: 'true or false', cure },
 };

@@ -76,6 +76,7 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
   contextId: true,
   busy: true,
   contextManagement: true,
+  output: true,
   outputSchema: true,
   enableUsageTracking: true,
 };
@@ -124,7 +125,7 @@ function toolsOf<D extends Dependencies>(
 function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig {
   const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...most } =
     settings;
-  const { busy, enableUsageTracking, contextManagement, outputSchema, toolProviders, ...rest } = most;
+  const { busy, enableUsageTracking, contextManagement, output, outputSchema, toolProviders, ...rest } = most;
   const { model, retry: _, systemPrompt, extensions, ...config } = rest;
   return {
     ...modelSettings(model),
@@ -140,14 +141,23 @@ function extensionsOf({
   systemPrompt,
   extensions = [],
   contextManagement,
+  output,
   outputSchema,
 }: AgentSettings): readonly Extension[] {
   return [
     ...(typeof systemPrompt === 'function' ? [promptFunction(systemPrompt)] : []),
     ...extensions,
-    ...(outputSchema === undefined ? [] : [structuredOutput({ schema: outputSchema })]),
+    ...outputOf(output, outputSchema),
     ...(contextManagement === null ? [] : manageContext(contextManagement)),
   ];
+}
+
+function outputOf(output: AgentSettings['output'], schema: AgentSettings['outputSchema']): readonly Extension[] {
+  if (output === undefined) return schema === undefined ? [] : [structuredOutput({ schema })];
+  if (schema !== undefined) throw invalidConfig('an agent has output or outputSchema', 'write output: { schema }');
+  if ('forceFinish' in output)
+    throw invalidConfig('output has no forceFinish', 'for turns without a value use the extension structuredOutput');
+  return [structuredOutput(output)];
 }
 
 /** What an agent brings to a turn of a team: its loop without what is the turn's, and its tools. */

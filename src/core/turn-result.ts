@@ -6,19 +6,31 @@ import { type AssistantMessage, type Message, textOf } from './messages.ts';
 import type { AgentUsage, Question } from './records.ts';
 import { closedMessages, type LoopState, taskState } from './state.ts';
 
-/** How a turn ended, or what it waits for. `T`: what it finishes with besides text. */
-export interface TurnResult<T = unknown> {
+/** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
+export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;
+
+/** A turn that completed. */
+export interface CompletedTurn<T = unknown> extends AnyTurnResult {
+  readonly status: 'completed';
+  /** What the turn finished with besides text, where it is to finish with a value; else `undefined`, or what an extension gave. */
+  readonly value: T;
+}
+
+/** A turn that waits; in a `TurnError` also one that failed or was cancelled. */
+export interface UnfinishedTurn extends AnyTurnResult {
+  readonly status: Exclude<TaskState, 'completed'>;
+  readonly value: undefined;
+}
+
+interface AnyTurnResult {
   readonly taskId: string;
   readonly contextId: string;
   /** The agent that ran the turn last: in a team, the one that answered. */
   readonly agentId: string;
-  readonly status: TaskState;
   /** `stop`, `max_iterations`, a caller's words, … */
   readonly reason: string;
   /** The text of the last response. */
   readonly text: string;
-  /** What the turn finished with besides text, where an extension gave a value. */
-  readonly value: T | undefined;
   /** The texts of all responses of the turn, joined by newlines. */
   readonly allText: string;
   /** The last message of the assistant, where there is one. */
@@ -44,14 +56,13 @@ export function resultOf(state: LoopState): TurnResult {
   const texts = answers.map((message) => textOf(message.content));
   const closing = state.finalMessage ?? '';
   if (closing !== '' && closing !== texts.at(-1)) texts.push(closing);
-  return {
+  const status = taskState(state);
+  const result: AnyTurnResult = {
     taskId: state.turn.taskId,
     contextId: state.turn.contextId,
     agentId: state.agentId,
-    status: taskState(state),
     reason: state.outcome?.reason ?? '',
     text: state.finalMessage ?? textOf(state.lastResponse?.message.content),
-    value: state.value,
     allText: texts.filter((text) => text !== '').join('\n'),
     message: answers.at(-1),
     messages,
@@ -62,6 +73,7 @@ export function resultOf(state: LoopState): TurnResult {
     toolCalls: state.toolCalls,
     questions: state.outcome?.questions ?? [],
   };
+  return status === 'completed' ? { ...result, status, value: state.value } : { ...result, status, value: undefined };
 }
 
 /** A turn that failed or was cancelled, as an error; `result` is what it had by then. */

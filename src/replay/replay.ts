@@ -30,12 +30,12 @@ export interface ReplayOptions {
   readonly patienceMs?: number;
 }
 
-export interface ReplayResult extends TurnResult {
+export type ReplayResult = TurnResult & {
   /** In a strict replay none. */
   readonly deviations: readonly Deviation[];
   /** The journal of the replay; of a strict one the recording. */
   readonly records: readonly JournalRecord[];
-}
+};
 
 /**
  * Runs the real loop with the model's recorded answers and the recorded results of tools: no network, no effects. Whoever ran the

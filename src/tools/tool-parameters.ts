@@ -17,14 +17,21 @@ export function standardChecker(schema: StandardSchemaV1): ArgumentChecker {
  * 2020-12, else draft-07. Throws `INVALID_CONFIG` where it cannot tell, or where it does not describe an object.
  */
 export function jsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
+  const jsonSchema = anyJsonSchemaOf(schema, toolName);
+  if (jsonSchema['type'] !== 'object') {
+    const { vendor } = schema['~standard'];
+    throw invalid(toolName, `its ${vendor} schema does not describe an object; wrap what it describes in one`);
+  }
+  return jsonSchema;
+}
+
+/** As `jsonSchemaOf`, of anything. */
+export function anyJsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
   const { vendor } = schema['~standard'];
   if (!tellsJsonSchema(schema)) {
     throw invalid(toolName, `its ${vendor} schema does not tell its JSON Schema; give that as the option jsonSchema`);
   }
   const { $schema: _, ...jsonSchema } = inputSchema(schema, toolName);
-  if (jsonSchema['type'] !== 'object') {
-    throw invalid(toolName, `its ${vendor} schema does not describe an object; wrap what it describes in one`);
-  }
   return jsonSchema;
 }
 

@@ -1,11 +1,17 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../../core/errors.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import type { JSONSchema } from '../../tools/interfaces.ts';
-import type { ToolParameters } from '../../tools/tool-options.ts';
 import type { OutputMode } from './output-way.ts';
 
-export interface StructuredOutputOptions<S extends ToolParameters> {
-  /** A Standard Schema or a JSON Schema, of an object. What it gives has to be JSON. */
+/** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */
+export type OutputSchema = StandardSchemaV1 | JSONSchema;
+
+export interface StructuredOutputOptions<S extends OutputSchema> {
+  /**
+   * A Standard Schema or a JSON Schema, of an object or of anything else: arrays, unions, strings and numbers travel as the member `value` of
+   * an object. What it gives has to be JSON.
+   */
   readonly schema: S;
   /** What the model reads as schema, for a Standard Schema that cannot tell its JSON Schema. */
   readonly jsonSchema?: JSONSchema;
@@ -26,7 +32,7 @@ const modes: ReadonlySet<unknown> = new Set<OutputMode>(['auto', 'tool', 'native
 const known = ['schema', 'jsonSchema', 'name', 'parseRetries', 'forceFinish', 'mode'];
 
 /** Throws `INVALID_CONFIG`, naming the option and the cure. The schema and the name are for the tool to check. */
-export function checkOutputOptions(options: StructuredOutputOptions<ToolParameters>): void {
+export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema>): void {
   const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
   if (!(Number.isSafeInteger(parseRetries) && parseRetries >= 0)) {
     throw invalid('parseRetries', parseRetries, 'give a whole number from 0');

@@ -9,6 +9,8 @@ export interface PartialsOptions {
   readonly name: string;
   /** Whether the output is the text of the answer. */
   readonly inText: boolean;
+  /** Gives the output of what the model writes; `undefined` where nothing of it is there. */
+  readonly unwrap: (wrapped: unknown) => unknown;
 }
 
 /** The output of a turn while it is written: see `StructuredOutput.partials`. */
@@ -44,7 +46,7 @@ class OutputReader<T> {
         if (event.toolName === this.#options.name) this.#open(event.index);
         return this.#push(event.index, event.arguments);
       case 'internal:tool-start':
-        if (event.toolName === this.#options.name && isOutput<T>(event.arguments)) this.#show(event.arguments);
+        if (event.toolName === this.#options.name) this.#show(event.arguments);
         return;
       case 'artifact-update':
         if (this.#options.inText) this.#takeText(event);
@@ -71,14 +73,15 @@ class OutputReader<T> {
     this.#show(part?.value);
   }
 
-  #show(value: Partially<T> | undefined): void {
-    if (value === undefined || isDeepStrictEqual(value, this.#shown)) return;
+  #show(wrapped: unknown): void {
+    const value = this.#options.unwrap(wrapped);
+    if (!isOutput<T>(value) || isDeepStrictEqual(value, this.#shown)) return;
     this.#shown = value;
     this.#out.next(value);
   }
 }
 
-/** The arguments of a call that runs have passed the check of the schema. */
+/** What the model writes is claimed to fit; the arguments of a call that runs have passed the check of the schema. */
 function isOutput<T>(value: unknown): value is Partially<T> {
-  return typeof value === 'object' && value !== null;
+  return value !== undefined;
 }

@@ -27,11 +27,12 @@ import { engineTool } from '../../tools/engine-tools.ts';
 import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
-import type { ArgumentsOf, ToolParameters } from '../../tools/tool-options.ts';
+import type { ArgumentsOf } from '../../tools/tool-options.ts';
 import { fingerprint, memoryOf } from './output-memory.ts';
-import { checkOutputOptions, type StructuredOutputOptions } from './output-options.ts';
+import { checkOutputOptions, type OutputSchema, type StructuredOutputOptions } from './output-options.ts';
 import { nativeView, xmlView } from './output-view.ts';
 import { type OutputWay, wayOf } from './output-way.ts';
+import { type OutputWire, outputWire } from './output-wire.ts';
 import { partialsOf } from './partials-of.ts';
 import { parseXml } from './xml/parse-xml.ts';
 
@@ -47,7 +48,7 @@ import { parseXml } from './xml/parse-xml.ts';
  * A value with which another extension finishes the turn is checked as well. Errors: `INVALID_CONFIG` for a wrong option or schema; for
  * `mode: 'native'` on a provider without `capabilities.responseFormat` the turn fails with it.
  */
-export function structuredOutput<const S extends ToolParameters>(
+export function structuredOutput<const S extends OutputSchema>(
   options: StructuredOutputOptions<S>,
 ): StructuredOutput<ArgumentsOf<S>> {
   return StructuredOutput.of(options);
@@ -57,19 +58,22 @@ export function structuredOutput<const S extends ToolParameters>(
 export class StructuredOutput<T> implements Extension {
   readonly name = 'structured-output';
   readonly toolProviders: readonly ToolProvider[];
-  readonly #options: Required<Pick<StructuredOutputOptions<ToolParameters>, 'parseRetries' | 'forceFinish' | 'mode'>>;
+  readonly #options: Required<Pick<StructuredOutputOptions<OutputSchema>, 'parseRetries' | 'forceFinish' | 'mode'>>;
+  readonly #wire: OutputWire;
   readonly #tool: Tool;
 
-  private constructor(options: StructuredOutputOptions<ToolParameters>) {
+  private constructor(options: StructuredOutputOptions<OutputSchema>) {
     checkOutputOptions(options);
     const { parseRetries = 2, forceFinish = true, mode = 'auto' } = options;
     this.#options = { parseRetries, forceFinish, mode };
-    this.#tool = finishTool(options);
+    const { schema, jsonSchema, name = '__finish__' } = options;
+    this.#wire = outputWire(schema, jsonSchema, name);
+    this.#tool = finishTool(name, this.#wire);
     this.toolProviders = [new LocalToolProvider([this.#tool], { name: 'structuredOutput' })];
   }
 
   /** @internal */
-  static of<S extends ToolParameters>(options: StructuredOutputOptions<S>): StructuredOutput<ArgumentsOf<S>> {
+  static of<S extends OutputSchema>(options: StructuredOutputOptions<S>): StructuredOutput<ArgumentsOf<S>> {
     return new StructuredOutput(options);
   }
 
@@ -88,7 +92,7 @@ export class StructuredOutput<T> implements Extension {
    */
   partials(turn: Observable<AgentEvent>): Observable<Partially<T>> {
     const inText = this.#options.mode === 'native';
-    return partialsOf(turn, { name: this.#name, inText });
+    return partialsOf(turn, { name: this.#name, inText, unwrap: this.#wire.unwrap });
   }
 
   beforeTurn({ provider }: HookContext): TurnBeginning | undefined {
@@ -126,7 +130,7 @@ export class StructuredOutput<T> implements Extension {
   afterToolCall(outcome: ToolCallOutcome): ToolOutcomeChange | undefined {
     const { call, arguments: value, result } = outcome;
     if (call.function.name !== this.#name || !result.success) return undefined;
-    return accepted(value, outcome);
+    return accepted(this.#wire.unwrap(value), outcome);
   }
 
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
@@ -148,13 +152,21 @@ export class StructuredOutput<T> implements Extension {
   /** A value that is not as it was accepted is checked. */
   afterTurn(end: TurnEnd): EndChange | Promise<EndChange> | undefined {
     const { outcome, value } = end;
-    if (outcome.state !== 'completed' || value === undefined) return undefined;
+    if (outcome.state !== 'completed') return undefined;
+    if (value === undefined) return this.#withoutValue(end);
     if (memoryOf(end).accepted === fingerprint(value)) return undefined;
-    return then(this.#check(value), (check): EndChange => {
-      const fail = check.ok ? notJson(check.value) : undefined;
-      if (check.ok) return fail ? { fail } : { value: check.value };
+    return then(this.#check(this.#wire.wrap(value)), (check): EndChange => {
+      const checked = check.ok ? this.#wire.unwrap(check.value) : undefined;
+      const fail = check.ok ? notJson(checked) : undefined;
+      if (check.ok) return fail ? { fail } : { value: checked };
       return { fail: parseError(`The turn was finished with a value that does not fit: ${check.message}.`) };
     });
+  }
+
+  /** Where another extension ended the turn. Only `forceFinish: false` lets a turn complete without an output. */
+  #withoutValue({ outcome }: TurnEnd): EndChange | undefined {
+    if (!this.#options.forceFinish) return undefined;
+    return { fail: parseError(`The turn was finished (${outcome.reason}) without an output; finish it with a value.`) };
   }
 
   get #name(): string {
@@ -178,7 +190,7 @@ export class StructuredOutput<T> implements Extension {
     if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
     return then(this.#check(parsed.value), (check): FinishChange => {
       if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
-      return accepted(check.value, finish);
+      return accepted(this.#wire.unwrap(check.value), finish);
     });
   }
 
@@ -242,12 +254,12 @@ function notJson(value: unknown): Failure | undefined {
 
 const unfinished = 'unfinished';
 
-function finishTool({ schema, jsonSchema, name = '__finish__' }: StructuredOutputOptions<ToolParameters>): Tool {
+function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool {
   return engineTool(
     tool({
       name,
       description: 'Ends the task. Call it with the final result as soon as you have it.',
-      parameters: schema,
+      parameters,
       ...(jsonSchema && { jsonSchema }),
       sequential: true,
       readOnly: true,

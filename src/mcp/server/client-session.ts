@@ -39,7 +39,7 @@ export function clientSession({ sdk, served, scope }: ClientSessionOptions): Cli
   const running = new Set<Promise<unknown>>();
   const closing = new AbortController();
   const server = new sdk.Server({ name: agent.name, version: '1' }, { capabilities: { tools: {} } });
-  const outputSchema = outputJsonSchema(agent.options.outputSchema);
+  const outputSchema = outputJsonSchema(agent.options.output?.schema ?? agent.options.outputSchema);
   server.setRequestHandler(types.ListToolsRequestSchema, () => ({ tools: [toolOf(served, outputSchema)] }));
   server.setRequestHandler(types.CallToolRequestSchema, async ({ params }, extra) => {
     if (params.name !== toolName)
