@@ -1,4 +1,10 @@
-export { type Agent, type AgentFactory, type AgentResumeOptions, agent } from './agent/agent.ts';
+export {
+  type Agent,
+  type AgentFactory,
+  type AgentResumeOptions,
+  type AgentRetryOptions,
+  agent,
+} from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -47,7 +53,7 @@ export type { TeamOptions } from './agent/team-options.ts';
 export { type TeamView, withoutCalls } from './agent/team-view.ts';
 export type { TurnInput } from './agent/turn-input.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
-export { AgentLoop, type ObserveOptions, type ResumeOptions } from './core/agent-loop.ts';
+export { AgentLoop, type ObserveOptions, type ResumeOptions, type RetryTurnOptions } from './core/agent-loop.ts';
 export { type AgentText, agentText } from './core/agent-text.ts';
 export type { AnswerOptions } from './core/answer-task.ts';
 export { applyRecord, foldRecords } from './core/apply-record.ts';

@@ -1,6 +1,6 @@
 import type { Observable } from 'rxjs';
 import { usageOf } from '../core/add-usage.ts';
-import { AgentLoop, type ResumeOptions } from '../core/agent-loop.ts';
+import { AgentLoop, type ResumeOptions, type RetryTurnOptions } from '../core/agent-loop.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
 import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
@@ -35,6 +35,11 @@ import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
 
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
+  readonly context?: C;
+  readonly dependencies?: Dependencies;
+}
+
+export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
   readonly context?: C;
   readonly dependencies?: Dependencies;
 }
@@ -241,6 +246,19 @@ export class Agent<T = unknown, C = unknown> {
     const parentContext = this.#spanOf(ids, [], parent);
     const config = parentTurnOf(options) ? this.#childConfig : this.#configWith(dependencies);
     const turn = AgentLoop.resume(taskId, config, { ...rest, parentContext });
+    this.#life.watch(turn, parentContext);
+    return turn;
+  }
+
+  /** Continues a turn that failed or was cancelled as a new task, as `AgentLoop.retry` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
+  retry(taskId: string, options?: AgentRetryOptions<C>): Turn<T>;
+  retry(taskId: string, options: AgentRetryOptions<C> = {}): Turn {
+    this.#life.open();
+    const { dependencies, parentContext: parent, taskId: newTaskId = this.#newId(), ...rest } = options;
+    const ids = { taskId: newTaskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
+    const parentContext = this.#spanOf(ids, [], parent);
+    const config = this.#configWith(dependencies);
+    const turn = AgentLoop.retry(taskId, config, { ...rest, taskId: newTaskId, parentContext });
     this.#life.watch(turn, parentContext);
     return turn;
   }

@@ -39,7 +39,8 @@ export function endedTurn(state: LoopState): EndedTurn {
 function addedMessages(state: LoopState): readonly Message[] {
   const length = historyLength(state);
   if (length === undefined || isBlocked(state)) return [];
-  const added = closedMessages(state).slice(length);
+  // The turn that a retry continues has saved its own.
+  const added = closedMessages(state).slice(state.turn.retried?.messages ?? length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
 }
 

@@ -11,7 +11,7 @@ import { addJournalCommands } from './commands/journal-commands.ts';
 import { addMcpCommand } from './commands/mcp-command.ts';
 import { addModelCommand } from './commands/model-command.ts';
 import { addReplayCommand } from './commands/replay-command.ts';
-import { addResumeCommand } from './commands/resume-command.ts';
+import { addResumeCommand, addRetryCommand } from './commands/resume-command.ts';
 import { addRunCommand } from './commands/run-command.ts';
 import { addServeCommand } from './commands/serve-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
@@ -56,6 +56,7 @@ function createProgram(host: CommandHost): Command {
   addRunCommand(program, host);
   addChatCommand(program, host);
   addResumeCommand(program, host);
+  addRetryCommand(program, host);
   addTasksCommand(program, host);
   addShowCommand(program, host);
   addCancelCommand(program, host);

@@ -3,6 +3,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
 import {
   type ChildLink,
+  type ForkOrigin,
   isLeftCall,
   type JournalRecord,
   type LlmDone,
@@ -131,9 +132,7 @@ function rowsAfter(
   const { at } = record;
   switch (record.type) {
     case 'turn.started':
-      return record.forkedFrom
-        ? [moment(at, `forked from ${record.forkedFrom.taskId}, behind iteration ${record.forkedFrom.at}`)]
-        : [];
+      return record.forkedFrom ? [moment(at, originOf(record.forkedFrom))] : [];
     case 'turn.resumed':
       return [...rows.map(cutOff), moment(at, 'resumed')];
     case 'llm.start':
@@ -165,6 +164,10 @@ function rowsAfter(
     default:
       return [...rows, moment(at, wordsOf(record))];
   }
+}
+
+function originOf({ taskId, at, retry }: ForkOrigin): string {
+  return retry ? `retry of ${taskId}, which ended in iteration ${at}` : `forked from ${taskId}, behind iteration ${at}`;
 }
 
 function suspendedWords({ reason, hold }: TurnSuspended): string {

@@ -1,12 +1,12 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import { defer, type Observable } from 'rxjs';
+import { defer, from, type Observable, switchMap } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import type { Answers } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
-import { checkResumeOptions, checkStartOptions, checkTaskId } from './check-start-options.ts';
+import { checkResumeOptions, checkRetryOptions, checkStartOptions, checkTaskId } from './check-start-options.ts';
 import { childConfig, parentTurnOf } from './child-turns.ts';
 import { type Clock, systemClock } from './clock.ts';
 import type { AgentLoopConfig, StartOptions } from './config.ts';
@@ -20,6 +20,7 @@ import { observeTree } from './observe-tree.ts';
 import { observeTurn } from './observe-turn.ts';
 import { eventsBehind, projectEvents, seqOf } from './operators/event-operators.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from './resolve-config.ts';
+import { retryTask } from './retry-task.ts';
 import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
 import type { Signal } from './signals.ts';
 import { Turn } from './turn.ts';
@@ -36,6 +37,13 @@ export interface ResumeOptions
    */
   readonly onBusy?: 'fail' | 'wait';
 }
+
+/** What a turn is given anew that continues one that failed. */
+export interface RetryTurnOptions
+  extends Pick<
+    StartOptions,
+    'taskId' | 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'
+  > {}
 
 export interface ObserveOptions {
   readonly store: TaskStateStore;
@@ -99,6 +107,36 @@ export class AgentLoop {
     const { contextId } = options;
     const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
     return newTurn(resolved, options, { taskId, contextId: contextId ?? '', execution });
+  }
+
+  /**
+   * Continues a turn that failed or was cancelled, from its last good record, as a new task that names the old one (`forkedFrom`): calls that
+   * succeeded are not made again, and limits count anew. A call that failed runs again; one whose outcome is unknown is settled by its
+   * tool's `onInDoubt`, under the idempotency key that it had. So do child turns of such calls. `taskId` of the options is that of the new
+   * task: the same one again attaches to it. The turn is lost with `NOT_FOUND`, `CONFLICT` where the task has not ended, is a child turn, is
+   * of another context, or where the new id is taken, and `INVALID_INPUT` where it has completed.
+   */
+  static retry(taskId: string, config: AgentLoopConfig, options: RetryTurnOptions = {}): Turn {
+    const resolved = resolveConfig(config);
+    const { taskStateStore: store, clock } = resolved;
+    if (!store) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        'AgentLoop.retry needs taskStateStore: the store of the turn that failed.',
+      );
+    }
+    checkTaskId(taskId);
+    checkRetryOptions(options);
+    const { contextId, taskId: newTaskId = resolved.generateId() } = options;
+    const execution = (request: RunRequest) =>
+      from(retryTask(taskId, { store, newTaskId, contextId, clock })).pipe(
+        switchMap(() => resumeRun(request, store, { taskId: newTaskId, contextId })),
+      );
+    return newTurn(
+      resolved,
+      { ...options, onBusy: 'wait' },
+      { taskId: newTaskId, contextId: contextId ?? '', execution },
+    );
   }
 
   /**

@@ -162,10 +162,11 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
       { taskId: record.taskId },
     );
   }
-  const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, at } = record;
+  const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, forkedFrom, at } = record;
+  const retried = forkedFrom?.retry;
   const turn = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
   return new LoopState({
-    turn: parent ? { ...turn, parent } : turn,
+    turn: parent || retried ? { ...turn, ...(parent && { parent }), ...(retried && { retried }) } : turn,
     agentId,
     agentChanges: 0,
     stint: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },

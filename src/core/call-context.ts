@@ -72,7 +72,7 @@ export class CallContext implements ToolContext {
     this.callId = callId;
     this.call = call;
     this.arguments = intent?.arguments;
-    this.idempotencyKey = `${turn.taskId}:${callId}`;
+    this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
     this.attempt = intent?.attempt ?? 1;
     this.traceContext = options.traceContext;
     this.progress = options.progress;

@@ -24,9 +24,11 @@ export function copySettings(
 }
 
 /** The last iteration that the turn may have by now; each agent that runs it has its own number of them. */
-export function maxIterationsOf(
-  { maxIterations }: Pick<RunDeps, 'maxIterations'>,
-  { changes, stint }: LoopState,
-): number {
-  return changes.settings.maxIterations ?? stint.after + maxIterations;
+export function maxIterationsOf({ maxIterations }: Pick<RunDeps, 'maxIterations'>, state: LoopState): number {
+  return state.changes.settings.maxIterations ?? iterationsBefore(state) + maxIterations;
+}
+
+/** The iterations that count for an agent that ran the turn before, or for the turn that is retried. */
+export function iterationsBefore({ stint, turn: { retried } }: LoopState): number {
+  return retried && retried.iterations > stint.after ? retried.iterations : stint.after;
 }

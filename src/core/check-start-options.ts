@@ -53,6 +53,13 @@ export function checkResumeOptions(
   check(options, ofResume);
 }
 
+const ofRetry = ['taskId', 'contextId', 'authContext', 'context', 'parentContext', 'signal', 'detached'] as const;
+
+/** Checks what is given for the retry of a turn. Errors as `checkStartOptions`. */
+export function checkRetryOptions(options: Partial<Pick<StartOptions, (typeof ofRetry)[number]>>): void {
+  check(options, ofRetry);
+}
+
 function check(options: object, known: readonly string[]): void {
   if (typeof options !== 'object' || options === null) {
     throw invalid(`the options of a turn must be an object, not ${shownValue(options)}`, 'or leave them out');

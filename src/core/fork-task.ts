@@ -49,7 +49,7 @@ export async function forkTask(taskId: string, options: ForkOptions): Promise<Fo
     now: clock.now(),
   });
   const { turn } = foldRecords(records);
-  await write(store, records);
+  await writeTask(store, records);
   return { taskId: turn.taskId, contextId: turn.contextId };
 }
 
@@ -97,14 +97,15 @@ function renumbered(
   return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
 }
 
-async function write(
+/** Writes the journal of a new task; nothing of it stays where that breaks off. Errors: `CONFLICT` where the id is taken. */
+export async function writeTask(
   store: TaskStateStore,
   [started, ...rest]: readonly [Stamped<TurnStarted>, ...JournalRecord[]],
 ): Promise<void> {
   const { taskId } = started;
   const { created } = await store.create(taskId, started);
   if (!created) {
-    const message = `Task "${taskId}" exists; give another taskId for the fork, or none.`;
+    const message = `Task "${taskId}" exists; give another taskId, or none.`;
     throw new AgentLoopError('CONFLICT', message, { taskId });
   }
   if (rest.length === 0) return;

@@ -1,4 +1,4 @@
-import { maxIterationsOf } from './call-settings.ts';
+import { iterationsBefore, maxIterationsOf } from './call-settings.ts';
 import { agentChange, isIterationOpen } from './change-agent.ts';
 import type { StepHook, StepQuestion } from './decide-step.ts';
 import { messageOf } from './errors.ts';
@@ -121,7 +121,7 @@ function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
 }
 
 function limitOf(deps: TurnDeps, state: LoopState): Limit {
-  return { maxIterations: maxIterationsOf(deps, state) - state.stint.after };
+  return { maxIterations: maxIterationsOf(deps, state) - iterationsBefore(state) };
 }
 
 function canceled({ scope, openCall }: TurnDeps): TurnRecord {

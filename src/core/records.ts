@@ -38,6 +38,18 @@ export interface ForkOrigin {
   readonly at: number;
   /** How many records the fork begins with: a journal that has fewer was not written to its end. */
   readonly records: number;
+  /** Where the task is a retry of the other. */
+  readonly retry?: RetryOrigin;
+}
+
+/** What a retry has of the turn that it continues: its own limits count from there. */
+export interface RetryOrigin {
+  readonly iterations: number;
+  /** In the history, with the results of the calls that are made again. */
+  readonly messages: number;
+  readonly toolCalls: number;
+  /** The idempotency keys of calls in doubt, by call id: those that they were started with. */
+  readonly keys: Readonly<Record<string, string>>;
 }
 
 /** The call that a child turn runs for. */

@@ -1,5 +1,5 @@
 import { type Context, type Link, type Span, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
+import { catchError, concat, defer, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
 import { startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
@@ -131,7 +131,7 @@ function goOn(
     const { busyMs } = opening;
     const watched$ =
       busyMs === undefined ? watch(request, store, taskId) : watchUntilFree(request, store, { taskId, busyMs });
-    return watched$.pipe(leftOnShutdown(request, taskId));
+    return watched$.pipe(notingEnd(), leftOnShutdown(request, taskId));
   }
   const { turn, trace: before } = opening.past.after;
   const tracing = turnTracing(request.config, turn);
@@ -139,6 +139,13 @@ function goOn(
   const input = { maxIterations, resumed: true, links: linksTo(before) };
   const traced = startExecuteSpan(tracing, input, request.parentContext);
   return runOwned({ request, tracing, traced, resumed: true }, opening);
+}
+
+/** Says of a turn that had ended before that this is what is shown. */
+function notingEnd(): MonoTypeOperatorFunction<Signal> {
+  return map((signal) =>
+    signal.type === 'commit' && signal.replayed && signal.after.isComplete ? { ...signal, endedBefore: true } : signal,
+  );
 }
 
 /** What this process only waits for or watches is left at once when it shuts down. */

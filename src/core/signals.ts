@@ -21,6 +21,8 @@ export interface Commit {
   readonly replayed?: true;
   /** True where the turn goes on behind records that were read: a suspension that is the last of them is over. */
   readonly goesOn?: boolean;
+  /** True where the turn had ended before it was opened: what is shown is how it ended then. */
+  readonly endedBefore?: true;
   /** What was thrown where these records say that the turn failed. Known to this process only. */
   readonly cause?: unknown;
   /** Called once, when the records are durable and have been shown. */

@@ -16,6 +16,7 @@ import type {
   LlmDone,
   ParentLink,
   Question,
+  RetryOrigin,
   Stamped,
   ToolIntent,
   ToolResultRecord,
@@ -33,6 +34,8 @@ export interface TurnIdentity {
   readonly metadata: Readonly<Record<string, unknown>>;
   /** Absent for a turn that no other turn started. */
   readonly parent?: ParentLink;
+  /** Absent for a turn that is no retry. */
+  readonly retried?: RetryOrigin;
   /** How many messages the caller gave. */
   readonly given: number;
   /** How many of these are of earlier turns of the context; they come first. */

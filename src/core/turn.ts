@@ -253,12 +253,19 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
     return this.#end ? Promise.resolve() : new Promise((resolve) => this.#whenOver.push(resolve));
   }
 
+  /** What failed is over: the same id gives the same failure again. */
+  #endedBefore({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
+    const { taskId } = this;
+    const cure = `this is how task "${taskId}" ended before; AgentLoop.retry("${taskId}", config) continues it as a new task`;
+    return { code, message: `${message.replace(/\.$/, '')} (${cure}).` };
+  }
+
   #outcome(): TurnResult {
-    const { state, cause } = this.#shared;
+    const { state, cause, endedBefore } = this.#shared;
     if (!state)
       throw new AgentLoopError('INTERNAL', `Turn "${this.taskId}" ended without a record.`, { taskId: this.taskId });
     const result = resultOf(state);
-    if (state.error) throw new TurnError(result, state.error, cause);
+    if (state.error) throw new TurnError(result, endedBefore ? this.#endedBefore(state.error) : state.error, cause);
     if (result.status !== 'canceled') return result;
     throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${result.reason}.` });
   }

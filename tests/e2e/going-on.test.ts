@@ -62,6 +62,22 @@ describe('SIGTERM before the first record', () => {
   });
 });
 
+describe('millrace retry', () => {
+  it('H-32 continues a turn that failed as a new one, which shows the old and repeats no call', async () => {
+    const server = await modelServer({ script: [asking('lookup'), { status: 400 }, { text: 'Found.' }] });
+    const env = settingsOf(server);
+    const failed = await runInProcess(['run', 'Go', '--task', 'old', '--tools', tools, ...where], { env });
+    expect(failed.exitCode).toBe(1);
+    const again = await runInProcess(['retry', 'old', '--task', 'new', '--tools', tools, ...where], { env });
+    expect(again).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Found.') });
+    expect(server.received).toBe(3);
+    const shown = await runInProcess(['show', 'new', ...where]);
+    expect(shown.stdout).toContain('retry of old, which ended in iteration 1');
+    const same = await runInProcess(['run', 'Go', '--task', 'old', '--tools', tools, ...where], { env });
+    expect(same.exitCode).toBe(1);
+  });
+});
+
 describe('the command that goes on', () => {
   it.each([
     ['show', ['show', 't', ...where]],

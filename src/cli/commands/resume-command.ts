@@ -5,6 +5,7 @@ import { type Answers, parseAnswers } from '../answers.ts';
 import type { CommandHost } from '../command-host.ts';
 import { watchCommand } from '../go-on.ts';
 import { isHeld } from '../held-task.ts';
+import { newId } from '../new-id.ts';
 import { note } from '../notes.ts';
 import { playTurn } from '../play-turn.ts';
 import type { Session } from '../session.ts';
@@ -13,6 +14,11 @@ import { type OpenedSession, withSession } from '../with-session.ts';
 
 interface ResumeFlags extends TurnFlags {
   readonly answer?: readonly string[];
+  readonly json?: boolean;
+}
+
+interface RetryFlags extends TurnFlags {
+  readonly task?: string;
   readonly json?: boolean;
 }
 
@@ -35,6 +41,35 @@ export function addResumeCommand(program: Command, host: CommandHost): void {
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .addHelpText('after', help)
     .action((taskId: string, flags: ResumeFlags) => resume(taskId, flags, host));
+}
+
+const retryHelp = `
+Calls that succeeded are shown and not repeated; a call that failed runs again. One that was cut off is treated as its tool says. Limits count anew.
+
+Examples:
+  $ millrace retry k7m2q9xtbd
+
+Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupted, 143 terminated.`;
+
+/** Adds `millrace retry`: continues a turn that failed, as a new one. */
+export function addRetryCommand(program: Command, host: CommandHost): void {
+  addTurnFlags(program.command('retry').argument('<task>', 'the id of the task that failed or was cancelled'))
+    .summary('continue a turn that failed, as a new one')
+    .description(
+      'Continue a turn that failed or was cancelled from its last good record, as a new turn that names the old one.',
+    )
+    .option('--task <id>', 'the id of the new turn (default: a new one)')
+    .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
+    .addHelpText('after', retryHelp)
+    .action((taskId: string, flags: RetryFlags) => retry(taskId, flags, host));
+}
+
+async function retry(taskId: string, flags: RetryFlags, host: CommandHost): Promise<void> {
+  await withSession({ flags, host, existing: true }, async ({ session, interruption, signal }) => {
+    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const turn = AgentLoop.retry(taskId, session.config, { signal, taskId: flags.task ?? newId() });
+    await playTurn(turn, { session, flags, host, interruption, signal });
+  });
 }
 
 function collect(text: string, before: readonly string[] = []): readonly string[] {

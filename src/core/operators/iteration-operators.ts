@@ -2,7 +2,7 @@ import type { Context, Span } from '@opentelemetry/api';
 import { defer, Observable, type Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
-import { maxIterationsOf } from '../call-settings.ts';
+import { iterationsBefore, maxIterationsOf } from '../call-settings.ts';
 import { decideStep } from '../decide-step.ts';
 import { type CallStep, callWith, type NextStep, nextStep } from '../next-step.ts';
 import { prepareView } from '../prepare-view.ts';
@@ -309,7 +309,9 @@ class IterationLoop {
     if (backoff) return this.#backOff(backoff);
     if (!this.#state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
-    const reason = limitReason({ maxIterations: maxIterationsOf(this.#deps, this.#state) - this.#state.stint.after });
+    const reason = limitReason({
+      maxIterations: maxIterationsOf(this.#deps, this.#state) - iterationsBefore(this.#state),
+    });
     this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 

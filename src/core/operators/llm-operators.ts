@@ -6,7 +6,7 @@ import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observ
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
-import { copySettings, maxIterationsOf } from '../call-settings.ts';
+import { copySettings, iterationsBefore, maxIterationsOf } from '../call-settings.ts';
 import { type ChangedCall, type ChangedResponse, changeCall, changeResponse } from '../change-call.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
@@ -346,7 +346,9 @@ function commitOfResponse(
     return draft.finish(true);
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
     for (const told of steeringRecords(deps)) draft.add(told);
-    draft.add(endWithResponse({ maxIterations: maxIterationsOf(deps, state) - state.stint.after }, state, record));
+    draft.add(
+      endWithResponse({ maxIterations: maxIterationsOf(deps, state) - iterationsBefore(state) }, state, record),
+    );
     deps.inbox.close();
   }
   return draft.finish(true);

@@ -22,6 +22,8 @@ export interface SharedTurn {
   readonly state: LoopState | undefined;
   /** What was thrown where the turn failed. */
   readonly cause: unknown;
+  /** Whether the turn had ended before it was opened here. */
+  readonly endedBefore: boolean;
   /** Starts the execution, where it has not started. */
   connect(): void;
   /** Leaves the execution; the next subscriber starts another. For one that only watches. */
@@ -49,6 +51,7 @@ class Share implements SharedTurn {
   readonly live$: Observable<AgentEvent>;
   state: LoopState | undefined;
   cause: unknown;
+  endedBefore = false;
   readonly #execution$: Observable<Signal>;
   readonly #options: ShareOptions;
   /** The records that were shown; those who come later are told of them anew. */
@@ -148,6 +151,7 @@ class Share implements SharedTurn {
     this.state = signal.after;
     this.#goesOn = signal.goesOn === true;
     this.cause ??= signal.cause;
+    if (signal.endedBefore) this.endedBefore = true;
     for (const { record } of signal.steps) this.#records.push(record);
     for (const event of projector.project(signal)) this.#tell(event);
   }

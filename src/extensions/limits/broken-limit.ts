@@ -53,16 +53,19 @@ export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit
   const { maxConsecutiveFailures, maxRepeatedCalls } = limits;
   const { history, usage } = state;
   if (now >= deadlineOf(limits, state)) return outOfTime(limits);
-  if (state.toolCalls > (limits.maxToolCalls ?? Number.POSITIVE_INFINITY)) return tooManyCalls(limits);
+  const { given, retried } = state.turn;
+  const since = retried?.messages ?? given;
+  if (state.toolCalls - (retried?.toolCalls ?? 0) > (limits.maxToolCalls ?? Number.POSITIVE_INFINITY))
+    return tooManyCalls(limits);
   const used = brokenUsage(limits, usage, cost);
   if (used) return used;
   if (maxConsecutiveFailures !== undefined) {
-    const failures = failuresInARow(history, state.turn.given);
+    const failures = failuresInARow(history, since);
     if (failures >= maxConsecutiveFailures)
       return broken('max_failures', `had ${failures} failed tool calls in a row`, 'maxConsecutiveFailures');
   }
   if (maxRepeatedCalls !== undefined) {
-    const times = repeatedCalls(history, state.turn.given);
+    const times = repeatedCalls(history, since);
     if (times > maxRepeatedCalls)
       return broken('repeated_call', `made the same tool calls ${times} times in a row`, 'maxRepeatedCalls');
   }

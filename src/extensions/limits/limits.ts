@@ -158,7 +158,13 @@ function brokenByCall(options: LimitsOptions, call: PlannedCall): BrokenLimit | 
 function numberOf({ state, callId }: PlannedCall): number {
   const { pendingToolCalls, toolCalls } = state;
   const ended = pendingToolCalls.filter(({ result }) => result).length;
-  return toolCalls - ended + pendingToolCalls.findIndex((pending) => pending.callId === callId) + 1;
+  return (
+    toolCalls -
+    (state.turn.retried?.toolCalls ?? 0) -
+    ended +
+    pendingToolCalls.findIndex((pending) => pending.callId === callId) +
+    1
+  );
 }
 
 function countedCost(

@@ -1,4 +1,5 @@
 import type { Observable } from 'rxjs';
+import { iterationsBefore } from '../../core/call-settings.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { AgentEvent } from '../../core/events.ts';
 import type {
@@ -182,7 +183,7 @@ export class StructuredOutput<T> implements Extension {
   }
 
   #isSingleTurn({ maxIterations, state }: HookContext): boolean {
-    return maxIterations - state.stint.after === 1 && !this.#options.forceFinish;
+    return maxIterations - iterationsBefore(state) === 1 && !this.#options.forceFinish;
   }
 
   #takeText(finish: TurnFinish): FinishChange | Promise<FinishChange> {
