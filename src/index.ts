@@ -347,7 +347,7 @@ export type {
   ToolResult,
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
-export { DoneSignal, TaskComplete } from './tools/task-complete.ts';
+export { DoneSignal, TaskComplete } from './core/task-complete.ts';
 export { type Tool, type ToolFactory, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';

@@ -2,7 +2,7 @@ import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { ToolCall } from '../core/messages.ts';
 import { isPromiseLike } from '../core/promise-like.ts';
 import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
-import { DoneSignal, TaskComplete } from './task-complete.ts';
+import { DoneSignal, TaskComplete } from '../core/task-complete.ts';
 import { policyOf, type Tool, tool } from './tool.ts';
 import { toContent } from './tool-content.ts';
 
@@ -131,6 +131,6 @@ function parse(definition: ToolDefinition, text: string): Parsed {
 }
 
 function resultOf(call: ToolCall, value: unknown): ToolResult {
-  if (value instanceof DoneSignal) throw new TaskComplete(value.finalMessage);
+  if (DoneSignal.isInstance(value)) throw new TaskComplete(value.finalMessage);
   return { toolCallId: call.id, content: toContent(value, call.function.name), success: true };
 }

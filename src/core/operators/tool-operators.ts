@@ -16,6 +16,7 @@ import { isPromiseLike } from '../promise-like.ts';
 import type { Question, ToolResultRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import { type LoopState, openQuestions } from '../state.ts';
+import { DoneSignal, TaskComplete } from '../task-complete.ts';
 import { CallPipe, MergedBatch, type ToolBatchOptions, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
@@ -186,7 +187,10 @@ class RunningTool {
   }
 
   /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
-  #changed(result: ToolResultRecord, traceContext: Context, give: (changed: ChangedOutcome) => void): void {
+  #changed(outcome: ToolResultRecord, traceContext: Context, pass: (changed: ChangedOutcome) => void): void {
+    const complete = !outcome.success && TaskComplete.isInstance(this.#cause) ? this.#cause : undefined;
+    const result = complete ? completed(outcome, complete) : outcome;
+    const give = complete ? (changed: ChangedOutcome) => pass(this.#ending(complete, changed)) : pass;
     if (this.#deps.hooks.lists.afterToolCall.length === 0) return give({ result, records: [] });
     const { started, tool, state, batch } = this.#run;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
@@ -204,6 +208,14 @@ class RunningTool {
     } catch (error) {
       failed(error);
     }
+  }
+
+  /** The tool ends the turn, unless an extension, or a call before it, has ended it otherwise. */
+  #ending({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): ChangedOutcome {
+    const isEnded = this.#run.state().changes.finish || records.some(({ effects }) => effects?.finish);
+    if (isEnded || !result.success || result.fails) return { result, records };
+    const finish = { ...(text !== undefined && { text }), reason: 'done' };
+    return { result, records: [...records, { type: 'x.task-complete', effects: { finish } }] };
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
@@ -267,6 +279,7 @@ class RunningTool {
 
   #resultOf(answer: ToolResult): ToolResultRecord {
     if (!isToolResult(answer)) {
+      if (DoneSignal.isInstance(answer)) return this.#thrown(new TaskComplete(answer.finalMessage));
       return this.#failed(
         'TOOL_FAILED',
         'the tool provider returned no ToolResult; return { toolCallId, content, success }',
@@ -304,6 +317,11 @@ class RunningTool {
     const { callId } = this.#run.started;
     return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
   }
+}
+
+/** A call that ends the turn has succeeded. */
+function completed({ error: _, ...outcome }: ToolResultRecord, { message }: TaskComplete): ToolResultRecord {
+  return { ...outcome, content: message, success: true };
 }
 
 /** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */

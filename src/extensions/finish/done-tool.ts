@@ -2,7 +2,7 @@ import type { Extension } from '../../core/extension.ts';
 import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
-import { TaskComplete } from '../../tools/task-complete.ts';
+import { TaskComplete } from '../../core/task-complete.ts';
 import { tool } from '../../tools/tool.ts';
 
 export interface DoneToolOptions {

@@ -3,7 +3,7 @@ import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { type DoneToolOptions, doneTool } from '../../../src/extensions/finish/done-tool.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { DoneSignal, TaskComplete } from '../../../src/tools/task-complete.ts';
+import { DoneSignal, TaskComplete } from '../../../src/core/task-complete.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
