@@ -21,6 +21,8 @@ export interface ClientSessionOptions {
   readonly served: ServedAgent;
   /** Keeps the conversations of one client from those of others. */
   readonly scope: string;
+  /** Whether each call has a stream of its own, which only a response ends: a cancelled call gets one, too. Default false. */
+  readonly streamsCalls?: boolean;
 }
 
 /** One client, from its connection to its end. */
@@ -33,7 +35,7 @@ export interface ClientSession {
 }
 
 /** Answers one client: what tools there are, and their calls. */
-export function clientSession({ sdk, served, scope }: ClientSessionOptions): ClientSession {
+export function clientSession({ sdk, served, scope, streamsCalls = false }: ClientSessionOptions): ClientSession {
   const { agent, toolName } = served;
   const { types } = sdk;
   const running = new Set<Promise<unknown>>();
@@ -49,6 +51,12 @@ export function clientSession({ sdk, served, scope }: ClientSessionOptions): Cli
       return failedCall('message has to be a text that is not empty, conversation a text.');
     if (served.turns >= served.maxTurns) return failedCall('Too many turns run; try again later.');
     served.turns++;
+    const endStream = () => {
+      const error = { code: requestCancelled, message: 'The call was cancelled.' };
+      // Where the connection is gone there is no stream to end.
+      server.transport?.send({ jsonrpc: '2.0', id: extra.requestId, error }).catch(() => {});
+    };
+    if (streamsCalls) extra.signal.addEventListener('abort', endStream, { once: true });
     const turn = runTurn({
       sdk,
       served,
@@ -67,6 +75,7 @@ export function clientSession({ sdk, served, scope }: ClientSessionOptions): Cli
     try {
       return await turn;
     } finally {
+      extra.signal.removeEventListener('abort', endStream);
       served.turns--;
       running.delete(turn);
     }
@@ -82,6 +91,9 @@ export function clientSession({ sdk, served, scope }: ClientSessionOptions): Cli
     },
   };
 }
+
+/** As in the Language Server Protocol; MCP names no code. */
+const requestCancelled = -32_800;
 
 function toolOf({ agent, toolName }: ServedAgent, outputSchema: Tool['outputSchema']): Tool {
   const { description = `Asks the agent ${agent.name}.` } = agent.options;

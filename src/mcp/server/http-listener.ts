@@ -128,7 +128,7 @@ class Sessions {
       maxRequestBodySize: maxBodyBytes,
       eventStore: new SessionEvents(),
     });
-    const session = clientSession({ sdk, served, scope: id });
+    const session = clientSession({ sdk, served, scope: id, streamsCalls: true });
     const opened: OpenSession = { id, transport, session, usedAt: Date.now() };
     session.server.onclose = () => void this.#forget(opened);
     try {
