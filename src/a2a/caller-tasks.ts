@@ -213,7 +213,7 @@ function leaving(signal: AbortSignal | undefined): Observable<never> {
   );
 }
 
-/** The codec of 0.3 leaves out what the client left out. */
-function assertNamed(taskId: string | undefined): void {
-  if (taskId === undefined || taskId.trim() === '') throw malformed('The id of a task is required.');
+/** The codec of 0.3 passes on what the client left out, or gave as null. */
+function assertNamed(taskId: unknown): void {
+  if (typeof taskId !== 'string' || taskId.trim() === '') throw malformed('The id of a task is required.');
 }

@@ -7,9 +7,10 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 process.chdir(fileURLToPath(new URL('../..', import.meta.url)));
 const folder = join('node_modules', '.cache', 'millrace-soak');
 const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
-const entries = ['tests/soak/main.ts', 'tests/soak/worker.ts'];
+const entries = ['tests/soak/main.ts', 'tests/soak/worker.ts', 'tests/soak/fuzz.ts'];
 const names = ['--entry-names=[name]', '--out-extension:.js=.mjs', `--outdir=${folder}`];
 execFileSync(join('node_modules', '.bin', 'esbuild'), [...entries, ...options, ...names]);
 // What the Redis store reads from beside itself.
 cpSync('src/stores/redis/lua', join(folder, 'lua'), { recursive: true });
-await import(pathToFileURL(join(folder, 'main.mjs')).href);
+const main = process.argv.includes('--fuzz') ? 'fuzz.mjs' : 'main.mjs';
+await import(pathToFileURL(join(folder, main)).href);

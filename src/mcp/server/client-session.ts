@@ -1,7 +1,9 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Agent } from '../../agent/agent.ts';
 import type { ServerSdk } from '../load-sdk.ts';
+import { connectChecked } from './checked-requests.ts';
 import { outputJsonSchema } from './output-json-schema.ts';
 import { failedCall, runTurn } from './run-turn.ts';
 
@@ -28,6 +30,7 @@ export interface ClientSessionOptions {
 /** One client, from its connection to its end. */
 export interface ClientSession {
   readonly server: Server;
+  connect(transport: Transport): Promise<void>;
   /** Whether turns run. */
   readonly isBusy: boolean;
   /** Cancels its turns, and resolves once they are over. */
@@ -82,6 +85,7 @@ export function clientSession({ sdk, served, scope, streamsCalls = false }: Clie
   });
   return {
     server,
+    connect: (transport) => connectChecked(server, transport, sdk),
     get isBusy() {
       return running.size > 0;
     },

@@ -132,7 +132,7 @@ class Sessions {
     const opened: OpenSession = { id, transport, session, usedAt: Date.now() };
     session.server.onclose = () => void this.#forget(opened);
     try {
-      await session.server.connect(transport);
+      await session.connect(transport);
       await transport.handleRequest(request, response);
     } finally {
       if (!this.#open.has(id)) await this.#end(opened);

@@ -127,7 +127,7 @@ async function serveStreams(served: ServedAgent, { stdin, stdout }: StdioStreams
   stdin.once('close', leave);
   stdout.once('error', leave);
   closing.addEventListener('abort', leave, { once: true });
-  await session.server.connect(transport);
+  await session.connect(transport);
   if (closing.aborted) leave();
   await over;
   stdin.off('end', leave);

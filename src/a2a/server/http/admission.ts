@@ -62,12 +62,17 @@ export function admitStream(binding: Binding, { streams }: Admission): RequestHa
 }
 
 /**
- * A page of the web can make a browser on this machine ask, under a name of its own that leads here: the name tells. Behind a proxy
- * of this machine the address is the proxy's.
+ * A page of the web can make a browser on this machine ask, under a name of its own that leads here: the name tells. One that asks under our
+ * name tells its origin. Behind a proxy of this machine the address is the proxy's.
  */
 function isLocal(request: Request, { publicHost }: Admission): boolean {
-  const name = hostNameIn(request.header('host'));
-  return isLoopbackHost(mappedAddress(request.socket.remoteAddress)) && (isLoopbackHost(name) || name === publicHost);
+  const isOurs = (name: string) => isLoopbackHost(name) || name === publicHost;
+  const { origin } = request.headers;
+  return (
+    isLoopbackHost(mappedAddress(request.socket.remoteAddress)) &&
+    isOurs(hostNameIn(request.header('host'))) &&
+    (origin === undefined || (URL.canParse(origin) && isOurs(new URL(origin).hostname)))
+  );
 }
 
 /** An IPv4 address that a socket of IPv6 reports. */
