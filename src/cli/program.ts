@@ -46,7 +46,14 @@ function createProgram(host: CommandHost): Command {
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
       writeErr: (text) => void stderr.write(text),
-      outputError: (text) => complain(host.terminal, text.replace(/^error: /, '').trim()),
+      outputError: (text) =>
+        complain(
+          host.terminal,
+          text
+            .replace(/^error: /, '')
+            .trim()
+            .replace(/\n/g, ' '),
+        ),
       getOutHelpWidth: () => Math.min(stdout.columns, 100),
       getErrHelpWidth: () => Math.min(stderr.columns, 100),
     })

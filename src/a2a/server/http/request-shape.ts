@@ -1,14 +1,18 @@
 import type { RequestHandler } from 'express';
+import { unsafeInLogs } from '../../../core/log-text.ts';
 import type { JSONSchema } from '../../../tools/interfaces.ts';
 import { compileJsonSchema } from '../../../tools/json-schema-engine.ts';
 import { type Binding, invalidParams, invalidRequest, type Refusal, refuse } from './refusal.ts';
 
 /**
  * Refuses bodies whose members have other types than the protocol's, which the official codecs would stumble over, in words of
- * JavaScript. What else is wrong with a request they and the handler say better.
+ * JavaScript. Names (ids, tenants, schemes) with control characters are refused, too: the official codecs print some of them. What else is wrong with a request they and the handler say better.
  */
 export function requestShape(binding: Binding): RequestHandler {
   return async (request, response, next) => {
+    if (unsafeInLogs.test(decodeURIComponent(request.url))) {
+      return refuse(request, response, binding, malformed(400, 'The path must not have control characters.'));
+    }
     if (request.method !== 'POST') return next();
     const { body } = request;
     if (binding === 'JSONRPC' && request.is('application/json') && (await problemOf(envelope, body)) !== undefined) {
@@ -30,7 +34,8 @@ function malformed(status: number, message: string): Refusal {
 async function problemOf(schema: JSONSchema, body: unknown): Promise<string | undefined> {
   const check = await compileJsonSchema(schema, 'a request');
   if (check(body)) return undefined;
-  const { instancePath = '', message = 'is not right' } = check.errors?.[0] ?? {};
+  const { instancePath = '', keyword, message: said = 'is not right' } = check.errors?.[0] ?? {};
+  const message = keyword === 'pattern' ? 'must not have control characters' : said;
   const place = instancePath
     .replace(/^\/params/, '')
     .slice(1)
@@ -40,6 +45,9 @@ async function problemOf(schema: JSONSchema, body: unknown): Promise<string | un
 
 /** `null` is a member that is not there. */
 const text = { type: ['string', 'null'] };
+/** Of a name: no control characters. */
+const name = { ...text, pattern: `^[^${unsafeInLogs.source.slice(1, -1)}]*$` };
+const names = { type: ['array', 'null'], items: { type: 'string', pattern: name.pattern } };
 const texts = { type: ['array', 'null'], items: { type: 'string' } };
 
 /** Of 1.0, and of 0.3, where `kind` says what it is. */
@@ -65,10 +73,10 @@ function needs(kind: string, member: object): object {
 
 const push = {
   properties: {
-    id: text,
+    id: name,
     url: text,
     token: text,
-    authentication: { properties: { schemes: texts, scheme: text, credentials: text } },
+    authentication: { properties: { schemes: names, scheme: name, credentials: text } },
   },
 };
 
@@ -76,13 +84,15 @@ const push = {
 const params: JSONSchema = {
   properties: {
     ...push.properties,
-    taskId: text,
-    pushNotificationConfigId: text,
+    tenant: name,
+    taskId: name,
+    contextId: name,
+    pushNotificationConfigId: name,
     message: {
       properties: {
-        messageId: text,
-        taskId: text,
-        contextId: text,
+        messageId: name,
+        taskId: name,
+        contextId: name,
         parts: { items: part },
         content: { items: { type: 'object' } },
         extensions: texts,

@@ -1,0 +1,135 @@
+import { Readable } from 'node:stream';
+import { afterEach, expect, it } from '@jest/globals';
+import { complain, note } from '../../src/cli/notes.ts';
+import type { Logger } from '../../src/core/config.ts';
+import { guardedLogger } from '../../src/core/guarded-logger.ts';
+import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
+import { ServeProcess } from '../a2a/server/serve-process.ts';
+import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
+import { runInProcess } from '../cli/run-in-process.ts';
+import { fakeScreen } from '../cli/screen.ts';
+import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+
+const open: ServeProcess[] = [];
+afterEach(async () => {
+  for (const server of open.splice(0)) await server.end('SIGKILL');
+});
+
+/** Clears the screen, ends the line, and begins one that looks like ours. */
+const attack = '\u001b[2J\u001b]0;owned\u0007\r\nmillrace: all is well\u009b31m\u202e\u2028';
+const forged = /^millrace: all is well/m;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
+const controls = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+
+it('H-05 nothing that a client sends reaches the log of a server as it is', async () => {
+  const server = new ServeProcess(['--store', 'memory']);
+  open.push(server);
+  const url = await server.url();
+  const post = (path: string, body: object, headers: object = {}) =>
+    fetch(`${url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'a2a-version': '1.0', ...headers },
+      body: JSON.stringify(body),
+    }).then(async (response) => `${response.status} ${await response.text()}`);
+  const rpc = (method: string, params: object, version: string, id: string = attack) =>
+    post('/a2a/jsonrpc', { jsonrpc: '2.0', id, method, params }, { 'a2a-version': version });
+  const authentication = { schemes: [attack, 'Bearer'], scheme: attack, credentials: attack };
+  const push = { id: attack, url: 'https://example.com/', token: attack, authentication };
+  const parts = [{ kind: 'text', text: attack }];
+  const message = { kind: 'message', role: 'user', messageId: attack, contextId: attack, taskId: attack, parts };
+  await rpc('tasks/pushNotificationConfig/set', { taskId: attack, pushNotificationConfig: push }, '0.3');
+  await rpc('tasks/pushNotificationConfig/set', { taskId: 't', pushNotificationConfig: { ...push, id: 'a' } }, '0.3');
+  await rpc('message/send', { message, configuration: { pushNotificationConfig: push } }, '0.3');
+  await rpc(
+    'SendMessage',
+    { message: { role: 'ROLE_USER', messageId: attack, parts: [{ text: attack }] }, tenant: attack },
+    '1.0',
+  );
+  await rpc(attack, {}, '1.0');
+  await rpc('GetTask', { id: attack, tenant: attack }, attack.replace(/[^ -~]/g, ''));
+  const path = encodeURIComponent(attack);
+  await post(`/a2a/rest/${path}/message:send`, {
+    tenant: 'other',
+    message: { role: 'ROLE_USER', messageId: 'm', parts: [{ text: 'x' }] },
+  });
+  await post(`/a2a/rest/acme/message:send`, {
+    tenant: attack,
+    message: { role: 'ROLE_USER', messageId: 'm', parts: [{ text: 'x' }] },
+  });
+  await post(`/a2a/rest/acme/message:send?tenant=${path}`, {
+    message: { role: 'ROLE_USER', messageId: 'n', parts: [{ text: 'x' }] },
+  });
+  await post(`/a2a/rest/tasks/${path}:cancel`, {});
+  await fetch(`${url}/a2a/rest/${path}/tasks/t?tenant=${path}`, { headers: { 'a2a-version': '1.0' } }).then(
+    (response) => response.text(),
+  );
+  expect(await server.end('SIGTERM')).toBe(0);
+  expect(server.output.replace(/\n/g, '')).not.toMatch(controls);
+  expect(server.output).not.toMatch(forged);
+});
+
+it('H-05 a logger gets messages and fields without control characters, and stacks with their lines', () => {
+  const lines: unknown[] = [];
+  const line = (message: string, fields?: object) => void lines.push([message, fields]);
+  const logger: Logger = { debug: line, info: line, warn: line, error: line };
+  const stack = `Error: bad ${attack}\n    at run (file.ts:1:2)\n    at next (file.ts:3:4)`;
+  const log = guardedLogger(logger);
+  log.warn(`turn of ${attack}`, { taskId: attack, nested: { list: [attack] }, count: 3, stack });
+  expect(lines).toEqual([
+    [
+      expect.stringMatching(
+        /^turn of \\u001b\[2J\\u001b\]0;owned\\u0007\\r\\nmillrace: all is well\\u009b31m\\u202e\\u2028$/,
+      ),
+      {
+        taskId: expect.not.stringMatching(controls),
+        nested: { list: [expect.not.stringMatching(controls)] },
+        count: 3,
+        stack: expect.any(String),
+      },
+    ],
+  ]);
+  const [[, fields]] = lines as [[string, { stack: string; taskId: string }]];
+  expect(fields.taskId).not.toMatch(controls);
+  expect(fields.stack.split('\n')).toEqual([
+    expect.stringMatching(/^Error: bad \\u001b/),
+    '    at run (file.ts:1:2)',
+    '    at next (file.ts:3:4)',
+  ]);
+});
+
+it('H-05 what a command says on stderr steers no terminal and forges no line', () => {
+  for (const errTTY of [true, false]) {
+    const screen = fakeScreen({ errTTY });
+    note(screen.terminal, `the model failed: ${attack}`);
+    complain(screen.terminal, `the tool failed: ${attack}`);
+    expect(screen.stderr().replace(/\n/g, '')).not.toMatch(controls);
+    expect(screen.stderr()).not.toMatch(forged);
+  }
+});
+
+it('H-05 what a model and its tools say steers no terminal, live and in show and tasks', async () => {
+  const folder = temporaryFolder({});
+  const store = ['--store', `lmdb:${folder.path}/store`];
+  const toolCalls = [
+    { name: 'calculate', arguments: { expression: attack } },
+    { name: attack, arguments: { [attack]: attack } },
+  ];
+  const script = [{ reasoning: attack, text: attack, toolCalls }, { text: attack }];
+  const model = await modelServer({ script });
+  const env = settingsOf(model);
+  const stdin = () => Readable.from([]);
+  const run = await runInProcess(['run', attack, '--system', attack, ...store], { env, stdin: stdin() });
+  expect(run.exitCode).toBe(0);
+  const tasks = await runInProcess(['tasks', ...store], { env, stdin: stdin() });
+  const journals = new LmdbStateStore({ path: `${folder.path}/store` });
+  const [task] = journals.list();
+  await journals.close();
+  const show = await runInProcess(['show', task?.taskId ?? '', ...store], { env, stdin: stdin() });
+  folder.remove();
+  for (const { stdout, stderr } of [run, tasks, show]) {
+    const shown = stdout + stderr;
+    expect(shown).toContain('owned');
+    for (const sequence of ['\u001b[2J', '\u001b]', '\u0007', '\u009b', '\u202e'])
+      expect(shown).not.toContain(sequence);
+  }
+});
