@@ -1,0 +1,102 @@
+import { type Context, ROOT_CONTEXT, type Span } from '@opentelemetry/api';
+import { AbortScope } from './core/abort-scope.ts';
+import { TurnNode } from './core/child-turns.ts';
+import type { AgentLoopConfig } from './core/config.ts';
+import { Hooks } from './core/hooks.ts';
+import { Inbox } from './core/inbox.ts';
+import type { Message } from './core/messages.ts';
+import { replayOf } from './core/observe-turn.ts';
+import { OpenCall } from './core/open-call.ts';
+import { journalSchema } from './core/records.ts';
+import { resolveConfig } from './core/resolve-config.ts';
+import { type Commit, commitOf } from './core/signals.ts';
+import type { LoopState } from './core/state.ts';
+import { collectTools, ToolSet } from './core/tool-set.ts';
+import type { TurnDeps } from './core/turn-deps.ts';
+import { startExecuteSpan } from './observability/spans/execute-span.ts';
+import { turnTracing } from './observability/spans/tracing-options.ts';
+
+export { projectEvents } from './core/operators/event-operators.ts';
+export { catchTurnError, tapAfterTurn } from './core/operators/execute-operators.ts';
+export {
+  catchIterationError,
+  completeIteration,
+  loopIterations,
+  startIterationSpan,
+} from './core/operators/iteration-operators.ts';
+export {
+  catchLLMError,
+  mapLLMResponseToState,
+  type PreparedCall,
+  prepareLLMCall,
+  tapLLMResponse,
+} from './core/operators/llm-operators.ts';
+export { executeTools } from './core/operators/tool-operators.ts';
+export type { Commit, Signal } from './core/signals.ts';
+export type { TurnDeps } from './core/turn-deps.ts';
+
+/** What is given for a turn that is composed by hand. */
+export interface OperatorTurnOptions {
+  /** Default: a new one. */
+  readonly taskId?: string | undefined;
+  /** Default: a new one. */
+  readonly contextId?: string | undefined;
+  /** The parent of `agent.execute`. Default: none, so the turn is its own trace. */
+  readonly parentContext?: Context | undefined;
+}
+
+/** A turn that nothing runs yet. */
+export interface OperatorTurn {
+  /** What each operator factory takes first. */
+  readonly deps: TurnDeps;
+  /** The signal of the first record: its events come first. */
+  readonly started: Commit;
+  /** The state after it. */
+  readonly state: LoopState;
+  /** `agent.execute`; `tapAfterTurn` writes how the turn went, whoever composes the turn ends it. */
+  readonly span: Span;
+  /** The context in which it is the parent. */
+  readonly traceContext: Context;
+}
+
+/**
+ * What the operators of a turn need, for turns that are composed by hand. Lists the tools. No journal, lease, cancel or resume: those are
+ * what `AgentLoop` adds. Rejects with `INVALID_CONFIG`, and with `TOOL_FAILED` where a provider cannot list its tools.
+ */
+export async function operatorTurn(
+  given: Omit<AgentLoopConfig, 'taskStateStore' | 'agents'>,
+  messages: readonly Message[],
+  options: OperatorTurnOptions = {},
+): Promise<OperatorTurn> {
+  const config = resolveConfig(given);
+  const { agentId, systemPrompt, maxIterations, llmProvider: provider } = config;
+  const { taskId = config.generateId(), contextId = config.generateId(), parentContext = ROOT_CONTEXT } = options;
+  const now = () => config.clock.now();
+  const record = { type: 'turn.started' as const, schema: journalSchema, taskId, contextId, agentId };
+  const started = replayOf([{ ...record, messages, settings: {}, seq: 1, epoch: 0, at: now() }]);
+  const { after: state } = started;
+  const { turn } = state;
+  const tools = new ToolSet(await collectTools(config.toolProviders, { ...turn, authContext: undefined }));
+  const tracing = turnTracing(config, turn);
+  const deps: TurnDeps = {
+    ...{ config, turn, agentId, systemPrompt, maxIterations, provider, tracing, tools, now },
+    authContext: undefined,
+    context: undefined,
+    hooks: new Hooks(config.hooks),
+    checks: new WeakMap(),
+    deciding: new WeakSet(),
+    scope: new AbortScope(),
+    drain: new AbortScope(),
+    inbox: new Inbox(),
+    openCall: new OpenCall(),
+    node: new TurnNode(state, undefined, () => undefined),
+    hold: undefined,
+    epoch: 0,
+  };
+  return { deps, started, state, ...startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext) };
+}
+
+/** The record of a model call that begins, as the signal that comes before its chunks; `after` is what `prepareLLMCall` takes. */
+export function beginLLMCall(deps: TurnDeps, state: LoopState): Commit {
+  return commitOf(deps, state, [{ type: 'llm.start', iteration: state.iteration + 1, attempt: 1 }]);
+}
