@@ -36,6 +36,8 @@ export interface ResumeOptions
    * once its lease ends.
    */
   readonly onBusy?: 'fail' | 'wait';
+  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  readonly from?: string;
 }
 
 /** What a turn is given anew that continues one that failed. */
@@ -205,7 +207,7 @@ interface NewTurn {
 
 function newTurn(
   config: ResolvedConfig,
-  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy'>,
+  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from'>,
   turn: NewTurn,
 ): Turn {
   const parent = parentTurnOf(options);
@@ -225,6 +227,7 @@ function newTurn(
     projection: { checkpoints: config.taskStateStore !== undefined, now: () => config.clock.now() },
     partialsOf: turnPartials(config),
     detached: options.detached ?? false,
+    from: options.from,
   });
 }
 

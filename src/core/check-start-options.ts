@@ -12,7 +12,9 @@ const anyObject: Rule = [
   'must be an object',
 ];
 
-const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: Rule } = {
+type OfResumeOnly = 'answers' | 'onBusy' | 'from';
+
+const rules: { readonly [Name in keyof StartOptions | OfResumeOnly]-?: Rule } = {
   taskId: [isTaskId, 'must have 1 to 128 characters out of A-Z a-z 0-9 _ . : -'],
   agentId: anyName,
   contextId: anyName,
@@ -26,6 +28,10 @@ const rules: { readonly [Name in keyof StartOptions | 'answers' | 'onBusy']-?: R
   signal: [(value) => hasMethod(value, 'addEventListener'), 'must be an AbortSignal'],
   detached: [(value) => typeof value === 'boolean', 'must be true or false'],
   answers: anyObject,
+  from: [
+    (value) => typeof value === 'string' && /^\d+-\d+\.\d+$/.test(value),
+    'must be the cursor of an event, e.g. "12-1.2"',
+  ],
   onBusy: [(value) => value === 'fail' || value === 'wait', 'must be "fail" or "wait"'],
 };
 
@@ -38,8 +44,10 @@ const ofResume = [
   'detached',
   'answers',
   'onBusy',
+  'from',
 ] as const;
-const ofStart = Object.keys(rules).filter((name) => name !== 'answers' && name !== 'onBusy');
+const ofResumeOnly: readonly string[] = ['answers', 'onBusy', 'from'] satisfies readonly OfResumeOnly[];
+const ofStart = Object.keys(rules).filter((name) => !ofResumeOnly.includes(name));
 
 /** Checks what is given for one turn; `undefined` counts as left out. Errors: `INVALID_INPUT`, naming the option and the cure. */
 export function checkStartOptions(options: StartOptions): void {
@@ -48,7 +56,7 @@ export function checkStartOptions(options: StartOptions): void {
 
 /** Checks what is given anew for a turn that goes on. Errors as `checkStartOptions`. */
 export function checkResumeOptions(
-  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], 'answers' | 'onBusy'>>>,
+  options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], OfResumeOnly>>>,
 ): void {
   check(options, ofResume);
 }

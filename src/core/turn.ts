@@ -8,6 +8,7 @@ import type { AgentEvent } from './events.ts';
 import type { Inbox } from './inbox.ts';
 import { iterate, iterateEvents } from './iterate-events.ts';
 import type { Message } from './messages.ts';
+import { eventsBehind } from './operators/event-operators.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
 import type { Partially } from './partially.ts';
 import type { Signal } from './signals.ts';
@@ -26,6 +27,8 @@ export interface TurnOptions {
   readonly partialsOf: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /** Starts at once, and nobody's leaving stops it. */
   readonly detached: boolean;
+  /** The cursor of the last event that readers know. */
+  readonly from: string | undefined;
 }
 
 /** How an execution ended: in a record, or lost. */
@@ -43,6 +46,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
   readonly taskId: string;
   readonly #contextId: string;
   readonly #shared: SharedTurn;
+  readonly #shown$: Observable<AgentEvent>;
   readonly #scope: AbortScope;
   readonly #inbox: Inbox;
   readonly #partialsOf: TurnOptions['partialsOf'];
@@ -53,7 +57,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
   private constructor(options: TurnOptions) {
     super((subscriber) => {
       this.#started = true;
-      return this.#shared.events$.subscribe(subscriber);
+      return this.#shown$.subscribe(subscriber);
     });
     this.taskId = options.taskId;
     this.#contextId = options.contextId;
@@ -67,6 +71,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
       },
       onEnd: (error) => this.#settle(error),
     });
+    this.#shown$ = this.#shared.events$.pipe(eventsBehind(options.from));
     if (options.detached) this.#start();
   }
 

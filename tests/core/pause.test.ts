@@ -129,4 +129,26 @@ describe('a turn that is asked to pause', () => {
     await AgentLoop.resume('t', bench.config(model, { toolProviders })).result();
     expect(model.calls[0]?.messages.at(-1)).toEqual({ role: 'user', content: 'And pears?' });
   });
+
+  it('H-36 shows only what comes after the event that is known, where it is resumed from there', async () => {
+    const toolProviders = [plainTools({ count: { needsApproval: true, execute: () => 'two' } })];
+    const loop = bench.loop([{ text: 'Counting.', toolCalls: [{ name: 'count' }] }], { toolProviders });
+    const first = watch(loop.startTurn(question, { taskId: 't' }));
+    await first.ended;
+    const from = first.events.findLast(({ cursor }) => cursor !== undefined)?.cursor ?? '';
+    const config = () => bench.config(bench.model([{ text: 'Two.' }]), { toolProviders });
+    const again = AgentLoop.resume('t', config(), { answers: { '1:0': { approved: true } }, from });
+    const second = watch(again);
+    expect(await again.result()).toMatchObject({ text: 'Two.' });
+    const known = new Set(first.events.map(({ cursor }) => cursor));
+    expect(second.events.filter(({ cursor }) => cursor !== undefined && known.has(cursor))).toEqual([]);
+    expect(second.events[0]).toMatchObject({ kind: 'internal:resumed' });
+    const whole = watch(AgentLoop.observe('t', { store: bench.store }));
+    await whole.ended;
+    const cursors = (events: typeof whole.events) => events.flatMap(({ cursor }) => cursor ?? []);
+    expect(cursors([...first.events, ...second.events])).toEqual(cursors(whole.events));
+    expect(() => AgentLoop.resume('t', bench.config(bench.model([])), { from: '12' })).toThrow(
+      'from must be the cursor',
+    );
+  });
 });
