@@ -22,7 +22,15 @@ import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import { turnExtension } from '../extensions.ts';
 import { isLeft } from './cancel-remote.ts';
-import { failure, isUnsupported, quoted, type RemoteName, remoteError, timedOut } from './remote-errors.ts';
+import {
+  failure,
+  httpFailure,
+  isUnsupported,
+  quoted,
+  type RemoteName,
+  remoteError,
+  timedOut,
+} from './remote-errors.ts';
 import { remoteFetch } from './remote-fetch.ts';
 import { knownTransports, type ResolvedRemote } from './remote-options.ts';
 import type { RemoteReference } from './remote-progress.ts';
@@ -270,8 +278,15 @@ export class RemoteConnection {
         this.#secrets = secrets;
       },
     });
-    const timed: typeof fetch = (input, init) =>
-      fetchImpl(input, { ...init, signal: init?.signal ?? AbortSignal.timeout(requestTimeoutMs) });
+    const timed: typeof fetch = async (input, init) => {
+      const response = await fetchImpl(input, {
+        ...init,
+        signal: init?.signal ?? AbortSignal.timeout(requestTimeoutMs),
+      });
+      if (response.ok) return response;
+      await response.body?.cancel();
+      throw httpFailure(this.name, response.status);
+    };
     const resolver = new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat });
     const card = url.pathname.endsWith('.json')
       ? await resolver.resolve(url.href, '')

@@ -9,7 +9,7 @@ import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
 import { statusKeyOf } from './remote-task.ts';
-import { retrying } from './retrying.ts';
+import { Backoff, retrying } from './retrying.ts';
 
 export interface RemoteToolOptions {
   readonly clock: Clock;
@@ -93,8 +93,9 @@ function partsGiven(parts: unknown): readonly PartJson[] {
   return Array.isArray(parts) ? parts.filter((part) => typeof part === 'object' && part !== null) : [];
 }
 
+/** Sends again while the server is away, where that begins no second task, for `silenceMs`. */
 async function send(
-  { connection, clock, find }: Sender & { readonly find: Find },
+  { connection, clock, silenceMs, find }: Sender & { readonly find: Find },
   { parts, contextId = '', taskId = '' }: SendArguments & { readonly taskId?: string },
   { idempotencyKey, signal, traceContext, arguments: args }: ToolContext,
 ): Promise<RemoteReference> {
@@ -111,20 +112,47 @@ async function send(
   };
   const sentAt = clock.now();
   const scope = { signal, traceContext };
-  try {
-    const { payload } = await connection.send(outgoing, scope);
-    if (payload?.$case === 'message') {
-      const answer = payload.value;
-      return { text: textOfParts(answer.parts), ...(answer.contextId && { contextId: answer.contextId }) };
+  const backoff = new Backoff();
+  for (;;) {
+    try {
+      const { payload } = await connection.send(outgoing, scope);
+      if (payload?.$case === 'message') {
+        const answer = payload.value;
+        return { text: textOfParts(answer.parts), ...(answer.contextId && { contextId: answer.contextId }) };
+      }
+      const ids = payload?.$case === 'task' ? { ...payload.value, taskId: payload.value.id } : payload?.value;
+      return connection.reference({ taskId: ids?.taskId, contextId: ids?.contextId, messageId, sentAt });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const isLate = clock.now() - sentAt >= silenceMs;
+      if (isLate || !(await mayRepeat(connection, error))) {
+        if (!mayHaveArrived(error)) throw error;
+        const ask = () => find(objectOf(args), messageId, scope);
+        const forMs = isAway(error) && !isLate ? silenceMs : 0;
+        const found = await retrying(ask, { clock, signal, forMs }).catch(() => 'unknown' as const);
+        if (typeof found === 'string') throw error;
+        return connection.reference({ taskId: found.id, contextId: found.contextId, messageId, sentAt });
+      }
     }
-    const ids = payload?.$case === 'task' ? { ...payload.value, taskId: payload.value.id } : payload?.value;
-    return connection.reference({ taskId: ids?.taskId, contextId: ids?.contextId, messageId, sentAt });
-  } catch (error) {
-    if (signal.aborted || !mayHaveArrived(error)) throw error;
-    const found = await find(objectOf(args), messageId, scope).catch(() => 'unknown' as const);
-    if (typeof found === 'string') throw error;
-    return connection.reference({ taskId: found.id, contextId: found.contextId, messageId, sentAt });
+    await backoff.pause(clock, signal);
   }
+}
+
+const awayCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['PROVIDER_UNREACHABLE', 'PROVIDER_STREAM_CLOSED']);
+/** What a server answers that starts or stops, and what stands in front of one that is down. */
+const awayStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
+
+/** Whether the server is down, or went down with the request: it may be back soon. */
+function isAway(error: unknown): boolean {
+  if (!AgentLoopError.isInstance(error)) return false;
+  return awayCodes.has(error.code) || (error.status !== undefined && awayStatuses.has(error.status));
+}
+
+/** Whether a message may be sent again to a server that is away: it did not arrive, or its server takes it once. */
+async function mayRepeat(connection: RemoteConnection, error: unknown): Promise<boolean> {
+  if (!isAway(error)) return false;
+  // Where the card cannot be read either, nothing was sent.
+  return !mayHaveArrived(error) || connection.ignoresRepeats().catch(isAway);
 }
 
 /** The id of the message of a call: the same in every attempt. It tells the other side nothing of ours. */

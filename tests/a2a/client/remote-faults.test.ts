@@ -113,6 +113,13 @@ describe('a remote agent whose other side is at fault', () => {
     await expect(failed).rejects.not.toMatchObject({ message: expect.stringMatching(/internal text|secret/) });
   });
 
+  it('H-13 says what an HTTP status of the card means, also where the answer is JSON', async () => {
+    const url = await plain((_request, response) => {
+      response.writeHead(503, { 'content-type': 'application/json' }).end('{"error":"starting"}');
+    });
+    await expect(failing(url)).rejects.toMatchObject({ code: 'PROVIDER_SERVER', retryable: true, status: 503 });
+  });
+
   it('says that what answers is no A2A server, without the credentials that it echoes', async () => {
     const url = await plain(({ headers }, response) => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(`no JSON ${headers.authorization}`);

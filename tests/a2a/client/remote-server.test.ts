@@ -66,4 +66,17 @@ describe('a remote agent whose server is killed', () => {
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'The work is done.' });
     expect(reader.of('internal:tool-start').map(({ toolName }) => toolName)).toEqual(['send_message']);
   });
+
+  it('H-13 sends its message once the next one is there', async () => {
+    const path = stores.path();
+    const first = programs.start('server', path);
+    const [port] = await once(first, 'message');
+    const far = await remoteAgent({ url: `http://127.0.0.1:${port}` });
+    await kill(first);
+    const turn = far.startTurn('Work.');
+    const reader = watch(turn);
+    await reader.until('internal:tool-start');
+    await once(programs.start('server', path, String(port)), 'message');
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'The work is done.' });
+  });
 });

@@ -144,6 +144,44 @@ describe('a remote agent follows the stream that its message opens', () => {
     expect(server.methods).toEqual(['SendStreamingMessage', 'ListTasks', 'GetTask']);
   });
 
+  it('H-13 sends a message again, under its id, to a server of Millrace that went down with it', async () => {
+    let sent = 0;
+    const server = await serving(
+      {
+        SendStreamingMessage: (call) =>
+          ++sent === 1 ? call.cut() : streaming(wireText('Back.'), wireStatus('COMPLETED'))(call),
+        GetTask: completed('Back.'),
+      },
+      { extensions: [turnExtension] },
+    );
+    expect((await (await connect(server)).run('Go.')).text).toBe('Back.');
+    expect(server.methods).toEqual(['SendStreamingMessage', 'SendStreamingMessage', 'GetTask']);
+    const [first, again] = server.calls.map(({ params }) => Object(params['message']).messageId);
+    expect(again).toBe(first);
+  });
+
+  it('H-13 asks a server of another kind that went down with a message for its task until it is back, and sends nothing again', async () => {
+    let asked = 0;
+    const server = await serving({
+      SendStreamingMessage: (call) => call.cut(),
+      ListTasks(call) {
+        if (++asked === 1) return call.cut();
+        const history = [{ ...Object(server.calls[0]?.params['message']), role: 'ROLE_USER' }];
+        call.result({ tasks: [wireTask('WORKING', [], { history })], nextPageToken: '', pageSize: 1, totalSize: 1 });
+      },
+      GetTask: completed('Found.'),
+    });
+    expect((await (await connect(server)).run('Go.')).text).toBe('Found.');
+    expect(server.methods).toEqual(['SendStreamingMessage', 'ListTasks', 'ListTasks', 'GetTask']);
+  });
+
+  it('H-13 gives a server up that stays away for silenceMs', async () => {
+    const server = await serving({ SendStreamingMessage: (call) => call.cut() }, { extensions: [turnExtension] });
+    const far = await connect(server, { silenceMs: 100 });
+    await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
+    expect(server.methods.filter((method) => method === 'SendStreamingMessage').length).toBe(2);
+  });
+
   it('asks without a stream where the server does not know that method', async () => {
     const server = await serving({
       SendMessage: (call) => call.result({ task: wireTask('COMPLETED', ['Plain.']) }),
