@@ -19,6 +19,8 @@ export interface Remains {
   readonly isCut?: boolean;
   /** Its answer is the results of its calls, a paragraph each. */
   readonly isJoined?: boolean;
+  /** Its answer, where the turn does not make it itself. */
+  readonly answer?: string | undefined;
 }
 
 /** What of the promises of durability a task broke, a sentence each. */
@@ -81,13 +83,13 @@ function checkModelCalls({ records, deeds, plan, paused, isCut = false }: Remain
   }
 }
 
-function checkEnd({ records, isCut = false, isJoined = false }: Remains, state: LoopState, say: Say): void {
+function checkEnd({ records, answer, isCut = false, isJoined = false }: Remains, state: LoopState, say: Say): void {
   const ends = records.filter(isTerminal);
   if (ends.length !== 1) say('one terminal record', `there are ${ends.length}`);
   const last = records.at(-1);
   if (last === undefined || !isTerminal(last)) say('the terminal record is the last', `it is ${last?.type}`);
   if (isCut) return;
-  const text = isJoined ? joinedText(state.messages) : finalText(state.messages);
+  const text = answer ?? (isJoined ? joinedText(state.messages) : finalText(state.messages));
   if (last?.type !== 'turn.done' || last.text !== text)
     say('the turn ends as its script says', JSON.stringify(last).slice(0, 300));
   const told = since(state.messages).filter(({ role }) => role === 'tool');

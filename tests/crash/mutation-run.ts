@@ -41,13 +41,15 @@ export async function runMutations({ seed, lanes, stores, modes }: MutationRunOp
 /** The promises that were seen broken. That a turn did not end in time may also be the machine's fault. */
 function evidenceIn({ violations }: CampaignSum): readonly string[] {
   const told = violations.map(
-    ({ violation }) => violation.replace(/^[a-z]+-[a-z-]*\d[\d:-]*: /, '').split(':')[0] ?? '',
+    ({ violation }) =>
+      violation.replace(/^([a-z]+-[a-z-]*\d[\d:-]*|[\da-f]{8}-[\da-f-]{27}): /, '').split(':')[0] ?? '',
   );
   return [...new Set(told)].filter((invariant) => !/^the turns? (end|completes)/.test(invariant));
 }
 
 function reportOf({ name, store, mode }: Mutation, sum: CampaignSum): string {
-  const cost = `${sum.kills} kills, ${sum.pauses} pauses, ${Math.round(sum.ms / 1000)} s`;
+  const { kills, pauses, outages, ms } = sum;
+  const cost = `${kills} kills, ${pauses} pauses, ${outages} outages, ${Math.round(ms / 1000)} s`;
   const evidence = evidenceIn(sum);
   if (evidence.length === 0) return `SURVIVED  ${store} ${mode}: ${name} (${cost})`;
   return `caught    ${store} ${mode}: ${name} (${cost})\n          by: ${evidence.slice(0, 4).join('; ')}`;

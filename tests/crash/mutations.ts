@@ -243,6 +243,39 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     ],
   },
   {
+    name: 'a message to a remote agent has another id when it is sent again',
+    mode: 'tree-remote',
+    patches: [
+      {
+        file: 'src/a2a/client/remote-tools.ts',
+        from: '{ idempotencyKey, signal, traceContext, arguments: args }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(idempotencyKey);',
+        to: '{ idempotencyKey, signal, traceContext, arguments: args, attempt }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(attempt > 1 ? idempotencyKey + attempt : idempotencyKey);',
+      },
+    ],
+  },
+  {
+    name: 'a remote agent that is away while a message is sent counts as failed',
+    mode: 'tree-remote',
+    patches: [
+      {
+        file: 'src/a2a/client/remote-tools.ts',
+        from: 'if (!isAway(error)) return false;',
+        to: 'void isAway; return false;',
+      },
+    ],
+  },
+  {
+    name: 'steering goes to the first agent',
+    mode: 'team-hand-off',
+    patches: [
+      {
+        file: 'src/core/loop-with-tools.ts',
+        from: 'return stintDeps(deps, this.#state);',
+        to: 'return { ...stintDeps(deps, this.#state), ...(this.#state.stint.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
+      },
+    ],
+  },
+  {
     name: 'a hand-over is repeated',
     mode: 'team-hand-off',
     patches: [
@@ -316,6 +349,17 @@ const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
     ],
   },
   {
+    name: 'a stale `under` is allowed: an older owner of the parent takes a child turn back',
+    mode: 'tree-outage',
+    patches: [
+      {
+        file: 'src/stores/child-turns.ts',
+        from: 'if (under.epoch < before.epoch) throw olderParent(taskId, under, before.epoch);',
+        to: 'void olderParent;',
+      },
+    ],
+  },
+  {
     name: 'who looks for turns takes child turns too',
     mode: 'tree-deep',
     patches: [
@@ -372,6 +416,11 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     name: 'a newer owner of the parent does not take its child turns',
     mode: 'tree-long',
     patches: [{ file: `${lua}/acquire-2.lua`, from: 'newer = mine > before', to: 'newer = false' }],
+  },
+  {
+    name: 'a stale `under` is allowed: an older owner of the parent takes a child turn back',
+    mode: 'tree-outage',
+    patches: [{ file: `${lua}/acquire-2.lua`, from: 'if mine < before then return { FENCED, head[12] } end', to: '' }],
   },
 ];
 

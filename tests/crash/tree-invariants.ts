@@ -49,18 +49,32 @@ export function treeViolations(remains: TreeRemains): readonly string[] {
         paused,
         isCut: cut,
         isJoined: workload.team === 'parallel' && !turn.parent,
+        answer: turn.isRelay ? remoteAnswer(remains, turn, turns) : undefined,
       }),
     );
     checkChild(remains, turn, say);
     checkOrderOfEnds(remains, turn, say);
     checkSpeakers(remains, turn, say);
     checkConversation(remains, turn, say);
+    checkSteering(remains, turn, say);
     checkRight(remains, turn, say);
   }
   broken.push(...openBelowEnded(remains));
   checkLeases(remains, turns, say);
   if (!isCut) checkUsage(remains, turns, say);
   return broken;
+}
+
+/** What the remote task of a relay ended with. */
+function remoteAnswer(remains: TreeRemains, relay: TreeTurn, turns: readonly TreeTurn[]): string {
+  const remote = turns.find(({ parent }) => parent?.turn === relay);
+  const end = endOf(recordsOf(remains, remote?.taskId ?? ''));
+  return end?.type === 'turn.done' ? end.text : `no end of the remote task ${remote?.taskId}`;
+}
+
+/** Whether a turn runs at the server of a remote agent: nobody there knows the turn that called it. */
+function isRemote({ parent }: TreeTurn): boolean {
+  return parent?.turn.isRelay === true;
 }
 
 /** The open turns below ended ones: also while nothing has ended yet, there are none. */
@@ -88,8 +102,9 @@ function endOf(records: readonly JournalRecord[]): Stamped<TerminalRecord> | und
 }
 
 /** Compares a child turn with the call that it answers. */
-function checkChild(remains: TreeRemains, { taskId, parent, agentId }: TreeTurn, say: Say): void {
-  if (!parent) return;
+function checkChild(remains: TreeRemains, child: TreeTurn, say: Say): void {
+  const { taskId, parent, agentId } = child;
+  if (!parent || isRemote(child)) return;
   const { turn, callId } = parent;
   const records = recordsOf(remains, taskId);
   const [started] = records;
@@ -150,6 +165,31 @@ function checkConversation({ workload, deeds }: TreeRemains, { taskId, parent, s
 }
 
 /**
+ * What somebody told a turn is recorded once, where it had two model calls to come at least; from there on every model call has it, whichever
+ * agent makes it.
+ */
+function checkSteering(remains: TreeRemains, { taskId }: TreeTurn, say: Say): void {
+  const records = recordsOf(remains, taskId);
+  const deeds = remains.deeds.filter(({ task }) => task === taskId);
+  const calls = records.filter((record) => record.type === 'llm.start');
+  const told = records.filter((record) => record.type === 'x.steer');
+  for (const deed of deeds) {
+    if (deed.type !== 'steered') continue;
+    const times = told.filter((record) => 'command' in record && record.command === deed.command).length;
+    const isDue = calls.filter(({ seq }) => seq > deed.seq).length >= 2;
+    if (times > 1 || (isDue && times === 0)) say('a steering message is recorded once', `${taskId}: ${times} times`);
+  }
+  // Of an iteration that was called several times, the last call counts.
+  const last = new Map(calls.map((call) => [call.type === 'llm.start' ? call.iteration : 0, call]));
+  for (const [iteration, { seq }] of last) {
+    const before = told.filter((record) => record.seq < seq).length;
+    const call = deeds.findLast((deed) => deed.type === 'model' && deed.iteration === iteration);
+    if (call?.type === 'model' && call.told !== before && !remains.paused.has(call.pid))
+      say('steering reaches who has the turn', `iteration ${iteration} of ${taskId} has ${call.told}, not ${before}`);
+  }
+}
+
+/**
  * The end of a turn is written once those of its child turns are. The reply to an append can come late, to a process that was stopped: where it
  * does, the times of the records count.
  */
@@ -166,7 +206,7 @@ function checkOrderOfEnds(remains: TreeRemains, { taskId, parent }: TreeTurn, sa
 function checkRight({ deeds, journals }: TreeRemains, turn: TreeTurn, say: Say): void {
   const { taskId } = turn;
   const starts = deeds.filter((deed) => deed.type === 'start' && deed.task === taskId);
-  for (let above: TreeTurn | undefined = turn; above; above = above.parent?.turn) {
+  for (let above: TreeTurn | undefined = turn; above; above = isRemote(above) ? undefined : above.parent?.turn) {
     const grants = deeds.filter((deed): deed is LeaseDeed => deed.type === 'lease' && deed.task === above?.taskId);
     const end = endOf(journals.get(above.taskId) ?? []);
     for (const start of starts) {
@@ -186,8 +226,9 @@ function checkRight({ deeds, journals }: TreeRemains, turn: TreeTurn, say: Say):
 
 /** A child turn is taken under the lease of its parent, and given back before it. */
 function checkLeases({ deeds }: TreeRemains, turns: readonly TreeTurn[], say: Say): void {
-  for (const { taskId, parent } of turns) {
-    if (!parent) continue;
+  for (const turn of turns) {
+    const { taskId, parent } = turn;
+    if (!parent || isRemote(turn)) continue;
     let newest = 0;
     const grants = deeds.filter((deed): deed is LeaseDeed => deed.type === 'lease' && deed.task === taskId);
     for (const { under, pid } of grants.toSorted((one, other) => one.epoch - other.epoch)) {
@@ -221,11 +262,11 @@ function checkGivenBack({ deeds, grants, parentId }: GivenBack, say: Say): void 
   }
 }
 
-/** What the tree used is what its model calls used: nothing is missing, nothing counts twice. */
+/** What the tree used is what its model calls on this side used: nothing is missing, nothing counts twice. */
 function checkUsage(remains: TreeRemains, turns: readonly TreeTurn[], say: Say): void {
   let expected = 0;
-  for (const { taskId } of turns) {
-    for (const record of recordsOf(remains, taskId))
+  for (const turn of turns.filter((each) => !isRemote(each))) {
+    for (const record of recordsOf(remains, turn.taskId))
       if (record.type === 'llm.done') expected += record.usage?.totalTokens ?? 0;
   }
   try {

@@ -3,12 +3,12 @@ import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.
 import { Random, seedOf } from '../random.ts';
 import type { Task } from '../workload/order.ts';
 import { planOf } from '../workload/plan.ts';
-import { workloads } from '../workload/tree.ts';
+import { type Workload, workloads } from '../workload/tree.ts';
 import type { Nursery } from './crash-child.ts';
 import { boundaryRound, isTreeMode, type Mode, outageRound, pauseRound, raceRound, randomRound } from './modes.ts';
 import { Round, type Tally } from './round.ts';
 import { LmdbSite, RedisSite, type Site } from './site.ts';
-import { answering, treeRound } from './tree-rounds.ts';
+import { answering, steered, treeRound } from './tree-rounds.ts';
 
 export type StoreKind = 'lmdb' | 'redis';
 
@@ -86,15 +86,24 @@ async function runRound(options: CampaignOptions, number: number): Promise<Tally
   const tasks = tasksOf(options, number, seed);
   const workload = isTreeMode(mode) ? { workload: mode } : {};
   const round = new Round({ seed, site, nursery, tasks, leaseMs, endingMs, keeps, ...workload });
-  const answers = isTreeMode(mode) && !mode.includes('cancel') ? answering(round) : undefined;
+  const outsiders = outsidersOf(round, mode);
   try {
     await play(round, mode, { number, server: own?.server });
   } catch (error) {
     round.say(`the round can be played: ${messageOf(error)}`);
   }
-  const tally = await round.end(() => answers?.stop());
+  const tally = await round.end(async () => {
+    await Promise.all(outsiders.map((outsider) => outsider.stop()));
+  });
   await own?.server.remove();
   return tally;
+}
+
+/** Whoever answers and steers the trees of a round from outside. */
+function outsidersOf(round: Round, mode: Mode): readonly { stop(): Promise<void> }[] {
+  if (!isTreeMode(mode)) return [];
+  const { isSteered }: Workload = workloads[mode];
+  return [...(mode.includes('cancel') ? [] : [answering(round)]), ...(isSteered ? [steered(round)] : [])];
 }
 
 function play(
@@ -130,10 +139,17 @@ function tasksOf({ mode, seed, store }: CampaignOptions, number: number, roundSe
   const random = new Random(roundSeed);
   if (mode === 'boundary')
     return [{ taskId: `${mode}-${number}`, seed: longSeed(seedOf(seed, boundaryOf(number).plan)) }];
-  return Array.from({ length: isTreeMode(mode) ? random.int(1, 2) : random.int(2, 5) }, (_, index) => ({
+  return Array.from({ length: countOf(mode, random) }, (_, index) => ({
     taskId: `${store}-${mode}-${number}-${index}`,
     seed: random.seed(),
   }));
+}
+
+/** Turns of a round. A tree with a remote agent has two sides to run. */
+function countOf(mode: Mode, random: Random): number {
+  if (!isTreeMode(mode)) return random.int(2, 5);
+  const { remote }: Workload = workloads[mode];
+  return remote === undefined ? random.int(1, 2) : 1;
 }
 
 /** The first seed from there on whose plan has enough calls to reach every moment. */

@@ -25,12 +25,14 @@ export class ChildBundle {
     cpSync(join(sources, 'src/stores/redis/lua'), join(this.#folder, 'lua'), { recursive: true });
     const entry = join(sources, 'tests/crash/workload/child.ts');
     // The small packages are bundled: finding them at each start costs more than running them.
-    const options = ['--bundle', '--platform=node', '--format=esm', '--external:lmdb', '--external:ioredis'];
+    const large = ['lmdb', 'ioredis', 'ajv', 'express', 'jose', '@a2a-js/sdk', '@grpc/grpc-js', '@bufbuild/protobuf'];
+    const options = ['--bundle', '--splitting', '--platform=node', '--format=esm', '--log-level=warning'];
     execFileSync(join('node_modules', '.bin', 'esbuild'), [
       entry,
       ...options,
-      '--log-level=warning',
-      `--outfile=${this.path}`,
+      ...large.map((name) => `--external:${name}`),
+      '--out-extension:.js=.mjs',
+      `--outdir=${this.#folder}`,
     ]);
   }
 

@@ -22,7 +22,8 @@ export class CrashChild {
   readonly #ready: Promise<void>;
   #waiting: (() => void)[] = [];
   #isGone = false;
-  /** Outages of the store that it had. */
+  #isServing = false;
+  /** Outages of the store that it had in its last order. */
   outages = 0;
   #errors = '';
   /** The moments that the last order reached, once it is done. */
@@ -73,6 +74,7 @@ export class CrashChild {
   async order(order: Order): Promise<void> {
     await this.#ready;
     this.reached = undefined;
+    this.outages = 0;
     this.#outcomes.clear();
     this.#losses.length = 0;
     if (!this.#isGone) this.#child.send(order);
@@ -84,6 +86,13 @@ export class CrashChild {
     const until = Date.now() + withinMs;
     while (!over() && Date.now() < until) await this.#nextReport(until - Date.now());
     return over();
+  }
+
+  /** Resolves once it serves the remote agent. Rejects where it is gone before. */
+  async serving(withinMs: number): Promise<void> {
+    const until = Date.now() + withinMs;
+    while (!this.#isServing && !this.#isGone && Date.now() < until) await this.#nextReport(until - Date.now());
+    if (!this.#isServing && !this.killedItself) throw new Error(`The remote agent is not served: ${this.#errors}`);
   }
 
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
@@ -106,6 +115,7 @@ export class CrashChild {
   #take(report: Exclude<Report, { type: 'ready' }>): void {
     if (report.type === 'lost') this.#losses.push(report);
     else if (report.type === 'outage') this.outages++;
+    else if (report.type === 'serving') this.#isServing = true;
     else if (report.type === 'task') this.#outcomes.set(report.taskId, report.outcome);
     else this.reached = report.reached;
     this.#wake();

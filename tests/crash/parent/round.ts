@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { messageOf } from '../../../src/core/errors.ts';
 import type { JournalRecord } from '../../../src/core/records.ts';
 import { violationsOf } from '../invariants.ts';
@@ -43,6 +45,9 @@ const innocent: ReadonlySet<string> = new Set(['FENCED', 'UNAVAILABLE']);
 /** How long a process may take to tell how its work ended, once the turns are over. */
 const hearingMs = 5_000;
 
+/** How long a process may take to serve the remote agent. */
+const servingMs = 20_000;
+
 /** Some turns, the processes that come and go over them, and what is left in the end. */
 export class Round {
   readonly random: Random;
@@ -55,6 +60,8 @@ export class Round {
   readonly #children: CrashChild[] = [];
   readonly #paused = new Set<number>();
   readonly #violations: string[] = [];
+  #server: CrashChild | undefined;
+  #remotePort: Promise<number> | undefined;
 
   constructor(options: RoundOptions) {
     this.#options = options;
@@ -85,20 +92,31 @@ export class Round {
   ): Promise<CrashChild> {
     const { nursery, site, leaseMs, workload } = this.#options;
     const child = nursery.take();
-    this.#children.push(child);
+    const isServer = order.work === 'serve';
+    if (!isServer) this.#children.push(child);
     const seed = this.random.seed();
     const { world } = site;
     await child.order({
-      store: await site.address(seed),
+      store: await site.address(seed, isServer ? 'remote' : 'own'),
       world,
       tasks: this.tasks,
       seed,
       leaseMs,
       persistent: true,
       ...(workload && { workload }),
+      ...(this.#remotePort && { remotePort: await this.#remotePort }),
       ...order,
     });
     return child;
+  }
+
+  /** A process that serves the remote agent, at the same port as the one before, which is gone. */
+  async serve(doom?: Doom): Promise<CrashChild> {
+    this.#remotePort ??= freePort(this.random);
+    const server = await this.begin({ work: 'serve', ...(doom && { doom }) });
+    this.#server = server;
+    await server.serving(servingMs);
+    return server;
   }
 
   async kill(child: CrashChild): Promise<void> {
@@ -116,6 +134,7 @@ export class Round {
     await onEnded();
     this.#checkWork(last);
     await this.#hearOut();
+    await this.#server?.kill();
     for (const child of this.#children) this.#checkLosses(child);
     for (const child of this.#children) await this.#options.nursery.giveBack(child);
     // What is known to be broken and did not end is only half there: it would tell of promises that nobody broke.
@@ -165,8 +184,10 @@ export class Round {
 
   /** Whether a process that lives ends the trees within their lease and 5 s. */
   async endsInTime(child: CrashChild): Promise<boolean> {
-    const lease = this.workload?.leases.root ?? this.leaseMs;
-    return settledInTicks(child, (lease + endsBehindLeaseMs) / tickMs);
+    const { leases, remote } = this.workload ?? {};
+    const lease = leases?.root ?? this.leaseMs;
+    const remoteMs = remote === undefined ? 0 : (leases?.below ?? 0) + remoteAgainMs;
+    return settledInTicks(child, (lease + endsBehindLeaseMs + remoteMs) / tickMs);
   }
 
   /** Child turns that are open below ended ones, at this moment. */
@@ -185,14 +206,18 @@ export class Round {
 
   async #journalsOf(taskIds: readonly string[]): Promise<ReadonlyMap<string, readonly JournalRecord[]>> {
     const found = await this.site.journals(taskIds);
-    return new Map(taskIds.map((taskId, index) => [taskId, found[index] ?? []]));
+    const remote = this.workload?.remote === undefined ? [] : await this.site.remoteJournals();
+    return new Map([...taskIds.map((taskId, index) => [taskId, found[index] ?? []] as const), ...remote]);
   }
 
   async #examine(): Promise<void> {
     const { site, keeps } = this.#options;
     let journals: ReadonlyMap<string, readonly JournalRecord[]> = new Map();
     try {
-      journals = await this.#journalsOf(this.taskIds());
+      const planned = this.taskIds();
+      journals = await this.#journalsOf(planned);
+      for (const taskId of journals.keys())
+        if (!planned.includes(taskId)) this.say(`a call begins one remote task: ${taskId} is of none`);
       const deeds = site.deeds();
       for (const task of this.tasks) this.#violations.push(...this.#brokenBy(task, journals, deeds));
     } catch (error) {
@@ -210,7 +235,9 @@ export class Round {
     const { workload } = this;
     const { taskId } = task;
     const paused = this.#paused;
-    const deeds = all.filter((deed) => deed.task === taskId || deed.task.startsWith(`${taskId}:`));
+    const turns = new Set(workload && turnsOf(workload, task).map((turn) => turn.taskId));
+    const isOwn = (id: string) => id === taskId || id.startsWith(`${taskId}:`) || turns.has(id);
+    const deeds = all.filter((deed) => isOwn(deed.task));
     if (!workload)
       return violationsOf({ taskId, plan: planOf(task.seed), records: journals.get(taskId) ?? [], deeds, paused });
     const told = this.#children.flatMap(({ work }) => {
@@ -223,8 +250,25 @@ export class Round {
   }
 }
 
+/** Below those that the system gives away by itself: while the server is gone, nobody else takes its port. */
+async function freePort(random: Random): Promise<number> {
+  const server = createServer();
+  const port = random.int(10_000, 30_000);
+  try {
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    return port;
+  } catch {
+    return freePort(random);
+  } finally {
+    server.close();
+  }
+}
+
 /** A tree has ended so long behind the end of a lease that nobody keeps any more. */
 const endsBehindLeaseMs = 5_000;
+/** A client of a server that was away asks it again after so long at most: it has its own lease to wait for then. */
+const remoteAgainMs = 2_000;
 const tickMs = 50;
 
 /** As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. */

@@ -10,20 +10,25 @@ import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts'
 import type { RedisProcess } from '../../stores/redis/redis-process.ts';
 import { Random } from '../random.ts';
 import type { StoreAddress } from '../workload/order.ts';
-import { type Deed, readDeeds } from '../workload/world.ts';
+import { type Deed, lineOf, readDeeds } from '../workload/world.ts';
 import { DelayProxy } from './delay-proxy.ts';
+
+export type Part = 'own' | 'remote';
 
 /** Where a round takes place: a store and a ledger. Nobody else's tasks are touched. */
 export interface Site {
   /** The ledger file. */
   readonly world: string;
-  /** The store as one more process reaches it. */
-  address(seed: number): Promise<StoreAddress>;
+  /** The store as one more process reaches it; that of the remote agent is another one. */
+  address(seed: number, part?: Part): Promise<StoreAddress>;
   /** Empty for a task that there is not. */
   journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]>;
+  /** Of all tasks of the remote agent. */
+  remoteJournals(): Promise<ReadonlyMap<string, readonly JournalRecord[]>>;
   /** The store as nobody slows it down; it is closed behind that. */
   withStore<T>(use: (store: TaskStateStore) => Promise<T>): Promise<T>;
   deeds(): readonly Deed[];
+  note(deed: Deed): void;
   /** Keeps journals and ledger for inspection; gives the folder. */
   keep(journals: ReadonlyMap<string, readonly JournalRecord[]>): string;
   close(): Promise<void>;
@@ -42,12 +47,29 @@ abstract class FolderSite {
     return readDeeds(this.world);
   }
 
+  note(deed: Deed): void {
+    appendFileSync(this.world, lineOf(deed));
+  }
+
   async journals(taskIds: readonly string[]): Promise<readonly (readonly JournalRecord[])[]> {
     return this.withStore((store) => Promise.all(taskIds.map((taskId) => journalOf(store, taskId))));
   }
 
-  async withStore<T>(use: (store: TaskStateStore) => Promise<T>): Promise<T> {
-    const store = this.open();
+  async remoteJournals(): Promise<ReadonlyMap<string, readonly JournalRecord[]>> {
+    return this.#with('remote', async (store) => {
+      const tasks = await store.list({ limit: 1_000 });
+      return new Map(
+        await Promise.all(tasks.map(async ({ taskId }) => [taskId, await journalOf(store, taskId)] as const)),
+      );
+    });
+  }
+
+  withStore<T>(use: (store: TaskStateStore) => Promise<T>): Promise<T> {
+    return this.#with('own', use);
+  }
+
+  async #with<T>(part: Part, use: (store: TaskStateStore) => Promise<T>): Promise<T> {
+    const store = this.open(part);
     try {
       return await use(store);
     } finally {
@@ -55,7 +77,7 @@ abstract class FolderSite {
     }
   }
 
-  protected abstract open(): LmdbStateStore | RedisStateStore;
+  protected abstract open(part: Part): LmdbStateStore | RedisStateStore;
 
   keep(journals: ReadonlyMap<string, readonly JournalRecord[]>): string {
     const kept = mkdtempSync(join(tmpdir(), 'millrace-broken-'));
@@ -71,12 +93,12 @@ abstract class FolderSite {
 }
 
 export class LmdbSite extends FolderSite implements Site {
-  async address(): Promise<StoreAddress> {
-    return { type: 'lmdb', path: join(this.folder, 'store') };
+  async address(_seed: number, part: Part = 'own'): Promise<StoreAddress> {
+    return { type: 'lmdb', path: join(this.folder, part) };
   }
 
-  protected override open(): LmdbStateStore {
-    return new LmdbStateStore({ path: join(this.folder, 'store') });
+  protected override open(part: Part): LmdbStateStore {
+    return new LmdbStateStore({ path: join(this.folder, part) });
   }
 
   async close(): Promise<void> {
@@ -97,14 +119,18 @@ export class RedisSite extends FolderSite implements Site {
     this.#strict = strict;
   }
 
-  async address(seed: number): Promise<StoreAddress> {
+  async address(seed: number, part: Part = 'own'): Promise<StoreAddress> {
     const proxy = await DelayProxy.start(this.#server.port, { random: new Random(seed), delayMs: 8, loss: 0.003 });
     this.#proxies.push(proxy);
-    return { type: 'redis', url: proxy.url, prefix: this.#prefix, strict: this.#strict };
+    return { type: 'redis', url: proxy.url, prefix: this.#prefixOf(part), strict: this.#strict };
   }
 
-  protected override open(): RedisStateStore {
-    return new RedisStateStore({ redis: this.#server.url, prefix: this.#prefix });
+  protected override open(part: Part): RedisStateStore {
+    return new RedisStateStore({ redis: this.#server.url, prefix: this.#prefixOf(part) });
+  }
+
+  #prefixOf(part: Part): string {
+    return part === 'own' ? this.#prefix : `${this.#prefix}-${part}`;
   }
 
   async close(): Promise<void> {

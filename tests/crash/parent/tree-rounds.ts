@@ -5,6 +5,7 @@ import { AgentLoopError } from '../../../src/core/errors.ts';
 import { openQuestions } from '../../../src/core/state.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 import type { Outage } from '../workload/order.ts';
+import { steering } from '../workload/plan.ts';
 import type { Fault, Workload } from '../workload/tree.ts';
 import type { CrashChild } from './crash-child.ts';
 import { patienceMs, wake, wakeTooLate } from './modes.ts';
@@ -14,11 +15,13 @@ import type { Round } from './round.ts';
 const momentsOfTree = 260;
 /** A tree takes about this long where nobody disturbs it. Milliseconds. */
 const treeMs = 700;
+const tickMs = 50;
 
 /** A round of a workload of trees, with the fault that is its turn. Somebody outside answers what the trees ask. */
 export async function treeRound(round: Round, workload: Workload, number: number): Promise<void> {
   const { faults } = workload;
   const fault = faults[number % faults.length] ?? faults[0];
+  if (workload.remote !== undefined && !fault.startsWith('remote-')) await round.serve();
   await played[fault](round, workload, number);
 }
 
@@ -33,8 +36,11 @@ const played: Readonly<Record<Fault, Play>> = {
   watch: watchRound,
   'outage-of-root': (round, workload) => outageRound(round, workload, { of: 'root', at: round.random.int(1, 6) }),
   'outage-of-child': (round, workload) => outageRound(round, workload, { of: 'child', at: round.random.int(1, 14) }),
+  'outage-above-alone': outageAboveAloneRound,
   'outage-above': outageAboveRound,
   'outage-below': outageBelowRound,
+  'remote-moment': remoteMomentRound,
+  'remote-any-time': remoteAnyTimeRound,
   'cancel-suspended': (round, _, number) => cancelRound(round, { isSuspended: true, number }),
   'cancel-running': (round, _, number) => cancelRound(round, { isSuspended: false, number }),
 };
@@ -120,14 +126,28 @@ async function outageRound(
 async function outageAboveRound(round: Round, { leases }: Workload): Promise<void> {
   const { random } = round;
   const kind = random.pick(['refused', 'silent'] as const);
-  const outage = { of: 'child', at: random.int(2, 10), ms: leases.root + 2_500, kind, away: 'root' } as const;
+  // Mostly early: the child turn lasts for longer than the lease above it then.
+  const at = random.chance(0.75) ? random.int(1, 2) : random.int(3, 8);
+  const outage = { of: 'child', at, ms: leases.root + 2_500, kind, away: 'root' } as const;
   const owner = await round.begin({ outage });
   const heir = await round.begin({
     work: 'watch',
-    doom: { at: 1, of: random.pick(['root-taken', 'child-taken']), signal: 'SIGKILL', lagMs: 0 },
+    doom: { at: 1, of: random.chance(0.75) ? 'child-taken' : 'root-taken', signal: 'SIGKILL', lagMs: 0 },
   });
   if (!(await heir.settled(leases.root + random.int(400, 1_200)))) await round.kill(heir);
   else if (heir.killedItself) round.kills++;
+  if (!(await owner.settled(patienceMs))) round.say('trees go on once the store is back: they do not');
+}
+
+/**
+ * The owner of a tree reaches the journals of the child turns, and not that of the root, from the first append of a child turn on. Nobody
+ * takes the root over: a child turn needs a lease that cannot be renewed, and the owner loses the root while it runs.
+ */
+async function outageAboveAloneRound(round: Round, { leases, storeDeadlineMs }: Workload): Promise<void> {
+  const { random } = round;
+  const kind = random.pick(['refused', 'silent'] as const);
+  const ms = leases.root + storeDeadlineMs + 1_000;
+  const owner = await round.begin({ outage: { of: 'child', at: 1, ms, kind, away: 'root' } });
   if (!(await owner.settled(patienceMs))) round.say('trees go on once the store is back: they do not');
 }
 
@@ -138,6 +158,48 @@ async function outageBelowRound(round: Round, { storeDeadlineMs }: Workload): Pr
   const outage = { of: 'child', at: random.int(2, 10), ms: storeDeadlineMs * 8, kind, away: 'children' } as const;
   const child = await round.begin({ outage });
   if (!(await child.settled(patienceMs))) round.say('trees go on once the store is back: they do not');
+}
+
+/** So many moments a server of a remote agent has about while one tree runs. */
+const momentsOfServer = 160;
+/** How long nobody listens at its port. Milliseconds. */
+const mostDownMs = 300;
+
+async function remoteMomentRound(round: Round): Promise<void> {
+  const { random } = round;
+  const at = random.int(1, momentsOfServer);
+  const server = await round.serve({ at, signal: 'SIGKILL', lagMs: random.int(0, 10) });
+  const child = await round.begin({ work: random.pick(['run', 'watch'] as const) });
+  while (!server.isGone && !(await child.settled(tickMs)));
+  if (!server.isGone) return;
+  round.kills++;
+  await nextServer(round, child);
+}
+
+async function remoteAnyTimeRound(round: Round): Promise<void> {
+  const { random } = round;
+  const kills = random.int(1, 2);
+  let server = await round.serve();
+  let child = await round.begin();
+  for (let kill = 0; kill < kills; kill++) {
+    if (await child.settled(random.int(1, treeMs))) return;
+    await round.kill(server);
+    if (random.chance(0.3)) {
+      await round.kill(child);
+      child = await round.begin({ work: 'watch' });
+    }
+    if (kill < kills - 1) {
+      await sleep(random.int(0, mostDownMs));
+      server = await round.serve();
+    }
+  }
+  await nextServer(round, child);
+}
+
+async function nextServer(round: Round, child: CrashChild): Promise<void> {
+  await sleep(round.random.int(0, mostDownMs));
+  await round.serve();
+  await endsInTime(round, child, 'the next server of the remote agent');
 }
 
 /** Each append has a moment before it, one behind it and one with its answer. */
@@ -187,5 +249,41 @@ async function approve(store: TaskStateStore, taskId: string): Promise<void> {
   } catch (error) {
     // Not there yet, over by now, or its owner is busy: it is asked again.
     if (!AgentLoopError.isInstance(error)) throw error;
+  }
+}
+
+/** Tells each tree of a round to hurry, once, while its second agent has the turn. */
+export function steered(round: Round): { stop(): Promise<void> } {
+  let isOver = false;
+  const told = new Set<string>();
+  const work = round.site.withStore(async (store) => {
+    while (!isOver && told.size < round.tasks.length) {
+      for (const { taskId } of round.tasks)
+        if (!told.has(taskId) && (await steer(round, store, taskId))) told.add(taskId);
+      await sleep(10);
+    }
+  });
+  return {
+    async stop() {
+      isOver = true;
+      await work;
+    },
+  };
+}
+
+/** Whether it is over: it was told, or it is too late. */
+async function steer({ site }: Round, store: TaskStateStore, taskId: string): Promise<boolean> {
+  try {
+    const records = await store.read(taskId);
+    if (!records.some(({ type }) => type === 'agent.changed')) return false;
+    const command = `hurry-${taskId}`;
+    await store.post(taskId, { id: command, type: 'steer', message: steering });
+    // What the journal has by now may be older than the message.
+    const { length: seq } = await store.read(taskId);
+    site.note({ type: 'steered', task: taskId, command, seq });
+    return true;
+  } catch (error) {
+    if (!AgentLoopError.isInstance(error)) throw error;
+    return error.code === 'TERMINAL';
   }
 }

@@ -15,6 +15,7 @@ import { mortalStore } from './mortal-store.ts';
 import { notedStore } from './noted-store.ts';
 import type { Order, Outcome, Report, StoreAddress, Task } from './order.ts';
 import { outageStore } from './outage-store.ts';
+import { isPrompt } from './plan.ts';
 import { plannedModel } from './planned-model.ts';
 import { rootAgentOf, teamId, workloadOf } from './tree.ts';
 import { treeAgents } from './tree-agents.ts';
@@ -56,10 +57,13 @@ async function carryOut(order: Order): Promise<void> {
     { taskId }: { readonly taskId: string },
     { code, message }: { code: AgentLoopError['code'] | 'unknown'; message: string },
   ) => report({ type: 'lost', taskId, code, message });
+  const tools = { life, world, store: own, onLost };
   const drives =
     order.workload === undefined
-      ? turnDrive(order, { life, world, store: own, onLost })
-      : treeDrive(order, order.workload, { life, world, store: own, messageStore, onLost, random });
+      ? turnDrive(order, tools)
+      : await treeDrive(order, order.workload, { ...tools, messageStore, random });
+  // A server works until it is killed.
+  if (!drives) return report({ type: 'serving' });
   const run = async (task: Task) => report({ type: 'task', taskId: task.taskId, outcome: await drives(task) });
   await Promise.all(order.tasks.map(run));
   await store.close();
@@ -103,13 +107,24 @@ interface TreeTools extends Tools {
   readonly random: Random;
 }
 
-function treeDrive(
+async function treeDrive(
   order: Order,
   name: string,
   { life, world, store, messageStore, onLost, random }: TreeTools,
-): (task: Task) => Promise<Outcome> {
+): Promise<((task: Task) => Promise<Outcome>) | undefined> {
   const workload = workloadOf(name);
-  const { agents, team } = treeAgents(workload, order.tasks, { life, world, pid, store, messageStore });
+  const { remote: remoteId, remotePort: port = 0 } = { ...workload, ...order };
+  const isServer = order.work === 'serve';
+  // Few processes need what A2A needs.
+  const { callRemote, serveRemote } = remoteId === undefined ? {} : await import('./remote.ts');
+  const remote =
+    remoteId === undefined || isServer ? undefined : await callRemote?.(workload, remoteId, { port, store });
+  const { agents, team } = treeAgents(workload, order.tasks, { life, world, pid, store, messageStore, remote });
+  const served = isServer && remoteId !== undefined ? agents.get(remoteId) : undefined;
+  if (served) {
+    await serveRemote?.(served, port);
+    return undefined;
+  }
   const root = agents.get(workload.team ? teamId : rootAgentOf(workload));
   if (!root) throw new Error(`The workload ${name} has no agent.`);
   const driver = {
@@ -140,7 +155,7 @@ async function noteCurrent(
     try {
       const { id } = await team.currentAgent(task);
       const { messages } = await messageStore.load(task);
-      const users = messages.filter((message) => message.role === 'user' && message.name === undefined).length;
+      const users = messages.filter(isPrompt).length;
       return world.note({ type: 'current', task, agent: id, users, pid });
     } catch (error) {
       if (!AgentLoopError.isInstance(error) || !error.retryable) throw error;

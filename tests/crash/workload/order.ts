@@ -28,13 +28,15 @@ export interface Order {
   /** Default `'run'`. */
   readonly work?: TreeWork;
   readonly outage?: Outage;
+  /** Of the server on the loopback that has the remote agent of the workload. */
+  readonly remotePort?: number;
 }
 
 /**
  * What a process does with a tree: runs it, or continues it; runs it until it waits for an answer; starts it a second time, beside its owner;
- * looks for turns that nobody runs, and resumes them; cancels it.
+ * looks for turns that nobody runs, and resumes them; cancels it; serves the remote agent that it calls, until the process is killed.
  */
-export type TreeWork = 'run' | 'run-until-asked' | 'watch' | 'sweep' | 'cancel';
+export type TreeWork = 'run' | 'run-until-asked' | 'watch' | 'sweep' | 'cancel' | 'serve';
 
 /** The store is away for a while, for this process. */
 export interface Outage {
@@ -58,6 +60,8 @@ export type Report =
   | { readonly type: 'ready' }
   | { readonly type: 'lost'; readonly taskId: string; readonly code: ErrorCode | 'unknown'; readonly message: string }
   | { readonly type: 'outage' }
+  /** The remote agent can be reached. */
+  | { readonly type: 'serving' }
   | { readonly type: 'task'; readonly taskId: string; readonly outcome: Outcome }
   /** Nothing of the order is left to do; so many moments were reached. */
   | { readonly type: 'idle'; readonly reached: number };

@@ -62,9 +62,9 @@ export function planOf(seed: number): Plan {
   );
 }
 
-/** A call of this tool, or of any. */
-export function plannedCall(random: Random, tool?: ToolName): PlannedCall {
-  const ms = random.int(0, 6);
+/** A call of this tool, or of any. `longMs`: how long it takes, in milliseconds; default a few. */
+export function plannedCall(random: Random, tool?: ToolName, longMs?: number): PlannedCall {
+  const ms = longMs ?? random.int(0, 6);
   if (tool !== undefined) return { tool, arguments: JSON.stringify({ ms }) };
   if (random.chance(0.04)) return { tool: 'vanish', arguments: '{}' };
   if (random.chance(0.04)) return { tool: 'pay', arguments: '{"ms":' };
@@ -85,8 +85,16 @@ export function since(messages: readonly Message[]): readonly Message[] {
   return messages.slice(messages.findLastIndex(isPrompt) + 1);
 }
 
-function isPrompt({ role, content }: Message): boolean {
+export function isPrompt({ role, content }: Message): boolean {
   return role === 'user' && /^\d+$/.test(textOf(content));
+}
+
+/** What the user tells a turn that runs. */
+export const steering: Message = { role: 'user', content: 'Please hurry.' };
+
+/** How often a model was told it. */
+export function toldIn(messages: readonly Message[]): number {
+  return messages.filter(({ role, content }) => role === 'user' && textOf(content) === steering.content).length;
 }
 
 /** The final answer: it depends on every result that the model was told. */

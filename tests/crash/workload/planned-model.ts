@@ -2,15 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../../src/providers/interfaces.ts';
 import type { Life } from './life.ts';
-import { finalText, type Plan, planOf, seedIn, since } from './plan.ts';
+import { finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 
 /** Quick and slow by turns: while it is at it, a process can die before the record of the call's start is durable, and behind it. */
 function thinkingMs(params: LLMCallParams): number {
   return params.messages.length % 2 === 0 ? 2 : 20;
 }
 
-/** Told at each call: of which turn, and which of its iterations. */
-export type OnModelCall = (seed: number, iteration: number) => void;
+/** Told at each call: of which turn, which of its iterations, and how many steering messages it has. */
+export type OnModelCall = (seed: number, iteration: number, told: number) => void;
 
 /** A model whose answer is a function of the history, so that any process can go on with a turn. */
 export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: number) => Plan = planOf): LLMProvider {
@@ -36,7 +36,7 @@ export function plannedModel(life: Life, onCall: OnModelCall, planFor: (seed: nu
 function answerOf({ messages }: LLMCallParams, planFor: (seed: number) => Plan, onCall: OnModelCall): LLMResponse {
   const seed = seedIn(messages);
   const iteration = since(messages).filter(({ role }) => role === 'assistant').length + 1;
-  onCall(seed, iteration);
+  onCall(seed, iteration, toldIn(messages));
   const calls = planFor(seed)[iteration - 1];
   const usage = usageOf(seed, iteration);
   if (calls === undefined || calls.length === 0)

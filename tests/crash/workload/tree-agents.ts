@@ -15,6 +15,8 @@ export interface TreeActor extends Actor {
   /** Of the conversations of a team. */
   readonly messageStore: MessageStore;
   readonly clock?: Clock;
+  /** The remote agent, where this process calls it. */
+  readonly remote?: Agent | undefined;
 }
 
 export interface TreeAgents {
@@ -25,16 +27,16 @@ export interface TreeAgents {
 
 /** The agents of a workload as one process has them. */
 export function treeAgents(workload: Workload, tasks: readonly Task[], actor: TreeActor): TreeAgents {
-  const { life, world, pid, store: taskStateStore, messageStore, clock } = actor;
-  const turns = tasks.flatMap((task) => turnsOf(workload, task));
-  const made = new Map<string, Agent>();
+  const { life, world, pid, store: taskStateStore, messageStore, clock, remote } = actor;
+  const turns = tasks.flatMap((task) => turnsOf(workload, task)).filter(({ isRelay }) => !isRelay);
+  const made = new Map<string, Agent>(remote ? [[remote.id, remote]] : []);
   const make = (id: string): Agent => {
     const known = made.get(id);
     if (known) return known;
     const helpers = helpersOf(workload, id).map(make);
     const turnOf = (seed: number) => turns.find((turn) => turn.seed === seed && speaksIn(turn, id));
-    const onCall = (seed: number, iteration: number) =>
-      world.note({ type: 'model', task: turnOf(seed)?.taskId ?? '', agent: id, iteration, pid, at: Date.now() });
+    const onCall = (seed: number, iteration: number, told: number) =>
+      world.note({ type: 'model', task: turnOf(seed)?.taskId ?? '', agent: id, iteration, told, pid, at: Date.now() });
     const { root, below } = workload.leases;
     const one = agent({
       id,

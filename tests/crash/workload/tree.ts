@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { Scope } from '../../../src/a2a/scope.ts';
 import { Random, seedOf } from '../random.ts';
 import type { Task } from './order.ts';
 import { type AgentCall, isAgentCall, type Plan, type PlannedCall, plannedCall, type ToolName, tools } from './plan.ts';
@@ -17,10 +19,15 @@ export type Fault =
   /** The store is away for longer than `storeDeadlineMs`, from an append of the parent or of a child on. */
   | 'outage-of-root'
   | 'outage-of-child'
-  /** The parent's journal is away, the child's is not; who takes the parent over dies as well. */
+  /** The parent's journal is away, the child's is not; nobody takes the parent over. */
+  | 'outage-above-alone'
+  /** The same; who takes the parent over dies as well. */
   | 'outage-above'
   /** The child's journal is away, the parent's is not. */
   | 'outage-below'
+  /** The server of the remote agent dies at one moment that it reaches, or at any time, and another process takes its port. */
+  | 'remote-moment'
+  | 'remote-any-time'
   /** The tree is cancelled while it waits for an answer, or while it runs; who cancels dies at an append. */
   | 'cancel-suspended'
   | 'cancel-running';
@@ -29,7 +36,7 @@ export type Fault =
 export interface Workload {
   /**
    * What each agent does: by iteration, the calls that it makes, which name a tool, `any` tool, another agent, or `>` and the agent that it
-   * hands the turn to; in the end it answers. The first agent is the one at the top.
+   * hands the turn to; in the end it answers. `look:900` is a call that takes so many milliseconds. The first agent is the one at the top.
    */
   readonly agents: Readonly<Record<string, readonly (readonly string[])[]>>;
   /** Where the agents are a team, which has the turn at the top: who answers. */
@@ -37,6 +44,10 @@ export interface Workload {
   /** Milliseconds: of the turn at the top, and of those below it. */
   readonly leases: { readonly root: number; readonly below: number };
   readonly storeDeadlineMs: number;
+  /** The agent that another server has, with a store of its own: the others call it over A2A. */
+  readonly remote?: string;
+  /** Whether somebody steers the turn at the top once its second agent has it. */
+  readonly isSteered?: boolean;
   /** Taken in turn by the rounds. */
   readonly faults: readonly [Fault, ...Fault[]];
 }
@@ -69,6 +80,22 @@ const chain = {
   root: [['bo'], ['any']],
   bo: [['pay'], ['any'], ['cy'], ['any']],
   cy: [['pay', 'any'], ['book'], ['any', 'look'], ['pay']],
+};
+
+/** While the first call runs, the lease of the parent can run out, and another owner can take both turns. */
+const slow = {
+  root: [['bo'], ['any']],
+  bo: [['look:900'], ['pay'], ['cy'], ['any']],
+  cy: [['pay', 'any'], ['book']],
+};
+
+const calling = {
+  root: [['far', 'bo'], ['any'], ['far']],
+  bo: [['any'], ['far']],
+  far: [
+    ['any', 'pay'],
+    ['book', 'any'],
+  ],
 };
 
 const handing = {
@@ -128,10 +155,10 @@ export const workloads = {
     faults: ['outage-above', 'any-time', 'pause-at-intent', 'moment'],
   },
   'tree-outage': {
-    agents: chain,
+    agents: slow,
     leases: equal,
     storeDeadlineMs: 500,
-    faults: ['outage-of-root', 'outage-below', 'outage-of-child', 'outage-above'],
+    faults: ['outage-above-alone', 'outage-above', 'outage-of-root', 'outage-below', 'outage-of-child'],
   },
   'tree-cancel': {
     agents: asking,
@@ -139,11 +166,20 @@ export const workloads = {
     storeDeadlineMs: 3_000,
     faults: ['cancel-suspended', 'cancel-suspended', 'cancel-running'],
   },
+  'tree-remote': {
+    agents: calling,
+    remote: 'far',
+    leases: equal,
+    // Longer than a process is stopped: it is FENCED then, not told that the store was away.
+    storeDeadlineMs: 10_000,
+    faults: ['remote-any-time', 'moment', 'remote-moment', 'any-time', 'pause', 'watch'],
+  },
   'team-hand-off': {
     agents: handing,
     team: 'hand-off',
     leases: equal,
     storeDeadlineMs: 3_000,
+    isSteered: true,
     faults: ['moment', 'any-time', 'moment', 'pause', 'watch'],
   },
   'team-led': {
@@ -208,7 +244,8 @@ function callOf({ agents }: Workload, name: string, random: Random): PlannedCall
     const agent = name.slice(1);
     return { tool: 'hand_off', agent, arguments: JSON.stringify({ agentId: agent, note: `It is for ${agent}.` }) };
   }
-  return plannedCall(random, isTool(name) ? name : undefined);
+  const [tool = '', longMs] = name.split(':');
+  return plannedCall(random, isTool(tool) ? tool : undefined, longMs === undefined ? undefined : Number(longMs));
 }
 
 /** The turn of a team, through all the agents that have it. */
@@ -264,11 +301,22 @@ export interface TreeTurn {
   readonly plan: Plan;
   /** Of the turn of a team, by iteration: which agent has it. */
   readonly speakers?: readonly string[];
+  /** The turn of a remote agent on this side: one call, which sends the message that the turn on the other side begins with. */
+  readonly isRelay?: boolean;
   /** The turn whose call it answers. */
   readonly parent?: { readonly turn: TreeTurn; readonly callId: string };
 }
 
-/** All turns of a tree, each behind its parent. */
+/** Whom the server of a remote agent takes its caller for. */
+export const callerId = 'root';
+
+/** The id of the task that a relay begins at the server, which makes it of the id of the message, and that is made of the call. */
+function remoteTaskId(agentId: string, callId: string): string {
+  const messageId = createHash('sha256').update(callId).digest('hex').slice(0, 32);
+  return new Scope(agentId, JSON.stringify(['', callerId])).taskOf(messageId);
+}
+
+/** All turns of a tree, each behind its parent; those of a remote agent on both sides. */
 export function turnsOf(workload: Workload, { taskId, seed }: Task): readonly TreeTurn[] {
   const turns: TreeTurn[] = [];
   const add = (turn: TreeTurn) => {
@@ -277,9 +325,17 @@ export function turnsOf(workload: Workload, { taskId, seed }: Task): readonly Tr
       for (const [index, call] of calls.entries()) {
         if (!isAgentCall(call) || call.seed === undefined) continue;
         const callId = `${iteration + 1}:${index}`;
-        const plan = planOfAgent(workload, call.agent, call.seed);
-        const below = { taskId: `${turn.taskId}:${callId}`, agentId: call.agent, seed: call.seed, plan };
-        add({ ...below, parent: { turn, callId } });
+        const ofCall = `${turn.taskId}:${callId}`;
+        const { agent: agentId, seed } = call;
+        const below = { agentId, seed, parent: { turn, callId } };
+        if (agentId === workload.remote && !turn.isRelay)
+          add({ ...below, taskId: ofCall, plan: [[{ ...call, tool: 'send_message' }]], isRelay: true });
+        else
+          add({
+            ...below,
+            taskId: turn.isRelay ? remoteTaskId(agentId, ofCall) : ofCall,
+            plan: planOfAgent(workload, agentId, seed),
+          });
       }
     }
   };

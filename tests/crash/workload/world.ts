@@ -22,9 +22,13 @@ export type Deed =
       /** Of trees: whose model it is. */
       readonly agent?: string;
       readonly iteration: number;
+      /** Of trees: how many steering messages it has. */
+      readonly told?: number;
       readonly pid: number;
       readonly at: number;
     }
+  /** Somebody steered a turn from outside; its journal had so many records then. */
+  | { readonly type: 'steered'; readonly task: string; readonly command: string; readonly seq: number }
   /** A process got a lease; of a child turn, under the lease of its parent. */
   | {
       readonly type: 'lease';
@@ -75,7 +79,7 @@ export class WorldFile implements World {
   }
 
   note(deed: Deed): void {
-    writeSync(this.#file, `${JSON.stringify(deed)}\n`);
+    writeSync(this.#file, lineOf(deed));
   }
 
   deeds(): readonly Deed[] {
@@ -85,6 +89,10 @@ export class WorldFile implements World {
   close(): void {
     closeSync(this.#file);
   }
+}
+
+export function lineOf(deed: Deed): string {
+  return `${JSON.stringify(deed)}\n`;
 }
 
 export function readDeeds(path: string): readonly Deed[] {
