@@ -101,7 +101,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
       {
         file: 'src/core/call-context.ts',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
-        from: 'this.idempotencyKey = `${turn.taskId}:${callId}`;',
+        from: 'this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
         to: 'this.idempotencyKey = `${turn.taskId}:${callId}:${options.started.intent?.attempt}`;',
       },
@@ -318,8 +318,8 @@ const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: lmdb,
-        from: 'if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now)) throw busy(taskId, head.expiresAt - now);',
-        to: 'takesAtOnce(taskId, head.under, under); void busy;',
+        from: 'if (!takesAtOnce(taskId, head.under, under)) {',
+        to: 'takesAtOnce(taskId, head.under, under); if (!head) {',
       },
     ],
   },
@@ -343,8 +343,8 @@ const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: lmdb,
-        from: 'if (!takesAtOnce(taskId, head.under, under) && isHeld(head, now))',
-        to: 'takesAtOnce(taskId, head.under, under); if (isHeld(head, now))',
+        from: 'if (!takesAtOnce(taskId, head.under, under)) {',
+        to: 'takesAtOnce(taskId, head.under, under); if (head) {',
       },
     ],
   },
@@ -407,8 +407,8 @@ const ofRedis: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: `${lua}/acquire-2.lua`,
-        from: `if not newer and head[3] ~= '' and remaining > 0 then return { BUSY, remaining } end`,
-        to: '',
+        from: `if not newer and head[3] ~= '' and remaining > 0 then`,
+        to: 'if false then',
       },
     ],
   },
