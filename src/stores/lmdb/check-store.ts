@@ -1,18 +1,39 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '../../core/errors.ts';
 import type { StoreCheck } from '../interfaces.ts';
 import { fileSystemOf } from './file-system.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 
 const lowBytes = 64 * 1024 * 1024;
+/** How long a write may wait for other processes. */
+const writeMs = 5_000;
 
-/** `TaskStateStore.check`: tries a write, and looks at where the file lies. */
+/** `TaskStateStore.check`: tries a write, and looks at where the file lies. Never rejects. */
 export async function checkStore(database: LmdbDatabase): Promise<StoreCheck> {
-  const { path } = database;
-  const { network, freeBytes } = fileSystemOf(path);
   const refused = await refusedWrite(database);
+  const { isLocal, warnings } = placeOf(database.path);
+  return { ok: refused === undefined && isLocal, warnings: refused === undefined ? warnings : [refused, ...warnings] };
+}
+
+interface Place {
+  readonly isLocal: boolean;
+  readonly warnings: readonly string[];
+}
+
+/** Of a folder that is gone, nothing: the write says so. */
+function placeOf(path: string): Place {
+  try {
+    return foundPlace(path);
+  } catch {
+    return { isLocal: true, warnings: [] };
+  }
+}
+
+function foundPlace(path: string): Place {
+  const { network, freeBytes } = fileSystemOf(path);
   const warnings: string[] = [];
-  if (refused !== undefined) warnings.push(refused);
   if (network !== undefined) {
     warnings.push(
       `"${path}" lies on a network file system (${network}), where locks and memory maps do not hold; give a path on a local disk, or use Redis.`,
@@ -24,7 +45,7 @@ export async function checkStore(database: LmdbDatabase): Promise<StoreCheck> {
   if (freeBytes < lowBytes) {
     warnings.push(`The disk of "${path}" has ${Math.floor(freeBytes / 1024 / 1024)} MB left; free some space.`);
   }
-  return { ok: refused === undefined && network === undefined, warnings };
+  return { isLocal: network === undefined, warnings };
 }
 
 /** Made by version 0.1, which left that to the umask, or changed since. Windows has no such modes. */
@@ -36,10 +57,16 @@ function isOpenToOthers(path: string): boolean {
 }
 
 async function refusedWrite(database: LmdbDatabase): Promise<string | undefined> {
+  const patience = new AbortController();
+  const write = database.write(() => database.put(['check'], 'written')).then(() => undefined, messageOf);
+  const late = sleep(writeMs, heldUp(database.path), { signal: patience.signal }).catch(() => undefined);
   try {
-    await database.write(() => database.put(['check'], 'written'));
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return await Promise.race([write, late]);
+  } finally {
+    patience.abort();
   }
+}
+
+function heldUp(path: string): string {
+  return `The LMDB store at "${path}" could not be written to within ${writeMs} ms: another process is in a transaction, and may be stopped; continue or end that process.`;
 }

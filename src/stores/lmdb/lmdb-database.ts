@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
 import type { AgentLoopError } from '../../core/errors.ts';
 import { makeFolderSync } from '../../files/private-files.ts';
-import { closedStore, forgottenWrite, storeError } from './lmdb-errors.ts';
+import { closedStore, forgottenWrite, lostFile, storeError } from './lmdb-errors.ts';
 import { openLmdb } from './open-lmdb.ts';
 import { Openings, type OpeningsSeen } from './openings.ts';
 
@@ -23,6 +26,8 @@ const writeKey = ['write'];
 const namedWrites = 32;
 /** An opening takes milliseconds; a write meets one, rarely two. */
 const attempts = 10;
+/** How long `close` waits for writes that another process holds up. */
+const closeMs = 5_000;
 
 /**
  * One LMDB file, in texts. `get`, `range`, `put` and `remove` stand inside the action of a `read` or a `write`: all reads of one
@@ -39,6 +44,9 @@ export class LmdbDatabase {
   /** Those that are on their way to the disk. */
   readonly #writes = new Set<Promise<unknown>>();
   #closing: Promise<void> | undefined;
+  /** The file that is open, whatever its path names later. */
+  readonly #file: string | undefined;
+  #isLost = false;
 
   /** Opens or creates the file; loads `lmdb`. */
   constructor(path: string) {
@@ -47,6 +55,7 @@ export class LmdbDatabase {
     try {
       makeFolderSync(path);
       this.#db = this.#openings.announce(() => openLmdb(path));
+      this.#file = fileAt(path);
     } catch (error) {
       throw storeError(error, path);
     }
@@ -99,6 +108,8 @@ export class LmdbDatabase {
 
   /** Whether a commit still stands, where it met an opening of the file. */
   async #isKept(name: string, before: OpeningsSeen): Promise<boolean> {
+    this.#isLost ||= fileAt(this.path) !== this.#file;
+    if (this.#isLost) throw lostFile(this.path);
     const after = this.#openings.look();
     if (!before.underWay && !after.underWay && before.ended === after.ended) return true;
     await this.#openings.whenOver();
@@ -139,7 +150,10 @@ export class LmdbDatabase {
     this.#db.readerCheck();
   }
 
-  /** Waits for the writes that were sent, then closes the file. */
+  /**
+   * Waits for the writes that were sent, then closes the file. Where another process holds those up for long, because it was stopped
+   * within a transaction, they are left to it and the file stays open until this process ends.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -147,17 +161,28 @@ export class LmdbDatabase {
 
   async #close(): Promise<void> {
     // lmdb fails transactions that have not begun when it closes.
-    await Promise.allSettled(this.#writes);
-    await this.#db.close();
+    const written = Promise.allSettled(this.#writes).then(() => true);
+    const patience = new AbortController();
+    const late = sleep(closeMs, false, { signal: patience.signal }).catch(() => false);
+    const isWritten = await Promise.race([written, late]);
+    patience.abort();
+    if (isWritten) await this.#db.close();
   }
 
   #assertOpen(): void {
     if (this.#closing) throw this.closed();
+    if (this.#isLost) throw lostFile(this.path);
   }
 
   closed(): AgentLoopError {
     return closedStore(this.path);
   }
+}
+
+/** Which file it is that the path names; undefined where there is none. */
+function fileAt(path: string): string | undefined {
+  const stat = statSync(join(path, 'data.mdb'), { bigint: true, throwIfNoEntry: false });
+  return stat && `${stat.dev} ${stat.ino}`;
 }
 
 /** The reason of a failed commit, which lmdb hands on as a promise. */

@@ -31,6 +31,13 @@ export function forgottenWrite(path: string): AgentLoopError {
   );
 }
 
+export function lostFile(path: string): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The folder of the LMDB store at "${path}" was deleted or replaced while it was open, so nothing that is written now is kept; put it back and make a new store.`,
+  );
+}
+
 /** `layout`: the version of the keys and heads in the file. */
 export function newerLayout(path: string, layout: number): AgentLoopError {
   return new AgentLoopError(
@@ -51,7 +58,7 @@ export function damaged(taskId: string, what: string): AgentLoopError {
 export function missingLmdb(cause: unknown): AgentLoopError {
   return new AgentLoopError(
     'MISSING_PACKAGE',
-    `The package "lmdb" cannot be loaded (${messageOf(cause)}); run \`npm install lmdb\`, with optional packages, on this platform.`,
+    `The package "lmdb" cannot be loaded (${messageOf(cause)}); run \`npm install lmdb\`, with optional packages, on this platform, beside a bundle too: its native part cannot be put into one.`,
     { cause },
   );
 }

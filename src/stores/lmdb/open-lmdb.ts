@@ -1,13 +1,18 @@
-import { createRequire } from 'node:module';
 import type { Database, Key, RootDatabaseOptions } from 'lmdb';
 import { privateFileMode } from '../../files/private-files.ts';
+import { loadPackage } from '../load-package.ts';
 import { assertOpenable } from './assert-openable.ts';
 import { missingLmdb } from './lmdb-errors.ts';
 
-/** What lmdb's `openAsClass` gives: the file is open, its object still to be made. */
+/** With a method of lmdb that its types leave out: begins a read transaction where none is open. */
+interface LmdbFile extends Database<string, Key> {
+  ensureReadTxn(): void;
+}
+
+/** What lmdb's `openAsClass` gives: the file is open, its object still to be made. Each file has a class of its own. */
 interface FileClass {
-  new (name: null, options: RootDatabaseOptions): Database<string, Key>;
-  readonly prototype: Database<string, Key>;
+  new (name: null, options: RootDatabaseOptions): LmdbFile;
+  readonly prototype: LmdbFile;
 }
 
 /** The part of the package that is used; its own types call a constructor `new`. */
@@ -25,6 +30,8 @@ const maxPauseMs = 20;
  * The LMDB in lmdb 3.5.6 has a race (ITS#10095, mended in LMDB 0.9.32): the last process that closes a file destroys the locks in
  * it, and one that opens it at that moment finds them destroyed. Every use of such a lock is refused, so the opener notices, closes
  * the file and tries again: after a moment without anybody, the next to open makes new locks. Blocks for some milliseconds then.
+ *
+ * Does not wait for the lock of writers: a process that was stopped within a transaction holds nobody up who only opens or reads.
  */
 export function openLmdb(path: string): Database<string, Key> {
   assertOpenable(path);
@@ -41,7 +48,7 @@ export function openLmdb(path: string): Database<string, Key> {
     } as const;
     const File = lmdb.openAsClass({ ...options, path });
     try {
-      return new File(null, options);
+      return openedRoot(File, options);
     } catch (error) {
       closeFailed(File);
       if (attempt === attempts || !isDestroyedLock(error)) throw error;
@@ -50,10 +57,29 @@ export function openLmdb(path: string): Database<string, Key> {
   }
 }
 
+/**
+ * lmdb opens the root of a file in a write transaction, and the event loop stands still until no other process is in one. The root is
+ * always there, so a read transaction does.
+ */
+function openedRoot(File: FileClass, options: RootDatabaseOptions): LmdbFile {
+  const { prototype } = File;
+  const { transactionSync } = prototype;
+  prototype.transactionSync = function inReadTransaction<T>(this: LmdbFile, action: () => T): T {
+    this.resetReadTxn();
+    this.ensureReadTxn();
+    return action();
+  };
+  try {
+    return new File(null, options);
+  } finally {
+    prototype.transactionSync = transactionSync;
+  }
+}
+
 /** Loaded when the first store is made, so that importing this module costs nothing. */
 function loadLmdb(): Lmdb {
   try {
-    return createRequire(import.meta.url)('lmdb');
+    return loadPackage('lmdb');
   } catch (error) {
     throw missingLmdb(error);
   }
