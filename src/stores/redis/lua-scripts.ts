@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readLua } from './read-lua.ts';
 
 /** By name: the file in `lua/`, whose last number says how many keys it takes, and the flags that Redis runs it with. */
 const files = {
@@ -59,7 +59,7 @@ export interface LuaFile {
 /** By their names and flags. */
 const loaded = new Map<string, LuaScript>();
 
-/** A script of files in `lua/`, as Redis gets it; read from disk at its first use. */
+/** A script of files in `lua/`, as Redis gets it; made at its first use. */
 export function luaScript(named: LuaFile): LuaScript {
   const name = `${named.prelude} ${named.file}${named.flags}`;
   const script = loaded.get(name) ?? readScript(named);
@@ -70,8 +70,4 @@ export function luaScript(named: LuaFile): LuaScript {
 function readScript({ prelude, file, flags }: LuaFile): LuaScript {
   const source = `#!lua${flags}\n${prelude === undefined ? '' : readLua(prelude)}${readLua(file)}`;
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
-}
-
-function readLua(file: string): string {
-  return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), 'utf8');
 }

@@ -1,6 +1,7 @@
-import { createRequire } from 'node:module';
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { AgentLoopError } from '../../core/errors.ts';
+import { missingPackage } from '../../core/missing-package.ts';
+import { loadPackage } from '../load-package.ts';
 
 /** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */
 export type RedisClient = Redis | Cluster;
@@ -28,13 +29,33 @@ export const defaultSilenceMs = 5_000;
 /** Connects lazily, at the first command. ioredis is loaded only here, so that what merely knows the store does not load it. */
 export function openClient(target: RedisTarget, { silenceMs = defaultSilenceMs }: OpenOptions = {}): OpenClient {
   if (isClient(target)) return { client: withoutKeyPrefix(target), own: false };
-  const { Redis: Client }: typeof import('ioredis') = createRequire(import.meta.url)('ioredis');
+  const { Redis: Client } = loadIoredis();
   const options = { ...ownOptions, socketTimeout: silenceMs, sentinelCommandTimeout: silenceMs };
   const client =
     typeof target === 'string' ? new Client(target, options) : new Client({ ...options, ...target, lazyConnect: true });
   // Failures reach whoever sent a command; ioredis prints what nobody listens to.
   client.on('error', () => {});
   return { client: withoutKeyPrefix(client), own: true };
+}
+
+/**
+ * `require` is for bundlers, which put ioredis into the bundle where they see it; Node has none in an ES module. Errors:
+ * `MISSING_PACKAGE`.
+ */
+function loadIoredis(): typeof import('ioredis') {
+  try {
+    return require('ioredis');
+  } catch {
+    return installedIoredis();
+  }
+}
+
+function installedIoredis(): typeof import('ioredis') {
+  try {
+    return loadPackage('ioredis');
+  } catch (error) {
+    throw missingPackage('ioredis', error);
+  }
 }
 
 /** Ends a connection that a store made. */
