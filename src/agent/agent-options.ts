@@ -63,7 +63,10 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
   readonly systemPrompt?: string | PromptFunction;
   /** Goes with each turn to tools, hooks and models; that of a turn is put over it. Default none. */
   readonly metadata?: Readonly<Record<string, unknown>>;
-  /** What is remembered between turns. Default: in the memory of this process. */
+  /**
+   * What is remembered between turns. Default: beside the journals of `taskStateStore`, as durable as they are; without that option in the
+   * memory of this process. A `taskStateStore` that keeps no conversations needs this option.
+   */
   readonly messageStore?: MessageStore;
   /** Where tools of the model keep artifacts. Default: none, and no such tools. */
   readonly artifactStore?: ArtifactStore;

@@ -27,6 +27,7 @@ import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
 import { assertObject } from './check-agent-options.ts';
 import { type ConversationOptions, conversation, withoutMemory } from './conversation.ts';
 import { closed, Lifecycle } from './lifecycle.ts';
+import { givesWay } from './messages-of.ts';
 import { type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
 import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
 import { TurnControls } from './turn-controls.ts';
@@ -333,7 +334,8 @@ export class Agent<T = unknown, C = unknown> {
     const { name, contextId } = this;
     const { messageStore } = this.#resolved;
     const id = changes.name === undefined || this.options.id !== undefined ? { id: this.id } : {};
-    return this.#derive({ ...id, name, contextId, messageStore, ...changes }, internals);
+    const kept = changes.taskStateStore && givesWay(messageStore) ? {} : { messageStore };
+    return this.#derive({ ...id, name, contextId, ...kept, ...changes }, internals);
   }
 
   /** @internal What it brings to a turn of a team. */

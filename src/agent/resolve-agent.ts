@@ -8,7 +8,6 @@ import { structuredOutput } from '../extensions/structured-output/structured-out
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import { policyNames } from '../providers/policies/policy-names.ts';
 import { retry } from '../providers/policies/retry.ts';
-import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import { artifactTools } from '../tools/artifact-tools.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
@@ -16,6 +15,7 @@ import { LocalToolProvider } from '../tools/local-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies } from './agent-options.ts';
 import { checkAgentOptions, checkTools } from './check-agent-options.ts';
+import { messagesOf } from './messages-of.ts';
 import { promptFunction } from './prompt-function.ts';
 
 /** The options of an agent, checked, with every default filled in. */
@@ -41,7 +41,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
   const id = settings.id ?? settings.name ?? generateId();
-  const { busy = 'reject', messageStore = new InMemoryMessageStore() } = settings;
+  const { busy = 'reject', messageStore = messagesOf(settings.taskStateStore) } = settings;
   return {
     id,
     name: settings.name ?? id,

@@ -24,7 +24,11 @@ interface MethodArguments {
 }
 
 /** Of all methods of a store; `unchecked` for one that never fails. */
-export type StoreArguments<Store> = { readonly [Method in keyof Store]-?: MethodArguments | 'unchecked' };
+export type StoreArguments<Store> = {
+  readonly [Method in keyof Store as Required<Store>[Method] extends (...given: never[]) => unknown ? Method : never]-?:
+    | MethodArguments
+    | 'unchecked';
+};
 
 /**
  * Has the methods of a store refuse arguments of another type, before they do anything: `INVALID_INPUT`, naming the argument. Callers in

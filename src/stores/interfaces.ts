@@ -4,6 +4,7 @@ import type { Message } from '../core/messages.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../core/records.ts';
 import type { PersistedLoopState } from '../core/state.ts';
 import type { LLMChunk } from '../providers/interfaces.ts';
+import type { MessageStore } from './messages/message-store.ts';
 
 export type MaybePromise<T> = T | Promise<T>;
 
@@ -118,6 +119,12 @@ export interface StoreCheck {
  * instead of rejecting. Records are given and taken by reference and never changed by either side.
  */
 export interface TaskStateStore {
+  /**
+   * Conversations beside the journals, as durable as they are: the `messageStore` of an agent that is given none. Where a store has none,
+   * agents on it have to be given one.
+   */
+  readonly messages?: MessageStore;
+
   /**
    * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: where the task exists, nothing is written and
    * `created` is false. `started` of the answer is the record that stands in the journal.

@@ -1,9 +1,10 @@
 import { defer, type Observable, throwError } from 'rxjs';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Command, Delta, FollowSignal, MaybePromise, ReadOptions, TaskStateStore } from '../stores/interfaces.ts';
+import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Gate } from './gate.ts';
 
-type AnsweringMethod = Exclude<keyof TaskStateStore, 'commands' | 'follow' | 'publish'>;
+type AnsweringMethod = Exclude<keyof TaskStateStore, 'messages' | 'commands' | 'follow' | 'publish'>;
 
 /** Which calls of a method go wrong. */
 interface FaultyCalls {
@@ -48,6 +49,7 @@ export function faultyStore(store: TaskStateStore, plan: readonly StoreFault[]):
 }
 
 class FaultyStore implements TaskStateStore {
+  readonly messages?: MessageStore;
   readonly #store: TaskStateStore;
   readonly #plan: readonly StoreFault[];
   readonly #counts = new Map<StoreFault['method'], number>();
@@ -58,6 +60,7 @@ class FaultyStore implements TaskStateStore {
   constructor(store: TaskStateStore, plan: readonly StoreFault[]) {
     this.#store = store;
     this.#plan = plan;
+    if (store.messages) this.messages = store.messages;
   }
 
   create(...args: Parameters<TaskStateStore['create']>) {

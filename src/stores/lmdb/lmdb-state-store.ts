@@ -22,12 +22,14 @@ import type {
   Under,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import type { MessageStore } from '../messages/message-store.ts';
 import { assertTaskId, busy, ended, fenced } from '../store-errors.ts';
 import { checkStore } from './check-store.ts';
 import { DeltaDesk } from './delta-desk.ts';
 import { followTask, type ReaderDeps } from './follow-task.ts';
 import { listenCommands } from './listen-commands.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
+import { LmdbMessageStore } from './lmdb-message-store.ts';
 import { assertStorePath } from './store-path.ts';
 import {
   appended,
@@ -66,12 +68,13 @@ const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: tru
  * Transactions are asynchronous and batched: those that come while one is on its way to the disk share the next one. Measured
  * against a synchronous transaction an append: the same time for one turn (0.2-0.6 ms on a quiet SSD), a fifth for 50 turns at
  * once, and no stall of the event loop, which otherwise waits for the disk and for the lock of other processes: up to 0.4 s under load.
- * The price: a process that blocks its event loop or is stopped within a transaction keeps the others from writing meanwhile.
+ * The price: a process that blocks its event loop or is stopped within a transaction keeps the others from writing meanwhile. It does not
+ * keep them from opening the file and reading.
  *
  * `read`, `load` and `list` answer at once, from the memory map; the other methods with promises. Readers in this process are told at
  * once; others find records, commands and deltas at their next poll. Deltas are written only while another process reads them.
  * `publish` never fails; of the open attempt the text is kept whole, of other deltas the last 64. Errors are those of the contract:
- * `FULL` where the disk is, `UNAVAILABLE` where it cannot be written to or after `close`, `POISON` for a damaged file.
+ * `FULL` where the disk is, `UNAVAILABLE` where it cannot be written to, where its folder was deleted or replaced, or after `close`, `POISON` for a damaged file.
  *
  * Memory: what was published of open attempts. Journals stay in the file until `delete`, whose space is used again.
  */
@@ -85,6 +88,7 @@ export class LmdbStateStore implements TaskStateStore {
   readonly #tasks: TaskTable;
   readonly #deltas: DeltaDesk;
   readonly #wakeUps: WakeUps;
+  #messages: LmdbMessageStore | undefined;
   #closing: Promise<void> | undefined;
 
   /** Opens the file, synchronously. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`, `UNAVAILABLE`, `SCHEMA`, `POISON`. */
@@ -100,6 +104,12 @@ export class LmdbStateStore implements TaskStateStore {
     this.#wakeUps = new WakeUps(shared);
     this.#deltas = new DeltaDesk({ ...shared, clock, source: randomUUID() });
     this.#database.read(() => this.#tasks.assertLayout());
+  }
+
+  /** In the same file. Closed with this store. */
+  get messages(): MessageStore {
+    this.#messages ??= new LmdbMessageStore({ path: this.#database.path, clock: this.#clock });
+    return this.#messages;
   }
 
   async create(
@@ -263,7 +273,7 @@ export class LmdbStateStore implements TaskStateStore {
     const closed = this.#database.close();
     this.#wakeUps.wakeAll();
     this.#wakeUps.stop();
-    await closed;
+    await Promise.all([closed, this.#messages?.close()]);
   }
 
   #readers(): ReaderDeps {

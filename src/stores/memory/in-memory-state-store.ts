@@ -20,6 +20,8 @@ import type {
   Under,
 } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { InMemoryMessageStore } from '../messages/in-memory-message-store.ts';
+import type { MessageStore } from '../messages/message-store.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
 import { listedTasks } from './listed-tasks.ts';
 import { MemoryTask } from './memory-task.ts';
@@ -53,6 +55,7 @@ export class InMemoryStateStore implements TaskStateStore {
   readonly #tasks = new Map<string, MemoryTask>();
   /** Ids of ended tasks, the first to end first. */
   readonly #ended = new Set<string>();
+  #messages: MessageStore | undefined;
   /** One count for all tasks, so that a task deleted and created again does not repeat an epoch. */
   #epoch = 0;
 
@@ -68,6 +71,12 @@ export class InMemoryStateStore implements TaskStateStore {
     }
     this.#clock = clock;
     this.#maxEndedTasks = maxEndedTasks;
+  }
+
+  /** In the memory of this process too. */
+  get messages(): MessageStore {
+    this.#messages ??= new InMemoryMessageStore();
+    return this.#messages;
   }
 
   create(

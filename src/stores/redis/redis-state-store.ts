@@ -20,6 +20,7 @@ import {
   taskIdPattern,
   type Under,
 } from '../interfaces.ts';
+import type { MessageStore } from '../messages/message-store.ts';
 import { assertTaskId } from '../store-errors.ts';
 import { checkServer } from './check-server.ts';
 import { CommandListener } from './command-listener.ts';
@@ -27,7 +28,8 @@ import { DeltaFeed } from './delta-feed.ts';
 import { JournalReader } from './journal-reader.ts';
 import { JournalWriter } from './journal-writer.ts';
 import { encodeRecord } from './record-codec.ts';
-import { closeClient, openClient, type RedisClient } from './redis-client.ts';
+import { closeClient, openClient, type RedisClient, type RedisTarget } from './redis-client.ts';
+import { RedisMessageStore } from './redis-message-store.ts';
 import {
   type RedisStateStoreOptions,
   type RedisStoreSettings,
@@ -75,6 +77,8 @@ export class RedisStateStore implements TaskStateStore {
   readonly #deltas: DeltaFeed;
   readonly #index: TaskIndex;
   readonly #tasks: TaskList;
+  readonly #redis: RedisTarget;
+  #messages: RedisMessageStore | undefined;
   /** By task, where its context is of a group. For those whose lease was taken here. */
   readonly #grouped = new Map<string, IndexedTask>();
 
@@ -83,6 +87,7 @@ export class RedisStateStore implements TaskStateStore {
     const { prefix, retention, confirmation } = settings;
     const { client, own } = openClient(options.redis, settings);
     const scripts = new ScriptRunner(client, prefix);
+    this.#redis = options.redis;
     this.#client = client;
     this.#ownsClient = own;
     this.#settings = settings;
@@ -93,6 +98,15 @@ export class RedisStateStore implements TaskStateStore {
     this.#deltas = new DeltaFeed({ scripts, prefix });
     this.#index = new TaskIndex(client, prefix);
     this.#tasks = new TaskList({ client, index: this.#index, scripts, prefix });
+  }
+
+  /**
+   * On the same server, under the same prefix; a context is kept for a day after it was written to last. Ends with this store. For other
+   * options give the agent a `RedisMessageStore`.
+   */
+  get messages(): MessageStore {
+    this.#messages ??= new RedisMessageStore({ redis: this.#redis, prefix: this.#settings.prefix });
+    return this.#messages;
   }
 
   async create(
@@ -252,7 +266,7 @@ export class RedisStateStore implements TaskStateStore {
     this.#deltas.close();
     this.#scripts.close();
     this.#readers.close();
-    await closeClient({ client: this.#client, own: this.#ownsClient });
+    await Promise.all([closeClient({ client: this.#client, own: this.#ownsClient }), this.#messages?.close()]);
   }
 
   async #delete(taskId: string, parent: string, begun: Set<string>): Promise<void> {

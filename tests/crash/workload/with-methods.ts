@@ -3,6 +3,7 @@ import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 /** A store with some of its methods replaced. */
 export function withMethods(store: TaskStateStore, methods: Partial<TaskStateStore>): TaskStateStore {
   return {
+    ...(store.messages && { messages: store.messages }),
     create: (...args) => store.create(...args),
     acquire: (...args) => store.acquire(...args),
     append: (...args) => store.append(...args),

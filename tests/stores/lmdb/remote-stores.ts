@@ -5,11 +5,11 @@ import { AgentLoopError, type ErrorCode } from '../../../src/core/errors.ts';
 import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
 
 type Call = {
-  [M in Exclude<keyof TaskStateStore, 'follow' | 'commands' | 'check'>]: {
+  [M in Exclude<keyof TaskStateStore, 'messages' | 'follow' | 'commands' | 'check'>]: {
     readonly method: M;
     readonly args: Parameters<TaskStateStore[M]>;
   };
-}[Exclude<keyof TaskStateStore, 'follow' | 'commands' | 'check'>];
+}[Exclude<keyof TaskStateStore, 'messages' | 'follow' | 'commands' | 'check'>];
 
 interface Addressed {
   readonly id: number;
