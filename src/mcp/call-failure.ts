@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { SecretWords } from './secret-words.ts';
 
@@ -12,6 +12,8 @@ export type FailureKind =
   | 'lost'
   /** It did not answer in time. */
   | 'silent'
+  /** It sent more than it may. */
+  | 'too-large'
   /** We left. */
   | 'canceled';
 
@@ -46,17 +48,20 @@ export function failureOf(thrown: unknown, { sdk, secrets }: FailureContext): Fa
   return { kind: 'lost', what: `cannot be reached (${secrets.redact(reasonOf(thrown)).slice(0, maxLength)})` };
 }
 
+const codes: Partial<Record<FailureKind, ErrorCode>> = { silent: 'TOOL_TIMEOUT', 'too-large': 'TOOL_TOO_LARGE' };
+
 /** As a tool error. `began`: whether the server may have begun what it was asked for. */
 export function toolError(server: string, { kind, what }: Failure, began: boolean): AgentLoopError {
   if (kind === 'canceled') return new AgentLoopError('CANCELED', `The call of the MCP server "${server}" was left.`);
-  const doubtful = began && (kind === 'silent' || kind === 'lost');
+  const doubtful = began && (kind === 'silent' || kind === 'lost' || kind === 'too-large');
   const message = `the MCP server "${server}" ${what}${doubtful ? '; the call may or may not have taken effect' : ''}`;
-  const code = kind === 'silent' ? 'TOOL_TIMEOUT' : 'TOOL_FAILED';
-  return new AgentLoopError(code, message, { retryable: kind !== 'refused' });
+  const isFinal = kind === 'refused' || kind === 'too-large';
+  return new AgentLoopError(codes[kind] ?? 'TOOL_FAILED', message, { retryable: !isFinal });
 }
 
 /** What an `OpenCall` was cancelled with. */
 function ownFailure({ code, message }: AgentLoopError): Failure {
+  if (code === 'TOOL_TOO_LARGE') return { kind: 'too-large', what: message };
   if (code === 'CANCELED') return { kind: 'canceled', what: message };
   return { kind: code === 'TOOL_TIMEOUT' ? 'silent' : 'lost', what: message };
 }

@@ -1,3 +1,4 @@
+import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/body-counter.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { shownValue } from '../core/shown-value.ts';
 import { assertKnownOptions } from '../stores/known-options.ts';
@@ -24,6 +25,8 @@ const shared = {
   timeoutMs: true,
   maxTimeMs: true,
   connectTimeoutMs: true,
+  maxBodyBytes: true,
+  maxEventBytes: true,
   elicitation: true,
   sampling: true,
   trustAnnotations: true,
@@ -55,6 +58,14 @@ export function checkMcpOptions(options: McpToolsOptions): void {
 
 export function isHttp(server: McpServerOptions): server is McpHttpOptions {
   return 'url' in server;
+}
+
+/** Of what a server sends. */
+export function bodyLimitsOf({
+  maxBodyBytes = defaultBodyLimits.maxBodyBytes,
+  maxEventBytes = defaultBodyLimits.maxEventBytes,
+}: McpServerOptions): BodyLimits {
+  return { maxBodyBytes, maxEventBytes };
 }
 
 function checkServer(name: string, server: McpServerOptions): void {
@@ -99,6 +110,10 @@ function checkShared(owner: string, options: McpServerOptions): void {
       throw invalid(`${owner}: ${name} is ${shownValue(value)}; give true or false`);
   }
   checkDurations(owner, options, ['timeoutMs', 'maxTimeMs', 'connectTimeoutMs']);
+  for (const name of ['maxBodyBytes', 'maxEventBytes'] as const) {
+    const flaw = bytesFlaw(name, options[name]);
+    if (flaw !== undefined) throw invalid(`${owner}: ${flaw}`);
+  }
   if (prefix !== undefined && !/^[a-zA-Z0-9_-]{0,40}$/.test(prefix))
     throw invalid(`${owner}: prefix is ${shownValue(prefix)}; use at most 40 of a-z, A-Z, 0-9, _ and -`);
   if (tools !== undefined && !isTextList(tools)) throw invalid(`${owner}: tools is no list of names`);

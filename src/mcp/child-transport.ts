@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import type { ReadBuffer } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { bodyLimitsOf } from './check-mcp-options.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpProcessOptions } from './mcp-options.ts';
 import { endGroup, isGroupAlive, watchGroup } from './process-group.ts';
@@ -20,6 +21,8 @@ export class ChildTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
   protocolVersion: string | undefined;
+  /** Why we left the process. */
+  flaw: string | undefined;
   readonly #sdk: ClientSdk;
   readonly #options: McpProcessOptions;
   readonly #buffer: ReadBuffer;
@@ -32,7 +35,7 @@ export class ChildTransport implements Transport {
   constructor(sdk: ClientSdk, options: McpProcessOptions) {
     this.#sdk = sdk;
     this.#options = options;
-    this.#buffer = new sdk.ReadBuffer();
+    this.#buffer = new sdk.ReadBuffer({ maxBufferSize: bodyLimitsOf(options).maxEventBytes });
   }
 
   get #graceMs(): number {
@@ -116,6 +119,8 @@ export class ChildTransport implements Transport {
       this.#buffer.append(chunk);
     } catch (error) {
       // A line without an end: nothing behind it could be understood.
+      const { maxEventBytes } = bodyLimitsOf(this.#options);
+      this.flaw = `sent more than maxEventBytes (${maxEventBytes} bytes) in one line: raise it, or ask for a shorter answer`;
       this.#fail(error);
       this.#hangUp();
       void this.close();

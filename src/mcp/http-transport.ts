@@ -1,5 +1,8 @@
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { boundedResponse } from '../core/body-counter.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { bodyLimitsOf } from './check-mcp-options.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpHeaders, McpHttpOptions } from './mcp-options.ts';
 
@@ -13,6 +16,8 @@ export interface HttpTransportOptions {
    * on another stream.
    */
   readonly onStreamEnd: (resumable: boolean) => void;
+  /** Called where the server sends more than it may, before what reads the response hears of it. */
+  readonly onTooLarge: (error: AgentLoopError) => void;
 }
 
 /** Streams that break off are taken up again this often. */
@@ -26,6 +31,14 @@ const reconnectionOptions = {
 /** Streamable HTTP with the server's headers on each request, and an eye on answers that break off: the SDK's own waits for them for ever. */
 export function httpTransport(options: HttpTransportOptions): StreamableHTTPClientTransport {
   const { sdk, server } = options;
+  const limits = bodyLimitsOf(server);
+  // A stream that the server keeps open for what it has to say brings many messages.
+  const eventLimits = { ...limits, maxBodyBytes: Number.POSITIVE_INFINITY };
+  const tooLarge = (what: string) => {
+    const error = new AgentLoopError('TOOL_TOO_LARGE', what);
+    options.onTooLarge(error);
+    return error;
+  };
   const send: FetchLike = async (url, init) => {
     const headers = new Headers(init?.headers);
     const own = typeof server.headers === 'function' ? await server.headers() : server.headers;
@@ -38,7 +51,8 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
       if (init?.method === 'GET' && init.signal?.aborted) return new Response(null, { status: 405 });
       throw error;
     });
-    return isToolCall(init?.body) ? watched(response, options.onStreamEnd) : response;
+    const bounded = boundedResponse(response, init?.method === 'GET' ? eventLimits : limits, tooLarge);
+    return isToolCall(init?.body) ? watched(bounded, options.onStreamEnd) : bounded;
   };
   return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });
 }

@@ -50,6 +50,7 @@ export class McpConnection {
   readonly #origin = new AsyncLocalStorage<OpenCall>();
   #closed = false;
   #probe: Promise<void> | undefined;
+  #flaw: string | undefined;
   /** Called when a call has settled or waits. */
   #onFewer: (() => void) | undefined;
 
@@ -63,10 +64,13 @@ export class McpConnection {
           server,
           onHeaders: (headers) => options.secrets.addHeaders(headers),
           onStreamEnd: (resumable) => this.#brokenOff(resumable),
+          onTooLarge: ({ message }) => this.#leaveFor(message),
         })
       : new ChildTransport(sdk, server);
     this.#handleRequests();
     this.client.onclose = () => {
+      const { flaw } = this;
+      if (flaw !== undefined) for (const call of [...this.#calls]) call.leave({ kind: 'too-large', what: flaw });
       if (this.#closed) return;
       this.#closed = true;
       options.onClosed();
@@ -112,6 +116,11 @@ export class McpConnection {
   /** The end of what a server that is a process has written to stderr. */
   get stderrTail(): string {
     return this.transport instanceof ChildTransport ? this.transport.stderrTail : '';
+  }
+
+  /** Why we left a server that sent too much. */
+  get flaw(): string | undefined {
+    return this.transport instanceof ChildTransport ? this.transport.flaw : this.#flaw;
   }
 
   /** What the server has. */
@@ -244,6 +253,14 @@ export class McpConnection {
       });
       this.#onFewer = undefined;
     }
+  }
+
+  /** The server sent too much: in the answer of a call, or else beside all calls. */
+  #leaveFor(flaw: string): void {
+    const call = this.#origin.getStore();
+    if (call) return call.leave({ kind: 'too-large', what: flaw });
+    this.#flaw = flaw;
+    void this.close();
   }
 
   #brokenOff(resumable: boolean): void {

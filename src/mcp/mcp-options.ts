@@ -65,6 +65,10 @@ interface McpServerSettings {
   readonly maxTimeMs?: number;
   /** How long the server may take to start, and to list its tools. Milliseconds; default 30,000. */
   readonly connectTimeoutMs?: number;
+  /** The most that one response over HTTP may be, decompressed, in bytes. Default 32 MiB. */
+  readonly maxBodyBytes?: number;
+  /** The most that one message may be, an event over HTTP or a line of a process, in bytes. Default 4 MiB. */
+  readonly maxEventBytes?: number;
   /** Whether the server may ask the user: each question becomes one of the turn. Default true. */
   readonly elicitation?: boolean | McpElicitationOptions;
   /** Lets the server ask a model. Default: it may not. */

@@ -121,7 +121,7 @@ export class ServerLink {
     });
     this.#opening = made;
     await made.open().catch((thrown: unknown) => {
-      throw this.#unusable(this.failureOf(thrown).what, made.stderrTail);
+      throw this.#unusable(made.flaw ?? this.failureOf(thrown).what, made.stderrTail);
     });
     if (this.#closed) await made.close();
     this.#assertOpen();

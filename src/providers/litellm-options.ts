@@ -1,3 +1,4 @@
+import { defaultBodyLimits } from '../core/body-counter.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { AgentLoopError } from '../core/errors.ts';
 import { capabilityWords, wrongCapability } from './capability-names.ts';
@@ -30,6 +31,8 @@ export interface LiteLLMProviderOptions {
   readonly chunkTimeoutMs?: number;
   /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
   readonly maxBodyBytes?: number;
+  /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
+  readonly maxEventBytes?: number;
   /** OpenTelemetry's `gen_ai.provider.name`. Default `litellm`. */
   readonly providerName?: string;
   /** What the model cannot do. Without `tools`, calls and results in the history are sent as text. */
@@ -80,6 +83,7 @@ const known: Readonly<Record<keyof LiteLLMProviderOptions, true>> = {
   timeoutMs: true,
   chunkTimeoutMs: true,
   maxBodyBytes: true,
+  maxEventBytes: true,
   providerName: true,
   capabilities: true,
   maxTokensField: true,
@@ -106,7 +110,8 @@ export function litellmSettings(options: LiteLLMProviderOptions): LiteLLMSetting
     limits: {
       timeoutMs: checkedMs('timeoutMs', options.timeoutMs ?? 600_000),
       chunkTimeoutMs: checkedMs('chunkTimeoutMs', options.chunkTimeoutMs ?? 60_000),
-      maxBodyBytes: checkedBytes(options.maxBodyBytes ?? 32 * 1024 * 1024),
+      maxBodyBytes: checkedBytes('maxBodyBytes', options.maxBodyBytes ?? defaultBodyLimits.maxBodyBytes),
+      maxEventBytes: checkedBytes('maxEventBytes', options.maxEventBytes ?? defaultBodyLimits.maxEventBytes),
     },
     dialect: {
       model: checkedText('model', options.model),
@@ -168,9 +173,9 @@ function checkedMs(name: string, value: unknown): number {
   throw invalid(name, `must be a whole number of milliseconds from 0 (no limit) to ${longestTimer}`);
 }
 
-function checkedBytes(value: unknown): number {
+function checkedBytes(name: string, value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
-  throw invalid('maxBodyBytes', 'must be a whole number of bytes, 1 or more');
+  throw invalid(name, 'must be a whole number of bytes, 1 or more');
 }
 
 function oneOf<const T extends string | undefined>(name: string, value: T, allowed: readonly T[]): T {

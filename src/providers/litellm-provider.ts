@@ -102,7 +102,7 @@ export class LiteLLMProvider implements LLMProvider {
       const contentType = response.headers.get('content-type') ?? '';
       const sink = answerSink({ server: this.#server, answer, contentType, streaming });
       for await (const bytes of response.body ?? []) {
-        watch.received(bytes.byteLength);
+        watch.received(bytes);
         sink.write(bytes);
         if (sink.ended) watch.settle(endGraceMs);
         else if (answer.finished) watch.settle(usageGraceMs);

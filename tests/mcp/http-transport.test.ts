@@ -8,7 +8,13 @@ it('takes up no stream again once it is closed', async () => {
   const server = await httpServer();
   server.odd(({ httpMethod }) => httpMethod === 'GET');
   const sdk = await loadClientSdk();
-  const transport = httpTransport({ sdk, server: { url: server.url }, onHeaders: () => {}, onStreamEnd: () => {} });
+  const transport = httpTransport({
+    sdk,
+    server: { url: server.url },
+    onHeaders: () => {},
+    onTooLarge: () => {},
+    onStreamEnd: () => {},
+  });
   await transport.start();
   const resuming = transport.resumeStream('1');
   await eventually(() => server.requests.length === 1);

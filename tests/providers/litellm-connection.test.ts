@@ -3,7 +3,7 @@ import { lastValueFrom, toArray } from 'rxjs';
 import type { LLMChunk } from '../../src/providers/interfaces.ts';
 import { params, providerBench, ways } from './provider-bench.ts';
 import { codedError } from './provider-error.ts';
-import { beginStream, delta, done, type Exchange, sendStream, startRawServer } from './raw-server.ts';
+import { beginStream, delta, type Exchange, sendStream, startRawServer } from './raw-server.ts';
 
 const bench = providerBench();
 
@@ -34,7 +34,6 @@ describe('a connection that fails', () => {
     ['closed', ({ socket }: Exchange) => socket.destroy()],
     ['reset', ({ socket }: Exchange) => socket.resetAndDestroy()],
     ['ended in good order', ({ response }: Exchange) => response.end()],
-    ['ended with [DONE]', ({ response }: Exchange) => response.end(done)],
     ['ended within an event', ({ response }: Exchange) => response.end(delta({ content: 'cut' }).slice(0, 40))],
   ])(
     'S1-45 %s in mid-stream without a finish reason is PROVIDER_STREAM_CLOSED, after the text before it',

@@ -28,6 +28,79 @@ async function callsOf(stream: string): Promise<unknown> {
   return response.toolCalls;
 }
 
+/** As these servers write them, with what differs from the others. */
+const servers: readonly (readonly [string, string])[] = [
+  [
+    'vLLM: the finish reason is in a chunk with an empty text and a stop reason',
+    delta({ role: 'assistant', content: '' }) +
+      delta({ content: 'Hello' }) +
+      event({ choices: [{ index: 0, delta: { content: '' }, finish_reason: 'stop', stop_reason: null }] }) +
+      event({ choices: [], usage }) +
+      done,
+  ],
+  [
+    'llama.cpp: null content first, timings beside the choices',
+    delta({ role: 'assistant', content: null }) +
+      delta({ content: 'Hello' }) +
+      event({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }], usage, timings: { predicted_n: 4 } }) +
+      done,
+  ],
+  [
+    'LM Studio: comments, a fingerprint, a null `logprobs`',
+    `: ping\n\n${event({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hello' }, logprobs: null, finish_reason: null }], system_fingerprint: 'm' })}` +
+      event({ choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }] }) +
+      event({ choices: [], usage }) +
+      done,
+  ],
+];
+
+/** As a server writes it that never gives a finish reason. */
+function withoutReason(stream: string): string {
+  return stream.replace(/"finish_reason":"[^"]*"/g, '"finish_reason":null');
+}
+
+describe('servers of ones own machine', () => {
+  it.each(servers)('H-38 are read, with and without a finish reason: %s', async (_, stream) => {
+    for (const sent of [stream, withoutReason(stream)]) {
+      const { response } = await replayText(sent);
+      expect(response).toMatchObject({ message: { content: 'Hello' }, finishReason: 'stop', usage: counted });
+    }
+  });
+
+  it('H-38 [DONE] ends an answer whose calls are complete', async () => {
+    const calls = fragment(0, { id: 'a', name: 'look', args: '{"at":' }) + fragment(0, { args: '1}' });
+    const { response } = await replayText(calls + done);
+    expect(response).toMatchObject({ toolCalls: [call('a', 'look', '{"at":1}')], finishReason: 'tool_calls' });
+    const none = await replayText(fragment(0, { id: 'a', name: 'look' }) + done);
+    expect(none.response).toMatchObject({ toolCalls: [call('a', 'look', '')], finishReason: 'tool_calls' });
+  });
+
+  it.each([
+    ['nothing', done],
+    ['an empty text', delta({ content: '' }) + done],
+    ['a call that is cut off', fragment(0, { id: 'a', name: 'look', args: '{"at":' }) + done],
+    ['a text and a call that is cut off', delta({ content: 'a' }) + fragment(0, { name: 'look', args: '{' }) + done],
+  ])('H-38 [DONE] ends no answer of %s', async (_, stream) => {
+    await expect(replayText(stream)).rejects.toMatchObject({ code: /PROVIDER_(STREAM_CLOSED|PROTOCOL)/ });
+  });
+
+  it.each(servers)('H-38 a stream without a finish reason and without [DONE] is broken off: %s', async (_, stream) => {
+    await expect(replayText(withoutReason(stream).replace(done, ''))).rejects.toMatchObject({
+      code: 'PROVIDER_STREAM_CLOSED',
+    });
+  });
+
+  it.each(servers)('H-38 are read where they call an event stream JSON: %s', async (_, stream) => {
+    const bytes = new TextEncoder().encode(`\n${stream}`);
+    for (const places of [[], [1], [3, 7], [2, 4, 6, 40]]) {
+      const { response } = await replay([], {
+        fetch: fetchOf(cutAt(bytes, places), 'application/json; charset=utf-8'),
+      });
+      expect(response).toMatchObject({ message: { content: 'Hello' }, usage: counted });
+    }
+  });
+});
+
 describe('the shapes of a stream', () => {
   it('takes empty choices, chunks of usage only, null content, and a finish reason in a chunk of its own', async () => {
     const { chunks, response } = await replayText(

@@ -269,11 +269,12 @@ export class RemoteConnection {
   }
 
   async #open(): Promise<Connected> {
-    const { url, headers, origins, transports, requestTimeoutMs } = this.#remote;
+    const { url, headers, origins, limits, transports, requestTimeoutMs } = this.#remote;
     const fetchImpl = remoteFetch({
       name: this.name,
       headers,
       origins,
+      limits,
       onSecrets: (secrets) => {
         this.#secrets = secrets;
       },

@@ -1,4 +1,5 @@
 import { A2A_ERROR_CODE, A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
+import { tooLargeIn } from '../../core/body-counter.ts';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, messageOf } from '../../core/errors.ts';
 import { modelServer } from '../../providers/openai-wire/model-server.ts';
 
@@ -18,6 +19,8 @@ const closed = /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|aborted|UND_ERR_BODY_
 /** What a request to the other side threw, as a coded error in words of ours. */
 export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
+  const tooLarge = tooLargeIn(thrown);
+  if (tooLarge) return tooLarge;
   // An error that comes as an event of a stream.
   if (thrown instanceof Error && thrown.cause instanceof A2AError) return remoteError(name, thrown.cause);
   if (thrown instanceof TaskNotFoundError)

@@ -1,3 +1,4 @@
+import { type BodyLimits, boundedResponse } from '../../core/body-counter.ts';
 import { failure, httpFailure, type RemoteName } from './remote-errors.ts';
 import type { RemoteHeaders } from './remote-options.ts';
 
@@ -5,15 +6,16 @@ export interface RemoteFetchOptions {
   readonly name: RemoteName;
   readonly headers: RemoteHeaders;
   readonly origins: ReadonlySet<string>;
+  readonly limits: BodyLimits;
   /** Told what a request is authorized by, so that no error shows it. */
   readonly onSecrets: (secrets: readonly string[]) => void;
 }
 
 /**
  * A `fetch` that authorizes its requests, and that follows no redirect: credentials go to the origins that were named, and nowhere else.
- * An answer that is none of the protocol becomes an error of its HTTP status.
+ * An answer that is too large is an error; one that is none of the protocol becomes an error of its HTTP status.
  */
-export function remoteFetch({ name, headers, origins, onSecrets }: RemoteFetchOptions): typeof fetch {
+export function remoteFetch({ name, headers, origins, limits, onSecrets }: RemoteFetchOptions): typeof fetch {
   return async (input, init = {}) => {
     const request = new Request(input, { ...init, redirect: 'manual' });
     const { origin } = new URL(request.url);
@@ -27,7 +29,8 @@ export function remoteFetch({ name, headers, origins, onSecrets }: RemoteFetchOp
     const own = await before(request.signal, headers());
     onSecrets(Object.values(own));
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
-    const response = await fetch(request);
+    const tooLarge = (what: string) => failure(name, 'PROVIDER_TOO_LARGE', what);
+    const response = boundedResponse(await fetch(request), limits, tooLarge);
     if (response.ok || (isJson(response) && !isRefused(response.status))) return response;
     await response.body?.cancel();
     throw httpFailure(name, response.status);

@@ -1,4 +1,5 @@
 import type { AgentSettings } from '../../agent/agent-options.ts';
+import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/body-counter.ts';
 import { invalidConfig } from '../../core/invalid-config.ts';
 import { shownValue } from '../../core/shown-value.ts';
 
@@ -53,6 +54,10 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
    * arrived. `'fail'`, the default: the turn fails with `OUTCOME_UNKNOWN`. `'retry'`: it is sent again, and may start a second task.
    */
   readonly onInDoubt?: 'fail' | 'retry';
+  /** The most that one response may be, decompressed, in bytes; a card and a stream too. Default 32 MiB. */
+  readonly maxBodyBytes?: number;
+  /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
+  readonly maxEventBytes?: number;
 }
 
 export interface ResolvedRemote {
@@ -64,6 +69,7 @@ export interface ResolvedRemote {
   readonly silenceMs: number;
   readonly taskTimeoutMs: number;
   readonly onInDoubt: 'fail' | 'retry';
+  readonly limits: BodyLimits;
   readonly local: Pick<AgentSettings, LocalOption>;
 }
 
@@ -93,6 +99,7 @@ const localOptions: Readonly<Record<LocalOption, true>> = {
 const remoteOptions = [
   ...['url', 'auth', 'origins', 'transports'],
   ...['requestTimeoutMs', 'silenceMs', 'taskTimeoutMs', 'onInDoubt'],
+  ...['maxBodyBytes', 'maxEventBytes'],
 ];
 /** What a timer can wait for. */
 const mostMs = 2_147_483_647;
@@ -113,10 +120,17 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
     silenceMs = 60_000,
     taskTimeoutMs = 3_600_000,
     onInDoubt = 'fail',
+    maxBodyBytes = defaultBodyLimits.maxBodyBytes,
+    maxEventBytes = defaultBodyLimits.maxEventBytes,
     ...local
   } = rest;
   const times = { requestTimeoutMs, silenceMs, taskTimeoutMs };
   for (const [name, value] of Object.entries(times)) checkMs(name, value);
+  const limits = { maxBodyBytes, maxEventBytes };
+  for (const [name, value] of Object.entries(limits)) {
+    const flaw = bytesFlaw(name, value);
+    if (flaw !== undefined) throw invalidConfig(`remoteAgent: ${flaw}`, `not ${shownValue(value)}`);
+  }
   if (onInDoubt !== 'fail' && onInDoubt !== 'retry')
     throw invalidConfig(`remoteAgent: onInDoubt is ${shownValue(onInDoubt)}`, "write 'fail' or 'retry'");
   const address = addressOf(url);
@@ -127,6 +141,7 @@ export function resolveRemote(options: RemoteAgentOptions): ResolvedRemote {
     transports: checkedTransports(transports),
     ...times,
     onInDoubt,
+    limits,
     local,
   };
 }

@@ -1,4 +1,5 @@
 import type { LanguageModelV3, LanguageModelV3ProviderTool } from '@ai-sdk/provider';
+import { defaultBodyLimits } from '../../core/body-counter.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { capabilityWords, wrongCapability } from '../capability-names.ts';
@@ -140,7 +141,9 @@ export function aiSdkSettings(options: AISDKProviderOptions): AISDKSettings {
     limits: {
       timeoutMs: options.timeoutMs ?? 600_000,
       chunkTimeoutMs: options.chunkTimeoutMs ?? 120_000,
-      maxBodyBytes: options.maxAnswerLength ?? 32 * 1024 * 1024,
+      maxBodyBytes: options.maxAnswerLength ?? defaultBodyLimits.maxBodyBytes,
+      maxEventBytes: defaultBodyLimits.maxEventBytes,
+      bodyOption: 'maxAnswerLength',
     },
     capabilities,
     info: {

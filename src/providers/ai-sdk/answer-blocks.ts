@@ -2,9 +2,9 @@ import type { LanguageModelV3File, LanguageModelV3ToolCall, LanguageModelV3ToolR
 import type { GrowingText } from '../../core/growing-text.ts';
 import type { VendorData } from './vendor-parts.ts';
 
-/** A text or a piece of reasoning, as far as it came. */
+/** A text or a piece of reasoning, as far as it came; or a text for the vendor itself, which is no part of the answer. */
 export interface TextBlock {
-  readonly type: 'text' | 'reasoning';
+  readonly type: 'text' | 'reasoning' | 'vendor-text';
   readonly text: GrowingText;
   data: VendorData | undefined;
 }

@@ -83,6 +83,8 @@ function vendorPart(block: AnswerBlock, next: { call: number; media: number }): 
     case 'text':
     case 'reasoning':
       return { type: block.type, length: block.text.length };
+    case 'vendor-text':
+      return { type: block.type, text: block.text.toString() };
     case 'call':
     case 'media':
       return { type: block.type, index: next[block.type]++ };

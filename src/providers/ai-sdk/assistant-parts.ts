@@ -21,9 +21,10 @@ export interface AssistantForm {
 export function assistantParts(message: AssistantMessage, form: AssistantForm): AssistantPart[] {
   const { kept, ids } = form;
   const parts = kept === undefined ? [] : new KeptParts(message, form, kept).all();
+  const hasText = kept?.parts.some(({ type }) => type === 'text') === true;
   const media = kept === undefined ? mediaOf(message.content).map(filePart) : [];
   const text = textOf(message.content);
-  if (text !== '' && !parts.some(({ type }) => type === 'text')) parts.unshift({ type: 'text', text });
+  if (text !== '' && !hasText) parts.unshift({ type: 'text', text });
   const placed = new Set(kept?.parts.flatMap((part) => (part.type === 'call' ? [part.index] : [])));
   const calls = (message.toolCalls ?? []).flatMap((call, index) =>
     placed.has(index) ? [] : [callPart(call, ids[index])],
@@ -92,6 +93,8 @@ class KeptParts {
         const media = mediaOf(this.#message.content)[part.index];
         return media && filePart(media);
       }
+      case 'vendor-text':
+        return { type: 'text', text: part.text };
       case 'vendor-call':
         return {
           type: 'tool-call',

@@ -1,4 +1,5 @@
-import type { AgentLoopError } from '../../core/errors.ts';
+import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/body-counter.ts';
+import { AgentLoopError } from '../../core/errors.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
@@ -17,6 +18,10 @@ export interface CreateProviderOptions
   readonly headers?: Readonly<Record<string, string>>;
   /** Replaces the global `fetch`, e.g. to go through a proxy. Must honour `signal`. */
   readonly fetch?: Fetch;
+  /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
+  readonly maxBodyBytes?: number;
+  /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
+  readonly maxEventBytes?: number;
 }
 
 /**
@@ -29,18 +34,26 @@ export interface CreateProviderOptions
  */
 export async function createProvider(model: string, options: CreateProviderOptions = {}): Promise<AISDKProvider> {
   checkObject(options);
-  const { apiKey, baseUrl, headers = {}, fetch, ...rest } = options;
+  const { apiKey, baseUrl, headers = {}, fetch, maxBodyBytes, maxEventBytes, ...rest } = options;
   const { vendor: name, model: modelName } = namedModel(model);
   const vendor = vendors[name];
   const key = keyOf(name, vendor, apiKey);
   const address = checkedAddress(name, baseUrl ?? vendor.baseUrl);
   const checked = checkedHeaders(owner, headers);
   if (fetch !== undefined && typeof fetch !== 'function') throw invalid('fetch must be a function');
+  for (const [option, value] of Object.entries({ maxBodyBytes, maxEventBytes })) {
+    const flaw = bytesFlaw(option, value);
+    if (flaw !== undefined) throw invalid(flaw);
+  }
+  const limits = {
+    maxBodyBytes: maxBodyBytes ?? defaultBodyLimits.maxBodyBytes,
+    maxEventBytes: maxEventBytes ?? defaultBodyLimits.maxEventBytes,
+  };
   const make = (await loadVendor(name))({
     ...(key === undefined ? {} : { apiKey: key }),
     baseURL: address,
     headers: checked,
-    fetch: withoutRedirects(fetch),
+    fetch: boundedFetch(fetch, limits, model),
   });
   return new AISDKProvider({
     sendReasoning: vendor.sendReasoning,
@@ -92,9 +105,13 @@ function checkedAddress(name: VendorName, address: unknown): string {
   return checkedBaseUrl(owner, address).href.replace(/\/$/, '');
 }
 
-/** Following a redirect would turn the POST into a GET, and could carry the key to another host. */
-function withoutRedirects(fetch: Fetch | undefined): Fetch {
-  return (url, init) => (fetch ?? globalThis.fetch)(url, { ...init, redirect: 'manual' });
+/** Counts bytes. Following a redirect would turn the POST into a GET, and could carry the key to another host. */
+function boundedFetch(fetch: Fetch | undefined, limits: BodyLimits, model: string): Fetch {
+  const fail = (what: string) => new AgentLoopError('PROVIDER_TOO_LARGE', `Model ${model} ${what}.`);
+  return async (url, init) => {
+    const response = await (fetch ?? globalThis.fetch)(url, { ...init, redirect: 'manual' });
+    return boundedResponse(response, limits, fail);
+  };
 }
 
 function invalid(what: string): AgentLoopError {

@@ -18,6 +18,8 @@ import { sdkFinishReason } from './sdk-finish-reason.ts';
 import { type SdkUsage, sdkUsage } from './sdk-usage.ts';
 import type { VendorData } from './vendor-parts.ts';
 
+type TextType = 'text' | 'reasoning';
+
 export interface SdkAnswerOptions {
   readonly server: ModelServer;
   /** The AI SDK's name of the provider. */
@@ -105,7 +107,11 @@ export class SdkAnswer {
     }
     const text = new GrowingText();
     text.add(content.text);
-    this.#blocks.push({ type: content.type, text, data: content.providerMetadata });
+    this.#blocks.push({
+      type: blockType(content.type, content.providerMetadata),
+      text,
+      data: content.providerMetadata,
+    });
   }
 
   /** What stands beside the answer. */
@@ -138,24 +144,24 @@ export class SdkAnswer {
     };
   }
 
-  #openText(type: TextBlock['type'], id: string, data: VendorData | undefined): TextBlock {
-    const block: TextBlock = { type, text: new GrowingText(), data };
+  #openText(type: TextType, id: string, data: VendorData | undefined): TextBlock {
+    const block: TextBlock = { type: blockType(type, data), text: new GrowingText(), data };
     this.#blocks.push(block);
     this.#openTexts.set(`${type} ${id}`, block);
     return block;
   }
 
   #addText(
-    type: TextBlock['type'],
+    type: TextType,
     { id, delta, providerMetadata }: { id: string; delta: string; providerMetadata?: VendorData },
   ): void {
     const block = this.#openTexts.get(`${type} ${id}`) ?? this.#openText(type, id, undefined);
     block.text.add(delta);
     block.data = withData(block.data, providerMetadata);
-    if (delta !== '') this.#options.emit({ type, text: delta });
+    if (delta !== '' && block.type !== 'vendor-text') this.#options.emit({ type, text: delta });
   }
 
-  #closeText(type: TextBlock['type'], { id, providerMetadata }: { id: string; providerMetadata?: VendorData }): void {
+  #closeText(type: TextType, { id, providerMetadata }: { id: string; providerMetadata?: VendorData }): void {
     const block = this.#openTexts.get(`${type} ${id}`);
     if (block !== undefined) block.data = withData(block.data, providerMetadata);
     this.#openTexts.delete(`${type} ${id}`);
@@ -224,6 +230,11 @@ export class SdkAnswer {
     // A later call with the same id is another one.
     this.#calls.delete(part.toolCallId);
   }
+}
+
+/** A summary of the conversation that Anthropic wrote for itself, and wants back, is no part of the answer. */
+function blockType(type: TextType, data: VendorData | undefined): TextBlock['type'] {
+  return type === 'text' && data?.['anthropic']?.['type'] === 'compaction' ? 'vendor-text' : type;
 }
 
 /** What came later counts, member by member. */

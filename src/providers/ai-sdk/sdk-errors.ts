@@ -1,3 +1,4 @@
+import { tooLargeIn } from '../../core/body-counter.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject } from '../openai-wire/json-object.ts';
 import type { Cures, ModelServer } from '../openai-wire/model-server.ts';
@@ -22,6 +23,8 @@ export function sdkProtocolError(server: ModelServer, what: string): AgentLoopEr
  */
 export function sdkError(server: ModelServer, thrown: unknown, now: number): AgentLoopError {
   if (AgentLoopError.isInstance(thrown)) return thrown;
+  const tooLarge = tooLargeIn(thrown);
+  if (tooLarge) return tooLarge;
   if (!isJsonObject(thrown)) return networkError(server, thrown);
   const said = typeof thrown['message'] === 'string' ? thrown['message'] : '';
   switch (thrown['name']) {

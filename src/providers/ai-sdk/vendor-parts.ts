@@ -13,6 +13,7 @@ export type VendorData = SharedV3ProviderMetadata;
 export type VendorPart = { readonly data?: VendorData } & (
   | { readonly type: 'text'; readonly length: number }
   | { readonly type: 'reasoning'; readonly length: number }
+  | { readonly type: 'vendor-text'; readonly text: string }
   | { readonly type: 'call'; readonly index: number }
   | { readonly type: 'media'; readonly index: number }
   | { readonly type: 'vendor-call'; readonly id: string; readonly name: string; readonly input: string }
@@ -62,6 +63,8 @@ function isVendorPart(part: unknown): part is VendorPart {
     case 'call':
     case 'media':
       return isCount(part['index']);
+    case 'vendor-text':
+      return isText(part['text']);
     case 'vendor-call':
       return isText(part['id']) && isText(part['name']) && isText(part['input']);
     case 'vendor-result':

@@ -22,9 +22,38 @@ export function answerSink({ server, answer, contentType, streaming }: AnswerSin
   const type = contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   if (type === 'text/html') throw protocolError(server, 'answered with a page of HTML');
   if (type === 'text/event-stream') return streamSink(server, answer);
-  if (/^application\/(.+\+)?json$/.test(type) || !streaming) return completionSink(server, answer);
+  if (/^application\/(.+\+)?json$/.test(type) || !streaming) return sniffedSink(server, answer);
   return streamSink(server, answer);
 }
+
+/** An event stream, where it begins as one, whatever its content type says; else one JSON text. */
+function sniffedSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
+  const utf8 = new TextDecoder();
+  let begin = '';
+  let sink: AnswerSink | undefined;
+  const pieces: Uint8Array[] = [];
+  const decide = (): AnswerSink => {
+    sink = streamFields.test(begin) ? streamSink(server, answer) : completionSink(server, answer);
+    for (const piece of pieces.splice(0)) sink.write(piece);
+    return sink;
+  };
+  return {
+    get ended() {
+      return sink?.ended === true;
+    },
+    write(piece) {
+      if (sink) return sink.write(piece);
+      pieces.push(piece);
+      begin += utf8.decode(piece, { stream: true }).trimStart();
+      if (begin.length >= longestField) decide();
+    },
+    end: () => (sink ?? decide()).end(),
+  };
+}
+
+/** What a line of an event stream begins with; JSON begins with none of them. */
+const streamFields = /^(?:data|event|id|retry)?:/;
+const longestField = 'event:'.length;
 
 function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
   let bytes = 0;
@@ -33,6 +62,7 @@ function streamSink(server: ModelServer, answer: ChatAnswer): AnswerSink {
     if (ended || data === '') return;
     if (data.startsWith('[DONE]')) {
       ended = true;
+      answer.end();
       return;
     }
     const value = parsed(data);

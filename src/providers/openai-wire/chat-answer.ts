@@ -23,6 +23,7 @@ export class ChatAnswer {
   #id: string | undefined;
   #model: string | undefined;
   #hasChoices = false;
+  #isEnded = false;
 
   constructor(server: ModelServer, emit: (chunk: LLMChunk) => void) {
     this.#server = server;
@@ -30,9 +31,15 @@ export class ChatAnswer {
     this.#calls = new ToolCallAssembly(emit);
   }
 
-  /** Whether the model said that it is done. Usage may still follow. */
+  /** Whether the model said that it is done, by a finish reason or by `end`. Usage may still follow. */
   get finished(): boolean {
-    return this.#finish !== undefined;
+    return this.#finish !== undefined || this.#isEnded;
+  }
+
+  /** The server says that nothing more comes: with some content, or with calls whose arguments are complete, the answer is done. */
+  end(): void {
+    const { size } = this.#calls;
+    this.#isEnded = size > 0 ? this.#calls.areComplete : !this.#text.isEmpty;
   }
 
   /** Whether anything of this wire came at all. */

@@ -1,15 +1,14 @@
+import { BodyCounter, type BodyLimits } from '../../core/body-counter.ts';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { ModelServer } from './model-server.ts';
 import { wireError } from './wire-errors.ts';
 
-export interface RequestLimits {
+export interface RequestLimits extends BodyLimits {
   /** From the start of the request to the last byte of its answer, in milliseconds; 0 means no limit. */
   readonly timeoutMs: number;
   /** The longest silence once the headers are there, in milliseconds; 0 means no limit. */
   readonly chunkTimeoutMs: number;
-  /** Of the body, decompressed. */
-  readonly maxBodyBytes: number;
 }
 
 export interface RequestWatchOptions {
@@ -34,12 +33,13 @@ export class RequestWatch {
   #stopSilence: (() => void) | undefined;
   #silenceMs: number;
   #lastByteAt = 0;
-  #bytes = 0;
+  #counter: BodyCounter;
   #complete = false;
 
   constructor(options: RequestWatchOptions) {
     this.#options = options;
     this.#silenceMs = options.limits.chunkTimeoutMs;
+    this.#counter = this.#counterOf(null);
     for (const signal of options.signals) signal.addEventListener('abort', this.#cancel, { once: true });
     this.#takeCancel();
     const { timeoutMs } = options.limits;
@@ -70,19 +70,17 @@ export class RequestWatch {
   }
 
   /** The headers are there: from now on silence counts. */
-  opened(): void {
+  opened(contentType: string | null = null): void {
+    this.#counter = this.#counterOf(contentType);
     this.#lastByteAt = this.#options.clock.now();
     this.#watchSilence(this.#silenceMs);
   }
 
-  /** Counts a piece of the body; throws where it is one too many. */
-  received(bytes: number): void {
+  /** Counts a piece of the body, or its size; throws where it is one too many. */
+  received(piece: Uint8Array | number): void {
     this.#lastByteAt = this.#options.clock.now();
-    this.#bytes += bytes;
-    const { maxBodyBytes } = this.#options.limits;
-    if (this.#bytes <= maxBodyBytes) return;
-    const what = `sent more than maxBodyBytes (${maxBodyBytes} bytes): raise it, or ask for a shorter answer`;
-    throw this.fail(wireError(this.#options.server, 'PROVIDER_TOO_LARGE', what));
+    if (typeof piece === 'number') this.#counter.count(piece);
+    else this.#counter.add(piece);
   }
 
   /** All that counts was received: from now on, only so much silence is waited out. */
@@ -103,6 +101,11 @@ export class RequestWatch {
     this.#stopSilence?.();
     for (const signal of this.#options.signals) signal.removeEventListener('abort', this.#cancel);
     if (!this.#complete) this.#controller.abort(this.#failure);
+  }
+
+  #counterOf(contentType: string | null): BodyCounter {
+    const { limits, server } = this.#options;
+    return new BodyCounter(limits, contentType, (what) => this.fail(wireError(server, 'PROVIDER_TOO_LARGE', what)));
   }
 
   #watchSilence(ms: number): void {

@@ -30,6 +30,11 @@ export class ToolCallAssembly {
     return this.#calls.length;
   }
 
+  /** Whether every call has a name, and arguments that are JSON or none. */
+  get areComplete(): boolean {
+    return this.#calls.every((call) => call.name !== '' && (call.arguments.trim() === '' || isJson(call.arguments)));
+  }
+
   /** A fragment of a stream. */
   addFragment(fragment: JsonObject): void {
     const parts = partsOf(fragment);

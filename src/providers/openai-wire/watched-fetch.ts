@@ -24,7 +24,7 @@ export function watchedFetch({ server, clock, fetch }: WatchedFetchOptions): Fet
     try {
       const send = fetch ?? globalThis.fetch;
       const response = await send(url, { ...init, signal: watch.signal });
-      watch.opened();
+      watch.opened(response.headers.get('content-type'));
       if (response.ok) return response;
       const text = await textOf(response, watch);
       const { status, headers } = response;
@@ -45,7 +45,7 @@ async function textOf(response: Response, watch: RequestWatch): Promise<string> 
   const pieces: Uint8Array[] = [];
   if (response.body !== null) {
     for await (const piece of response.body) {
-      watch.received(piece.byteLength);
+      watch.received(piece);
       pieces.push(piece);
     }
   }

@@ -109,6 +109,45 @@ describe("streams of the vendors' own wires", () => {
     expect(foldChunks(chunks)).toEqual({ text: content, reasoning: '', calls: [] });
   });
 
+  it('H-39 anthropic-text behind a compaction: the summary is no text, and goes back to the vendor', async () => {
+    const summary = 'The user said hi.';
+    const block = [
+      { type: 'content_block_start', index: 7, content_block: { type: 'compaction', content: null } },
+      { type: 'content_block_delta', index: 7, delta: { type: 'compaction_delta', content: summary } },
+      { type: 'content_block_stop', index: 7 },
+    ].map((event) => JSON.stringify(event));
+    const [start = '', ...rest] = recordedText('anthropic-text.chunks.txt').trim().split('\n');
+    const bodies: unknown[] = [];
+    server.answer((exchange) => {
+      bodies.push(exchange.body);
+      sendStream(exchange, [start, ...block, ...rest].map((line) => `data: ${line}\n\n`).join(''));
+    });
+    const provider = await aiSdk('anthropic:claude-sonnet-4-5');
+    if (provider.stream === undefined) throw new Error('It does not stream.');
+    const all = await lastValueFrom(provider.stream({ messages }).pipe(toArray()));
+    const content =
+      "Hello! I'm doing well, thank you for asking. How are you doing today? Is there anything I can help you with?";
+    expect(foldChunks(all).text).toBe(content);
+    const last = all.at(-1);
+    if (last?.type !== 'done') throw new Error('The stream did not end with done.');
+    expect(last.response.message.content).toBe(content);
+    const kept = JSON.parse(JSON.stringify(last.response.message));
+    await lastValueFrom(provider.stream({ messages: [...messages, kept, ...messages] }));
+    expect(bodies[1]).toMatchObject({
+      messages: [
+        { role: 'user' },
+        {
+          role: 'assistant',
+          content: [
+            { type: 'compaction', content: summary },
+            { type: 'text', text: content },
+          ],
+        },
+        { role: 'user' },
+      ],
+    });
+  });
+
   it('S1-45 anthropic-tool-no-args: text, then a call without arguments', async () => {
     const file = 'anthropic-tool-no-args.chunks.txt';
     const { chunks, response } = await replayed(await aiSdk('anthropic:claude-sonnet-4-5'), file);

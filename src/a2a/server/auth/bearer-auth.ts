@@ -1,4 +1,5 @@
 import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
+import { boundedResponse } from '../../../core/body-counter.ts';
 import { AgentLoopError } from '../../../core/errors.ts';
 import { invalidConfig } from '../../../core/invalid-config.ts';
 import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
@@ -123,10 +124,22 @@ function keySource({ jwksUrl, jwks, key }: BearerAuthOptions) {
   }
   const url = jwksUrl === undefined ? undefined : urlOf(jwksUrl);
   return async () => {
-    const { createLocalJWKSet, createRemoteJWKSet } = await jose();
-    if (url) return createRemoteJWKSet(url);
+    const { createLocalJWKSet, createRemoteJWKSet, customFetch } = await jose();
+    if (url) return createRemoteJWKSet(url, { [customFetch]: fetchKeys });
     return key ?? createLocalJWKSet(jwks ?? { keys: [] });
   };
+}
+
+/** Keys of an issuer are some kilobytes. */
+const keyLimits = { maxBodyBytes: 1_048_576, maxEventBytes: 1_048_576, bodyOption: 'the limit of jwksUrl' };
+
+async function fetchKeys(url: string, init: RequestInit): Promise<Response> {
+  const fail = (what: string) =>
+    new AgentLoopError('PROVIDER_TOO_LARGE', `The issuer at ${new URL(url).origin} ${what}; check jwksUrl.`);
+  const response = boundedResponse(await fetch(url, init), keyLimits, fail);
+  const { status, headers } = response;
+  // Read here: jose hides why a body cannot be read.
+  return new Response(await response.text(), { status, headers });
 }
 
 /** Loaded with the first token. */
