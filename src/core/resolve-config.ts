@@ -166,6 +166,12 @@ export function checkStore(name: string, store: unknown): asserts store is TaskS
     (method) => !hasAll(store, [method]) || typeof Reflect.get(store, method) !== 'function',
   );
   if (missing.length === 0) return;
+  if (['save', 'load', 'delete'].every((method) => hasAll(store, [method]))) {
+    throw invalidConfig(
+      `${name} keeps states (save, load, delete), and turns are kept as journals`,
+      `wrap it: ${name}: snapshotStateStore(store)`,
+    );
+  }
   const lacks = missing.length === storeMethods.length ? '' : `; it lacks ${missing.join(', ')}`;
   throw invalidConfig(`${name} must be a TaskStateStore${lacks}`, 'give new InMemoryStateStore(), or leave it out');
 }
