@@ -4,6 +4,7 @@ import type { Agent } from '../agent/agent.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/config.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import type { Turn } from '../core/turn.ts';
 import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
@@ -29,6 +30,8 @@ export interface A2ARequestHandlerOptions {
   readonly authContextOf?: (context: ServerCallContext) => AuthContext | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: (context: ServerCallContext) => unknown;
+  /** Called with each turn that a message starts or resumes, before it runs. */
+  readonly onTurn?: (turn: Turn, context: ServerCallContext) => void;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
   readonly push?: PushConfigs;
   readonly limits?: MessageLimits;
@@ -60,6 +63,7 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   senderOf: true,
   authContextOf: true,
   contextOf: true,
+  onTurn: true,
   push: true,
   limits: true,
   toolEvents: true,

@@ -3,8 +3,10 @@ import type { ServerCallContext } from '@a2a-js/sdk/server';
 import type { AgentTurnOptions } from '../agent/agent-options.ts';
 import { AgentLoop } from '../core/agent-loop.ts';
 import { recordsOfAnswers } from '../core/check-answers.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
 import { isSuspended, type LoopState } from '../core/state.ts';
+import type { Turn } from '../core/turn.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import { commandOf, isCommandOf } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
@@ -75,7 +77,7 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
     contextId: scope.contextIn(message.contextId || scope.contextOf(message.messageId)),
     ...(metadata && { metadata }),
   });
-  await receipt.tasks.turns.begun(turn).catch(async (error: unknown) => {
+  await begun(receipt, turn).catch(async (error: unknown) => {
     // Another message with this id may have come at the same time.
     const first = await receipt.tasks.read(taskId);
     throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
@@ -154,9 +156,14 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
 /** Lets a turn go on that nobody runs. */
 async function goOn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
   const { taskId } = turn;
-  const { turns, options } = receipt.tasks;
-  if (!isComplete) await turns.begun(options.agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
+  const { agent } = receipt.tasks.options;
+  if (!isComplete) await begun(receipt, agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');
   return { taskId, beyond: outcome && isSuspended(outcome.state) ? seq : 0 };
+}
+
+function begun({ tasks, call }: Receipt, turn: Turn, ...except: readonly ErrorCode[]): Promise<void> {
+  tasks.options.onTurn?.(turn, call);
+  return tasks.turns.begun(turn, ...except);
 }
 
 function turnOptions({ call, tasks }: Receipt): AgentTurnOptions & { readonly detached: true } {

@@ -24,6 +24,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   maxBodyBytes: true,
   rateLimit: true,
   maxStreams: true,
+  maxTurns: true,
   heartbeatMs: true,
   recoverEveryMs: true,
   closeMs: true,
@@ -59,7 +60,7 @@ export function assertServerOptions(options: A2AServerOptions): void {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
   assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
-  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams'] });
+  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams', 'maxTurns'] });
   if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
   if (push) assertPush(push);
 }

@@ -12,7 +12,7 @@ import { invalidConfig } from '../../core/invalid-config.ts';
 import type { TaskStateStore } from '../../stores/interfaces.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
 import type { Authentication } from './auth/authentication.ts';
-import { authContextIn, senderIn } from './call-context.ts';
+import { authContextIn, callerIn, senderIn } from './call-context.ts';
 import { CardDesk } from './card-desk.ts';
 import { type GrpcListener, startGrpc } from './grpc/grpc-listener.ts';
 import { guardedHandler } from './guarded-handler.ts';
@@ -27,6 +27,7 @@ import { RateLimiter } from './rate-limiter.ts';
 import { idle, servedAgent, storeOf } from './served-agent.ts';
 import type { A2AServerOptions, ListenOptions } from './server-options.ts';
 import { StreamCounter } from './stream-counter.ts';
+import { TurnCounter } from './turn-counter.ts';
 import { within } from './within.ts';
 
 /** Where a server is reached. */
@@ -77,6 +78,7 @@ class RunningServer implements A2AServer {
   readonly #admission: Admission;
   readonly #delivery: PushDelivery | undefined;
   readonly #streams: StreamCounter;
+  readonly #turns: TurnCounter;
   /** Aborted first: the turns drain. */
   readonly #drain = new AbortController();
   /** Aborted when they have: the streams end. */
@@ -92,7 +94,7 @@ class RunningServer implements A2AServer {
   constructor(options: A2AServerOptions) {
     // Every stream listens to it.
     setMaxListeners(0, this.#stop.signal);
-    const { agent, store, push, auth = [], maxStreams = 100, heartbeatMs = silentMs } = options;
+    const { agent, store, push, auth = [], maxStreams = 100, maxTurns = 100, heartbeatMs = silentMs } = options;
     const { clock = systemClock, logger = silent, storeDeadlineMs = 30_000 } = agent.options;
     this.#options = options;
     this.#clock = options.clock ?? clock;
@@ -101,6 +103,7 @@ class RunningServer implements A2AServer {
     this.#agent = servedAgent(options, this.#drain.signal);
     this.#store = storeOf(this.#agent, store);
     this.#streams = new StreamCounter(maxStreams);
+    this.#turns = new TurnCounter(maxTurns);
     this.#cards = new CardDesk({ ...options, agent: this.#agent, auth: this.#auth });
     const source = { store: this.#store, clock: this.#clock, storeDeadlineMs };
     this.#delivery = push && new PushDelivery({ ...source, push, logger: this.#logger });
@@ -110,6 +113,7 @@ class RunningServer implements A2AServer {
       extendedCard: () => this.#cards.extended,
       authContextOf: authContextIn,
       senderOf: senderIn,
+      onTurn: (turn, context) => this.#turns.started(callerIn(context), turn.settled),
       ...(push && this.#delivery && { push: pushRegistrations(push, this.#delivery) }),
       ...handlerOptions(options),
     });
@@ -243,6 +247,7 @@ class RunningServer implements A2AServer {
       publicHost: publicUrl === undefined ? undefined : new URL(publicUrl).hostname,
       limiter: rateLimit === null ? undefined : new RateLimiter(rateLimit, () => this.#clock.now()),
       streams: this.#streams,
+      turns: this.#turns,
       phase: () => (this.#drain.signal.aborted ? 'closing' : this.#cards.isOpen ? 'open' : 'starting'),
       logger: this.#logger,
     };

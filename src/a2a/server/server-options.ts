@@ -44,6 +44,8 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly rateLimit?: RateLimit | null;
   /** Streams that one user may have open. Default 100. */
   readonly maxStreams?: number;
+  /** Turns of one user, or of one address where there are no users, that this process may run or have queued. Default 100. */
+  readonly maxTurns?: number;
   /** How long a stream, or a connection of gRPC, may be silent before it shows a sign of life. Milliseconds; default 15,000; 0: never. */
   readonly heartbeatMs?: number;
   /** How often turns that nobody runs are looked for, to go on with them here. Milliseconds; default 30,000; 0: only at the start. */

@@ -49,6 +49,14 @@ function addServerFlags(command: Command): Command {
     )
     .option('--open', 'listen beyond this machine without keys')
     .option('--private-webhooks', 'let webhooks be on private addresses, and plain http')
+    .option('--max-turns <number>', 'turns of one caller that may run or be queued (default: 100)', wholeNumber(1))
+    .option('--max-streams <number>', 'streams that one caller may have open (default: 100)', wholeNumber(1))
+    .option('--rate-limit <number>', 'requests a minute of one caller; 0: no limit (default: 600)', wholeNumber(0))
+    .option(
+      '--trusted-proxies <number>',
+      'proxies in front whose X-Forwarded-For is believed (default: 0)',
+      wholeNumber(0, 100),
+    )
     .option('--log', 'write what happens as lines of JSON to stderr (needs pino)');
 }
 
@@ -91,6 +99,7 @@ interface ServerParts {
 async function newServer({ flags, keys, served, stores, logger }: ServerParts): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
+  const { maxTurns, maxStreams, rateLimit, trustedProxies } = flags;
   return a2aServer({
     agent: served.agent,
     logger,
@@ -99,6 +108,10 @@ async function newServer({ flags, keys, served, stores, logger }: ServerParts): 
     recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
     ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
+    ...(maxTurns !== undefined && { maxTurns }),
+    ...(maxStreams !== undefined && { maxStreams }),
+    ...(rateLimit !== undefined && { rateLimit: rateLimit === 0 ? null : { requests: rateLimit, perMs: 60_000 } }),
+    ...(trustedProxies !== undefined && { trustedProxies }),
     ...(publicUrl !== undefined && { publicUrl }),
     ...(grpcPort !== undefined && { grpc: { port: grpcPort } }),
   });

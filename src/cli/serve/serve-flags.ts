@@ -28,6 +28,11 @@ export interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'ot
   readonly clientKeysEnv?: string;
   readonly open?: boolean;
   readonly privateWebhooks?: boolean;
+  readonly maxTurns?: number;
+  readonly maxStreams?: number;
+  /** Requests a minute; 0: no limit. */
+  readonly rateLimit?: number;
+  readonly trustedProxies?: number;
   readonly log?: boolean;
 }
 

@@ -240,6 +240,13 @@ describe('streams over gRPC', () => {
     await collect(transport.sendMessageStream(message('Hi'), options));
   });
 
+  it('H-17 are refused beyond the turns that one caller may have', async () => {
+    const { transport, options } = await dial(await halting({ maxTurns: 1 }), '1.0');
+    await transport.sendMessageStream(message('Hi'), options).next();
+    await expect(transport.sendMessage(message('Hi'), options)).rejects.toThrow(/Too many of your tasks/);
+    await expect(transport.sendMessageStream(message('Hi'), options).next()).rejects.toThrow(/Too many of your tasks/);
+  });
+
   it('are counted off once where their client leaves', async () => {
     const { transport, options } = await dial(await halting({ maxStreams: 2 }), '1.0');
     const open = (signal?: AbortSignal) =>

@@ -15,17 +15,24 @@ const status = { permissionDenied: 7, resourceExhausted: 8, unavailable: 14, una
 
 const tooManyRequests: Refused = { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
 
+const tooManyTurns: Refused = {
+  code: status.resourceExhausted,
+  details: 'Too many of your tasks run or are queued; wait until one is over, or cancel one.',
+};
+
 /** A call of which nothing but the metadata has been read. */
 export interface GrpcRequest {
   readonly metadata: Metadata;
   readonly peer: string;
   readonly isStream: boolean;
+  /** Of the method, `/lf.a2a.v1.A2AService/SendMessage`. */
+  readonly path: string;
   readonly connection: GrpcConnection;
 }
 
 /** The caller of a call, or why it is not let in. */
 export async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refused> {
-  const { auth, limiter, streams, localOnly, logger } = admission;
+  const { auth, limiter, streams, turns, localOnly, logger } = admission;
   const { connection, isStream } = request;
   const phase = admission.phase();
   if (phase !== 'open') {
@@ -41,6 +48,7 @@ export async function admitCall(request: GrpcRequest, admission: Admission): Pro
   }
   const caller = new Caller({ user, address, connection });
   if ((limiter?.take(caller.countedAs) ?? 0) > 0) return tooManyRequests;
+  if (/\/Send(?:Streaming)?Message$/.test(request.path) && !turns.enter(caller)) return tooManyTurns;
   if (!isStream || streams.enter(caller.countedAs, connection.closed)) return caller;
   return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
 }

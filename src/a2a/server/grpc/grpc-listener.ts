@@ -76,7 +76,7 @@ function admitting(
   { ServerInterceptingCall }: typeof import('@grpc/grpc-js'),
   admission: Admission,
 ): ServerInterceptor {
-  return ({ responseStream: isStream }, call) => {
+  return ({ responseStream: isStream, path }, call) => {
     const connection = new GrpcConnection();
     return new ServerInterceptingCall(call, {
       start: (next) =>
@@ -84,7 +84,7 @@ function admitting(
           onReceiveMetadata(metadata, admit) {
             const version = normalVersion(metadata.get('a2a-version')[0]?.toString());
             if (version !== undefined) metadata.set('a2a-version', version);
-            void admitCall({ metadata, peer: call.getPeer(), isStream, connection }, admission).then((caller) => {
+            void admitCall({ metadata, peer: call.getPeer(), isStream, path, connection }, admission).then((caller) => {
               if ('code' in caller) return call.sendStatus(caller);
               keepCaller(metadata, caller);
               admit(metadata);

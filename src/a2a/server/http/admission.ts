@@ -8,6 +8,7 @@ import { httpConnection } from '../connection.ts';
 import { hostNameIn, isLoopbackHost } from '../loopback.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 import type { StreamCounter } from '../stream-counter.ts';
+import type { TurnCounter } from '../turn-counter.ts';
 import { type Binding, type Refusal, refuse, serverError } from './refusal.ts';
 
 /** Whether the server is not ready yet, lets callers in, or does not any more. */
@@ -23,6 +24,7 @@ export interface Admission {
   /** Absent where there is no limit. */
   readonly limiter: RateLimiter | undefined;
   readonly streams: StreamCounter;
+  readonly turns: TurnCounter;
   readonly phase: () => ServerPhase;
   readonly logger: Logger;
 }
@@ -51,9 +53,12 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
   };
 }
 
-/** Counts the streams of a caller, once the body tells that it asks for one. */
-export function admitStream(binding: Binding, { streams }: Admission): RequestHandler {
+/** Counts the turns and the streams of a caller, once the body tells what it asks for. */
+export function admitMessage(binding: Binding, { streams, turns }: Admission): RequestHandler {
   return (request, response, next) => {
+    if (asksForTurn(request, binding) && !turns.enter(callerOf(request))) {
+      return refuse(request, response, binding, tooManyTurns);
+    }
     if (!asksForStream(request, binding)) return next();
     const { countedAs, connection } = callerOf(request);
     if (streams.enter(countedAs, connection.closed)) next();
@@ -86,6 +91,19 @@ const streamMethods: ReadonlySet<unknown> = new Set([
   'message/stream',
   'tasks/resubscribe',
 ]);
+
+const messageMethods: ReadonlySet<unknown> = new Set([
+  'SendMessage',
+  'SendStreamingMessage',
+  'message/send',
+  'message/stream',
+]);
+
+/** Whether a request may start a turn, or resume one. */
+function asksForTurn({ body, path }: Request, binding: Binding): boolean {
+  if (binding === 'HTTP+JSON') return /\/message:(send|stream)$/.test(path);
+  return typeof body === 'object' && body !== null && 'method' in body && messageMethods.has(body.method);
+}
 
 function asksForStream({ body, path }: Request, binding: Binding): boolean {
   if (binding === 'HTTP+JSON') return /:(stream|subscribe)$/.test(path);
@@ -128,6 +146,14 @@ const tooManyStreams: Refusal = {
   statusName: 'RESOURCE_EXHAUSTED',
   reason: 'STREAM_LIMIT',
   message: 'Too many streams are open; close one first.',
+};
+
+const tooManyTurns: Refusal = {
+  status: 429,
+  code: serverError,
+  statusName: 'RESOURCE_EXHAUSTED',
+  reason: 'TURN_LIMIT',
+  message: 'Too many of your tasks run or are queued; wait until one is over, or cancel one.',
 };
 
 const starting: Refusal = {

@@ -6,7 +6,7 @@ import { nameOf } from '../../../core/errors.ts';
 import type { TaskStateStore } from '../../../stores/interfaces.ts';
 import { callerOf, jsonRpcContext } from '../call-context.ts';
 import type { CardDesk } from '../card-desk.ts';
-import { type Admission, admit, admitStream } from './admission.ts';
+import { type Admission, admit, admitMessage } from './admission.ts';
 import { cardPaths, cardRoute } from './card-route.ts';
 import { healthRoutes } from './health-routes.ts';
 import { jsonBody } from './json-body.ts';
@@ -45,7 +45,7 @@ export function httpApp(options: HttpAppOptions): Express {
     admit('JSONRPC', admission),
     ...jsonBody('JSONRPC', maxBodyBytes),
     requestShape('JSONRPC'),
-    admitStream('JSONRPC', admission),
+    admitMessage('JSONRPC', admission),
   );
   app.post(jsonRpcPath, jsonRpcRoute({ handler, contextOf: jsonRpcContext }));
   app.all(jsonRpcPath, (_request, response) => void response.status(405).set('Allow', 'POST').end());
@@ -54,7 +54,7 @@ export function httpApp(options: HttpAppOptions): Express {
     admit('HTTP+JSON', admission),
     ...jsonBody('HTTP+JSON', maxBodyBytes),
     requestShape('HTTP+JSON'),
-    admitStream('HTTP+JSON', admission),
+    admitMessage('HTTP+JSON', admission),
     restHandler({
       requestHandler: handler,
       userBuilder: async (request) => callerOf(request),
