@@ -1,4 +1,4 @@
-import { type Context, ROOT_CONTEXT, type Span } from '@opentelemetry/api';
+import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import { AbortScope } from './core/abort-scope.ts';
 import { TurnNode } from './core/child-turns.ts';
 import type { AgentLoopConfig } from './core/config.ts';
@@ -70,7 +70,11 @@ export async function operatorTurn(
 ): Promise<OperatorTurn> {
   const config = resolveConfig(given);
   const { agentId, systemPrompt, maxIterations, llmProvider: provider } = config;
-  const { taskId = config.generateId(), contextId = config.generateId(), parentContext = ROOT_CONTEXT } = options;
+  const {
+    taskId = config.generateId(),
+    contextId = config.generateId(),
+    parentContext = activeContext.active(),
+  } = options;
   const now = () => config.clock.now();
   const record = { type: 'turn.started' as const, schema: journalSchema, taskId, contextId, agentId };
   const started = replayOf([{ ...record, messages, settings: {}, seq: 1, epoch: 0, at: now() }]);

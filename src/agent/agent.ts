@@ -1,3 +1,4 @@
+import { context as activeContext } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import { usageOf } from '../core/add-usage.ts';
 import { AgentLoop, type ResumeOptions, type RetryTurnOptions } from '../core/agent-loop.ts';
@@ -426,7 +427,7 @@ export class Agent<T = unknown, C = unknown> {
   #spanOf(
     ids: ConstructorParameters<typeof TurnSpanContext>[0]['ids'],
     messages: readonly Message[],
-    parent: AgentTurnOptions['parentContext'],
+    parent: AgentTurnOptions['parentContext'] = activeContext.active(),
   ): TurnSpanContext {
     return new TurnSpanContext({ config: this.#config, ids, agentName: this.name, messages, parent });
   }

@@ -1,4 +1,4 @@
-import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
+import type { Context } from '@opentelemetry/api';
 import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
@@ -19,7 +19,7 @@ export interface TurnSpanOptions {
   readonly ids: TurnIds;
   readonly agentName: string;
   readonly messages: readonly Message[];
-  readonly parent: Context | undefined;
+  readonly parent: Context;
 }
 
 /**
@@ -64,7 +64,7 @@ export class TurnSpanContext implements Context {
   }
 
   get #context(): Context {
-    const { agentName, messages, parent = ROOT_CONTEXT } = this.#options;
+    const { agentName, messages, parent } = this.#options;
     if (isSilent(this.#tracing)) return parent;
     this.#traced ??= startTurnSpan(this.#tracing, { agentName, messages }, parent);
     return this.#traced.traceContext;

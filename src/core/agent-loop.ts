@@ -1,4 +1,4 @@
-import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, type Observable, switchMap } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
@@ -213,7 +213,15 @@ function newTurn(
   const parent = parentTurnOf(options);
   const scope = new AbortScope();
   const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
-  const { parentContext = ROOT_CONTEXT, authContext, context, signal, answers = {}, onBusy = 'fail' } = options;
+  // Read here and nowhere else: when the turn is subscribed to, another context may be the active one.
+  const {
+    parentContext = activeContext.active(),
+    authContext,
+    context,
+    signal,
+    answers = {},
+    onBusy = 'fail',
+  } = options;
   const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy };
   return Turn.of({
     taskId: turn.taskId,

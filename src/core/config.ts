@@ -125,7 +125,7 @@ export interface AgentLoopContext {
   /** Default: a new one. */
   readonly contextId: string;
   readonly messages: readonly Message[];
-  /** The root span's parent. Default: none, so the turn is its own trace. */
+  /** The root span's parent. Default: the context that is active when the turn is made; without an active span the turn is its own trace. */
   readonly parentContext: Context;
   /** Reaches tools; never journaled, traced or logged. */
   readonly authContext: AuthContext;

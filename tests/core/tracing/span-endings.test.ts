@@ -92,7 +92,8 @@ describe('the spans of a turn that goes wrong', () => {
       'exception.stacktrace': stack,
     });
     expect(named('llm.call').status.message).toBe('The model provider failed: the wire was cut');
-    const fields = { code: 'PROVIDER_FAILED', error: { type: 'SocketGone', message: 'the wire was cut', stack } };
+    const told = expect.stringMatching(/^Error: the wire was cut\n.*Caused by: TypeError: fetch failed/s);
+    const fields = { code: 'PROVIDER_FAILED', error: { type: 'SocketGone', message: 'the wire was cut', stack: told } };
     expect(logger.lines).toContainEqual(['warn', 'model call failed', expect.objectContaining(fields)]);
   });
 
