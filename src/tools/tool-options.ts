@@ -3,6 +3,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { BatchedCall, BatchResults } from './batched-calls.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
+import { effectCure } from './tool-parameters.ts';
 
 /**
  * A Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of an object. A Standard Schema may make something else of the object, or an
@@ -143,6 +144,11 @@ export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   return isObject(value) && '~standard' in value && isObject(value['~standard']) && 'validate' in value['~standard'];
 }
 
+/** Effect's schemas are no Standard Schemas by themselves. */
+function isEffectSchema(value: unknown): boolean {
+  return isObject(value) && 'ast' in value && 'pipe' in value;
+}
+
 type Fail = (option: string, value: unknown, cure: string) => never;
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -167,6 +173,7 @@ function checkSchemas({ parameters, jsonSchema }: Fields, fail: Fail): void {
     if (jsonSchema !== undefined) checkObjectSchema('jsonSchema', jsonSchema, fail);
     return;
   }
+  if (isEffectSchema(parameters)) fail('parameters', parameters, effectCure);
   if (jsonSchema !== undefined) fail('jsonSchema', jsonSchema, 'it goes with a Standard Schema only; leave it out');
   checkObjectSchema('parameters', parameters, fail);
 }

@@ -29,11 +29,21 @@ export function jsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSc
 export function anyJsonSchemaOf(schema: StandardSchemaV1, toolName: string): JSONSchema {
   const { vendor } = schema['~standard'];
   if (!tellsJsonSchema(schema)) {
-    throw invalid(toolName, `its ${vendor} schema does not tell its JSON Schema; give that as the option jsonSchema`);
+    const cure = wrapping.get(vendor) ?? 'give that as the option jsonSchema';
+    throw invalid(toolName, `its ${vendor} schema does not tell its JSON Schema; ${cure}`);
   }
   const { $schema: _, ...jsonSchema } = inputSchema(schema, toolName);
   return jsonSchema;
 }
+
+export const effectCure =
+  'pass Schema.toStandardJSONSchemaV1(Schema.toStandardSchemaV1(schema)), with Schema of "effect"';
+
+/** How a schema of a library is made to tell its JSON Schema, by the name that it gives as its vendor. */
+const wrapping: ReadonlyMap<string, string> = new Map([
+  ['valibot', 'pass toStandardJsonSchema(schema) of "@valibot/to-json-schema", or give that as the option jsonSchema'],
+  ['effect', `${effectCure}, or give that as the option jsonSchema`],
+]);
 
 function tellsJsonSchema(schema: StandardSchemaV1): schema is StandardSchemaV1 & StandardJSONSchemaV1 {
   return 'jsonSchema' in schema['~standard'];
