@@ -152,7 +152,9 @@ class Stage {
   #extensions() {
     const { records } = this.#recording;
     const approves = this.#options.config.toolProviders === undefined;
-    return recordedExtensions({ score: this.#score, records, calls: recordedCalls(records), approves });
+    const whenDue = (callId: string) =>
+      new Promise<void>((resolve) => this.#conductor.await(callId, { give: () => resolve(), improvise: resolve }));
+    return recordedExtensions({ score: this.#score, records, calls: recordedCalls(records), approves, whenDue });
   }
 
   /** Answers and results that no call took. */

@@ -22,6 +22,8 @@ export interface RecordedExtensionsOptions {
   readonly calls: readonly RecordedCallRun[];
   /** Whether the recording says which calls are approved; else the policies of the tools do. */
   readonly approves: boolean;
+  /** Resolves once the result of a call is due. */
+  readonly whenDue: (callId: string) => Promise<void>;
 }
 
 /**
@@ -154,13 +156,18 @@ function isResultOf(record: JournalRecord, callId: string | undefined): boolean 
 }
 
 /** What left no record of its own. */
-function unnamedHooks({ score, calls }: RecordedExtensionsOptions) {
+function unnamedHooks({ score, calls, whenDue }: RecordedExtensionsOptions) {
   const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
   const failing = () => (score.isFree ? undefined : failureOf(score.due));
   return {
     beforeTurn: () => failing(),
     prepareIteration: (_view: IterationView, context: HookContext) => failing() ?? viewNext(score, context),
-    beforeToolCall: (request: ToolCallRequest) => decisionOf(request, byId.get(request.callId)),
+    beforeToolCall: (request: ToolCallRequest) => {
+      const decision = decisionOf(request, byId.get(request.callId));
+      return failsBehindRefusals(score, byId.get(request.callId))
+        ? whenDue(request.callId).then(() => decision)
+        : decision;
+    },
     afterToolCall: ({ callId }) => (score.isFree ? undefined : failureIn(byId.get(callId))),
     beforeFinish: () => failing(),
     afterIteration: () => failing(),
@@ -179,6 +186,24 @@ function failureIn(run: RecordedCallRun | undefined): { readonly fail: Failure }
   const { fails } = run?.result ?? {};
   return fails && { fail: fails };
 }
+
+/**
+ * Whether calls of the batch were refused before an extension failed the turn with this one: all calls of a batch are looked at together
+ * where they have to be approved, as in a replay, and one after another else.
+ */
+function failsBehindRefusals(score: Score, run: RecordedCallRun | undefined): boolean {
+  if (score.isFree || !failureIn(run)) return false;
+  let refusals = 0;
+  for (const record of score.rest()) {
+    if (record.type === 'llm.done' || record.type.startsWith('x.')) continue;
+    if (record === run?.result) return refusals > 0;
+    if (record.type !== 'tool.result' || !refusalCodes.has(record.error?.code)) return false;
+    refusals++;
+  }
+  return false;
+}
+
+const refusalCodes: ReadonlySet<unknown> = new Set(['TOOL_NOT_FOUND', 'TOOL_ARGUMENTS']);
 
 /** What the next call was offered, as far as there are such tools. A journal that was written by hand may not say it. */
 function viewNext(score: Score, { state, tools }: HookContext): IterationChange | undefined {

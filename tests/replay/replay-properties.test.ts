@@ -112,6 +112,31 @@ describe('the replay of any turn', () => {
     await fc.assert(property, { numRuns: 100, endOnFailure: true });
   }, 60_000);
 
+  it.each([false, true])(
+    'H-46 plays a call that was refused before one with which an extension failed the turn (a promise: %s)',
+    async (later) => {
+      const calls = [
+        { name: 'instant', arguments: '{"of":', id: 'a' },
+        { name: 'instant', arguments: '{}', id: 'b' },
+      ];
+      const steps = [{ text: [], toolCalls: calls }, { text: ['Done.'] }];
+      const script: RandomScript = { steps, toolConcurrency: 3, synchronous: true, store: 'microtask' };
+      const answer = { fail: { code: 'LIMIT', message: 'Enough.' } } as const;
+      const limit: Extension = { name: 'limit', beforeToolCall: () => (later ? Promise.resolve(answer) : answer) };
+      const turn = await runTurn(script, [limit]);
+      const length = turn.records.findIndex(({ type }) => type === 'llm.done') + 1;
+      const resumed = await dieAndResume(turn.records, { length, script, extensions: [limit] });
+      const isRefused = (record: JournalRecord) =>
+        record.type === 'tool.result' && record.error?.code === 'TOOL_ARGUMENTS';
+      expect(resumed.records.filter(isRefused)).toHaveLength(1);
+      for (const records of [turn.records, resumed.records]) {
+        const replayed = watch(replay(records, {}, quickly));
+        await replayed.ended;
+        expect(replayed.end).toEqual('complete');
+      }
+    },
+  );
+
   it('is the same in forgiving mode, without a deviation, also of a journal that stops anywhere', async () => {
     const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
       const { records } = await runTurn(script);
