@@ -136,7 +136,9 @@ function checkSpeakers(remains: TreeRemains, { taskId, agentId, speakers }: Tree
     say('each agent takes the turn once', `${taskId}: ${takers.join()}, not ${expected.join()}`);
   for (const deed of remains.deeds) {
     if (deed.task !== taskId) continue;
-    if (deed.type === 'model' && speakers && deed.agent !== speakers[deed.iteration - 1])
+    // Who was overtaken may have asked a model before it knew: with a conversation that others have continued.
+    const asks = deed.type === 'model' && !remains.paused.has(deed.pid);
+    if (asks && speakers && deed.agent !== speakers[deed.iteration - 1])
       say('an iteration is of the agent that has the turn', `${deed.iteration} of ${taskId} is ${deed.agent}'s`);
     const isAlone = deed.type === 'changed' && !deed.types.some((type) => type !== 'agent.changed');
     if (isAlone && taskId === remains.task.taskId) say('a hand-over is written with its cause', taskId);
@@ -183,8 +185,9 @@ function checkSteering(remains: TreeRemains, { taskId }: TreeTurn, say: Say): vo
   const last = new Map(calls.map((call) => [call.type === 'llm.start' ? call.iteration : 0, call]));
   for (const [iteration, { seq }] of last) {
     const before = told.filter((record) => record.seq < seq).length;
-    const call = deeds.findLast((deed) => deed.type === 'model' && deed.iteration === iteration);
-    if (call?.type === 'model' && call.told !== before && !remains.paused.has(call.pid))
+    const isOfOwner = (deed: Deed) => deed.type === 'model' && !remains.paused.has(deed.pid);
+    const call = deeds.findLast((deed) => isOfOwner(deed) && 'iteration' in deed && deed.iteration === iteration);
+    if (call?.type === 'model' && call.told !== before)
       say('steering reaches who has the turn', `iteration ${iteration} of ${taskId} has ${call.told}, not ${before}`);
   }
 }
