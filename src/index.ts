@@ -162,6 +162,7 @@ export {
   type TurnOutcome,
   toPersisted,
 } from './core/state.ts';
+export { DoneSignal, TaskComplete } from './core/task-complete.ts';
 export type { Turn } from './core/turn.ts';
 export { type CompletedTurn, TurnError, type TurnResult, type UnfinishedTurn } from './core/turn-result.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './core/turn-text.ts';
@@ -347,7 +348,6 @@ export type {
   ToolResult,
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
-export { DoneSignal, TaskComplete } from './core/task-complete.ts';
 export { type Tool, type ToolFactory, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';

@@ -18,31 +18,31 @@ export interface A2ARequestHandlerOptions {
   /** The public card, or a function that gives it each time. */
   readonly card: AgentCard | (() => AgentCard | Promise<AgentCard>);
   /** The card for callers with a user. Default: none. */
-  readonly extendedCard?: (context: ServerCallContext) => AgentCard | Promise<AgentCard>;
+  readonly extendedCard?: ((context: ServerCallContext) => AgentCard | Promise<AgentCard>) | undefined;
   /** Default: the tenant and the user; callers without a user are refused where the card declares `securitySchemes`. */
-  readonly scopeOf?: ScopeOf;
+  readonly scopeOf?: ScopeOf | undefined;
   /**
    * Who sent a message, for callers that share a scope: a `messageId` counts among the messages of its sender. Default: the user. A server
    * that asks nobody who they are takes the address.
    */
-  readonly senderOf?: SenderOf;
+  readonly senderOf?: SenderOf | undefined;
   /** What tools learn of who asks. Default: `{ user, tenant }`, as far as there are any. */
-  readonly authContextOf?: (context: ServerCallContext) => AuthContext | undefined;
+  readonly authContextOf?: ((context: ServerCallContext) => AuthContext | undefined) | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
-  readonly contextOf?: (context: ServerCallContext) => unknown;
+  readonly contextOf?: ((context: ServerCallContext) => unknown) | undefined;
   /** Called with each turn that a message starts or resumes, before it runs. */
-  readonly onTurn?: (turn: Turn, context: ServerCallContext) => void;
+  readonly onTurn?: ((turn: Turn, context: ServerCallContext) => void) | undefined;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
-  readonly push?: PushConfigs;
-  readonly limits?: MessageLimits;
+  readonly push?: PushConfigs | undefined;
+  readonly limits?: MessageLimits | undefined;
   /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
-  readonly toolEvents?: boolean;
+  readonly toolEvents?: boolean | undefined;
   /** Where a client finds the content of an artifact that is too large to be sent. Default: it is told what there is, not where. */
-  readonly artifactUrl?: (artifact: ArtifactInfo) => string | undefined;
+  readonly artifactUrl?: ((artifact: ArtifactInfo) => string | undefined) | undefined;
   /** How large a content is sent within a task. Bytes; default 256 KiB. */
-  readonly maxInlineArtifactBytes?: number;
+  readonly maxInlineArtifactBytes?: number | undefined;
   /** How long a cancel waits for the turn to stop. Milliseconds; default 10,000. */
-  readonly cancelDeadlineMs?: number;
+  readonly cancelDeadlineMs?: number | undefined;
 }
 
 export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {

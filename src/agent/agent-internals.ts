@@ -1,4 +1,5 @@
 import type { AgentLoopConfig } from '../core/config.ts';
+import type { Defined } from '../core/defined.ts';
 import type { AgentUsage } from '../core/records.ts';
 import type { Agent } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
@@ -22,7 +23,7 @@ export interface AgentInternals {
 }
 
 /** The agents of a team, as its turns need them. */
-export interface TeamMembers extends Required<Pick<AgentLoopConfig, 'maxHandOffs'>> {
+export interface TeamMembers extends Defined<Pick<AgentLoopConfig, 'maxHandOffs'>> {
   /** What each of them brings, with what is overridden for a turn. Errors: `INVALID_INPUT` where none of them depends on anything. */
   readonly agentsWith: (dependencies: Dependencies | undefined) => NonNullable<AgentLoopConfig['agents']>;
   /** Chooses the one that answers first. */

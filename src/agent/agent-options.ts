@@ -42,58 +42,58 @@ export type OutputOf<S extends OutputSchema> = S extends StandardSchemaV1
 export interface AgentSettings<S extends OutputSchema = OutputSchema>
   extends Omit<AgentLoopConfig, 'agentId' | 'agents' | 'maxHandOffs' | 'llmProvider' | 'model' | 'systemPrompt'> {
   /** Stands in records, events and spans. Default: the name, else a new one. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   /** For people, and for other agents. Default: the id. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** What the agent is good at, in a sentence: for models and routers that choose one. */
-  readonly description?: string;
+  readonly description?: string | undefined;
   /** A provider, or the name of one of `providers`. */
   readonly provider: LLMProvider | string;
   /** By name. Default none. */
-  readonly providers?: Readonly<Record<string, LLMProvider>>;
+  readonly providers?: Readonly<Record<string, LLMProvider>> | undefined;
   /** A name, or a name with settings, which the agent's own `temperature`, `maxTokens`, … come before. Default: the provider's own. */
-  readonly model?: string | ModelChoice;
+  readonly model?: string | ModelChoice | undefined;
   /**
    * How model calls that fail in a way that usually passes (429, 503, a connection that breaks, …) are made again, see `retry`: with the
    * pauses that the server asks for, shown as `internal:llm-attempt-discarded`. Default: 5 attempts, `{ maxRetries: 4 }`; `null` turns it off. Without
    * the option a provider that has a `retry` policy is left as it is.
    */
-  readonly retry?: RetryOptions | null;
+  readonly retry?: RetryOptions | null | undefined;
   /** Put before the history at each model call; never stored. */
-  readonly systemPrompt?: string | PromptFunction;
+  readonly systemPrompt?: string | PromptFunction | undefined;
   /** Goes with each turn to tools, hooks and models; that of a turn is put over it. Default none. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
   /**
    * What is remembered between turns. Default: beside the journals of `taskStateStore`, as durable as they are; without that option in the
    * memory of this process. A `taskStateStore` that keeps no conversations needs this option.
    */
-  readonly messageStore?: MessageStore;
+  readonly messageStore?: MessageStore | undefined;
   /** Where tools of the model keep artifacts. Default: none, and no such tools. */
-  readonly artifactStore?: ArtifactStore;
+  readonly artifactStore?: ArtifactStore | undefined;
   /** The context of turns that name none. Default: a new one. */
-  readonly contextId?: string;
+  readonly contextId?: string | undefined;
   /** Default `'reject'`. */
-  readonly busy?: BusyPolicy;
+  readonly busy?: BusyPolicy | undefined;
   /**
    * What keeps requests small, behind the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
    * `contextManagement`; `null` turns all of it off.
    */
-  readonly contextManagement?: ContextManagementOptions | null;
+  readonly contextManagement?: ContextManagementOptions | null | undefined;
   /**
    * Makes turns end with a value of its schema, `result().value`, which has its type: the options of `structuredOutput`. A turn that completes
    * has a value. Default: turns end with text.
    */
-  readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'>;
+  readonly output?: Omit<StructuredOutputOptions<S>, 'forceFinish'> | undefined;
   /** `output: { schema }`. */
-  readonly outputSchema?: S;
+  readonly outputSchema?: S | undefined;
   /** Whether `usage` adds up what turns took. Default true. */
-  readonly enableUsageTracking?: boolean;
+  readonly enableUsageTracking?: boolean | undefined;
 }
 
 /** An agent's tools as they are. */
 export interface GivenTools<C = unknown> {
   /** Default none. They come before those of `toolProviders`. */
-  readonly tools?: readonly Tool<unknown, C>[];
+  readonly tools?: readonly Tool<unknown, C>[] | undefined;
 }
 
 /** An agent's tools as a function of what they depend on. */
@@ -116,7 +116,7 @@ export type AgentChanges<S extends OutputSchema = OutputSchema, C = unknown> = P
 /** What is given for one turn of an agent. */
 export interface AgentTurnOptions<C = unknown> extends StartOptions {
   /** A value of the application, which tools and hooks get as it is; never journaled. Default: none, `undefined`. */
-  readonly context?: C;
+  readonly context?: C | undefined;
   /** In place of the agent's, by name, for this turn only. */
-  readonly dependencies?: Dependencies;
+  readonly dependencies?: Dependencies | undefined;
 }

@@ -13,9 +13,9 @@ import type { TurnInput } from './turn-input.ts';
 
 export interface AgentToolsOptions {
   /** Of a call, in milliseconds. Default 0: a sub-agent has the limits of its own. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Added to those of each agent: limits and budgets that they share with the agent that calls them. Default none. */
-  readonly extensions?: readonly Extension[];
+  readonly extensions?: readonly Extension[] | undefined;
   /**
    * What an agent is given: `'message'` (default), the message of the call alone; `'conversation'`, the messages that the calling model was
    * sent, images included, then that message; or what a function makes of both.
@@ -23,7 +23,8 @@ export interface AgentToolsOptions {
   readonly pass?:
     | 'message'
     | 'conversation'
-    | ((messages: readonly Message[], message: UserMessage) => readonly Message[]);
+    | ((messages: readonly Message[], message: UserMessage) => readonly Message[])
+    | undefined;
 }
 
 /**

@@ -37,13 +37,13 @@ import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
 
 export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
-  readonly context?: C;
-  readonly dependencies?: Dependencies;
+  readonly context?: C | undefined;
+  readonly dependencies?: Dependencies | undefined;
 }
 
 export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
-  readonly context?: C;
-  readonly dependencies?: Dependencies;
+  readonly context?: C | undefined;
+  readonly dependencies?: Dependencies | undefined;
 }
 
 /** `agent`, with the type of `context`. */

@@ -177,7 +177,7 @@ export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, depe
 /** Policies do not multiply: a provider that retries already is left as it is. Errors: `INVALID_CONFIG` where it is told to retry again. */
 function retrying(provider: LLMProvider, { retry: given, clock }: AgentSettings): LLMProvider {
   if (given === null || (given === undefined && policyNames(provider).includes('retry'))) return provider;
-  return retry({ maxRetries: 4, ...(clock && { clock }), ...given })(provider);
+  return retry({ clock, ...given, maxRetries: given?.maxRetries ?? 4 })(provider);
 }
 
 function modelSettings(model: AgentSettings['model']): CallSettings {

@@ -101,9 +101,9 @@ export interface Answered {
 
 export interface ParallelOptions {
   /** Makes one answer of theirs. Default: a paragraph each. */
-  readonly join?: (answers: readonly Answered[]) => string;
+  readonly join?: ((answers: readonly Answered[]) => string) | undefined;
   /** The agent that makes one answer of theirs, in the same turn: it sees the conversation and what they answered. */
-  readonly joiner?: string;
+  readonly joiner?: string | undefined;
 }
 
 /**
@@ -125,9 +125,9 @@ function paragraphs(answers: readonly Answered[]): string {
 
 export interface SupervisorOptions {
   /** How many model calls the supervisor may make in a turn. Default 20. */
-  readonly maxRounds?: number;
+  readonly maxRounds?: number | undefined;
   /** Whether it may hand the turn to another agent, which answers in its place. Default true. */
-  readonly mayHandOff?: boolean;
+  readonly mayHandOff?: boolean | undefined;
 }
 
 /**

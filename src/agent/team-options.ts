@@ -32,35 +32,35 @@ export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOpt
   /** At least one; their ids differ. */
   readonly agents: readonly Agent[];
   /** Who answers first. Default: the first of `agents`. */
-  readonly defaultAgentId?: string;
+  readonly defaultAgentId?: string | undefined;
   /** Of the team, whose turns they are: in records, and in events before an agent has the turn. Default `team`. */
-  readonly id?: string;
+  readonly id?: string | undefined;
   /** In front of the system prompt of each agent, with an empty line between. */
-  readonly systemPrompt?: string | PromptFunction;
+  readonly systemPrompt?: string | PromptFunction | undefined;
   /** Who answers a message that names nobody. Default: the current agent. */
-  readonly routing?: RoutingStrategy;
-  readonly interceptors?: Interceptors;
+  readonly routing?: RoutingStrategy | undefined;
+  readonly interceptors?: Interceptors | undefined;
   /** Of all turns, whichever agent runs them: limits, budgets, guardrails. They come before those of the agents. Default none. */
-  readonly extensions?: readonly Extension[];
+  readonly extensions?: readonly Extension[] | undefined;
   /**
    * Gives each agent a tool `hand_off`, with which it hands the turn to another, which is the current one from then on. Default false.
    */
-  readonly handOff?: boolean;
+  readonly handOff?: boolean | undefined;
   /** How often the agents of a turn may hand it over before it fails with `LIMIT`. From 0; default 10. */
-  readonly maxHandOffs?: number;
+  readonly maxHandOffs?: number | undefined;
   /**
    * What an agent that takes a turn over is sent of the messages before that. Default: all of them. `withoutCalls` leaves out the tool calls of the
    * others.
    */
-  readonly view?: TeamView;
+  readonly view?: TeamView | undefined;
   /** Of the conversation; in place of those of the agents. Default: in the memory of this process. */
-  readonly messageStore?: MessageStore;
+  readonly messageStore?: MessageStore | undefined;
   /** Where turns are journaled; in place of those of the agents. Default: that of the first agent. */
-  readonly taskStateStore?: TaskStateStore;
+  readonly taskStateStore?: TaskStateStore | undefined;
   /** The context of turns that name none. Default: a new one. */
-  readonly contextId?: string;
+  readonly contextId?: string | undefined;
   /** Default `'reject'`. */
-  readonly busy?: BusyPolicy;
+  readonly busy?: BusyPolicy | undefined;
 }
 
 const optionNames: readonly string[] = [

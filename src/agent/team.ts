@@ -31,7 +31,7 @@ type TurnExtras = Omit<AgentTurnOptions, 'agentId'>;
 
 export interface TeamTurnOptions extends TurnExtras {
   /** Who answers this message; the current agent stays as it is. */
-  readonly agentId?: string;
+  readonly agentId?: string | undefined;
 }
 
 /**

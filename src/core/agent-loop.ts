@@ -30,14 +30,14 @@ import { turnPartials } from './turn-partials.ts';
 export interface ResumeOptions
   extends Pick<StartOptions, 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'> {
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
-  readonly answers?: Answers;
+  readonly answers?: Answers | undefined;
   /**
    * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` watches it, and takes it over
    * once its lease ends.
    */
-  readonly onBusy?: 'fail' | 'wait';
+  readonly onBusy?: 'fail' | 'wait' | undefined;
   /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
-  readonly from?: string;
+  readonly from?: string | undefined;
 }
 
 /** What a turn is given anew that continues one that failed. */
@@ -50,16 +50,16 @@ export interface RetryTurnOptions
 export interface ObserveOptions {
   readonly store: TaskStateStore;
   /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   /**
    * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
    * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
    * Default false.
    */
-  readonly descendants?: boolean;
+  readonly descendants?: boolean | undefined;
   /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
-  readonly storeDeadlineMs?: number;
-  readonly clock?: Clock;
+  readonly storeDeadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
 }
 
 /** Runs turns: the model is called, the tools it asks for run, the results go back, until the model is done. */

@@ -12,10 +12,10 @@ export interface AnswerOptions {
   /** By question id, e.g. `{ '1:0': { approved: true } }`. */
   readonly answers: Answers;
   /** How long an owner of the turn may take to record them. Milliseconds; default 30,000. */
-  readonly deadlineMs?: number;
-  readonly clock?: Clock;
+  readonly deadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
   /** The id of the command that tells the owner an answer, by its question: one that is told twice is followed once. Default: new ones. */
-  readonly commandId?: (questionId: string) => string;
+  readonly commandId?: ((questionId: string) => string) | undefined;
 }
 
 /**

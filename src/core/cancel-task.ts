@@ -10,10 +10,10 @@ import type { LoopState } from './state.ts';
 export interface CancelOptions {
   readonly store: TaskStateStore;
   /** Default `canceled`. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** How long an owner of the turn may take to stop. Milliseconds; default 10,000. */
-  readonly deadlineMs?: number;
-  readonly clock?: Clock;
+  readonly deadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
 }
 
 export interface CancelTreeOptions extends CancelOptions {

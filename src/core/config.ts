@@ -3,6 +3,7 @@ import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
+import type { Optional } from './defined.ts';
 import type { Extension } from './extension.ts';
 import type { Message } from './messages.ts';
 import type { RetryPlan } from './retry-plan.ts';
@@ -49,71 +50,71 @@ export interface AgentLoopConfig extends CallSettings {
   readonly agentId: string;
   readonly llmProvider: LLMProvider;
   /** Default none. */
-  readonly toolProviders?: readonly ToolProvider[];
+  readonly toolProviders?: readonly ToolProvider[] | undefined;
   /** Hooks around the loop, asked in this order. Default none. */
-  readonly extensions?: readonly Extension[];
+  readonly extensions?: readonly Extension[] | undefined;
   /**
    * The agents that a turn can be handed to, by id; see `TurnChange.agent`. An agent has its own provider, call settings, prompt, tools and
    * limits; its extensions are added to those of the configuration. Asked at each change and on resume, and has to answer the same in
    * each process: a turn whose agent is not known is lost with `MISSING_AGENT`, and can be resumed. Default none.
    */
-  readonly agents?: (agentId: string) => AgentSetup | undefined;
+  readonly agents?: ((agentId: string) => AgentSetup | undefined) | undefined;
   /** How often agents may hand a turn over before it fails with `LIMIT`. From 0; default 10. */
-  readonly maxHandOffs?: number;
+  readonly maxHandOffs?: number | undefined;
   /** Where turns are journaled. Without one a turn lives and dies with its process. */
-  readonly taskStateStore?: TaskStateStore;
+  readonly taskStateStore?: TaskStateStore | undefined;
   /** Model calls a turn may make, from 1. Default 10. */
-  readonly maxIterations?: number;
+  readonly maxIterations?: number | undefined;
   /** Default `'fail'`. */
-  readonly onLimit?: OnLimit;
+  readonly onLimit?: OnLimit | undefined;
   /** Put before the history at each call; never stored. */
-  readonly systemPrompt?: string;
+  readonly systemPrompt?: string | undefined;
   /** Calls of one response that may run at the same time. Default 5. */
-  readonly toolConcurrency?: number;
+  readonly toolConcurrency?: number | undefined;
   /** For tools that name none. Milliseconds; default 30,000; 0 means no limit. */
-  readonly toolTimeoutMs?: number;
+  readonly toolTimeoutMs?: number | undefined;
   /** `'continue'` (default): the model reads the error. `'fail'`: the first failed call fails the turn. */
-  readonly toolFailureMode?: 'continue' | 'fail';
+  readonly toolFailureMode?: 'continue' | 'fail' | undefined;
   /** How long a cancelled tool may take to stop before it is abandoned. Milliseconds; default 5,000. */
-  readonly abortGraceMs?: number;
+  readonly abortGraceMs?: number | undefined;
   /** How long the right to a turn lasts without a sign of life. Milliseconds; default 30,000. */
-  readonly leaseMs?: number;
+  readonly leaseMs?: number | undefined;
   /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
-  readonly maxResumes?: number;
+  readonly maxResumes?: number | undefined;
   /**
    * Aborting it drains: nothing new is begun, model calls are left, tools whose start is recorded get `abortGraceMs` to finish, what they
    * did is recorded, the lease is given back, and the stream errors with `SHUTDOWN`. Another process can resume the turn at once.
    */
-  readonly shutdown?: AbortSignal;
+  readonly shutdown?: AbortSignal | undefined;
   /**
    * What becomes of a turn whose model call fails for a reason that may pass: it waits and makes the call again. Kept in the journal of the
    * turn; child turns have that of their parent unless their agent has its own. Default: the turn fails.
    */
-  readonly retryPlan?: RetryPlan;
+  readonly retryPlan?: RetryPlan | undefined;
   /** How long a turn waits for a store that does not answer. Milliseconds; default 30,000. */
-  readonly storeDeadlineMs?: number;
+  readonly storeDeadlineMs?: number | undefined;
   /**
    * Which events of child turns are shown, as `internal:sub-agent`: all (default), those of records (that have a `cursor`), or none. Of
    * descendants further down, what each turn on the way shows.
    */
-  readonly subAgentEvents?: 'all' | 'records' | 'none';
+  readonly subAgentEvents?: 'all' | 'records' | 'none' | undefined;
   /** Default true. */
-  readonly enableTracing?: boolean;
+  readonly enableTracing?: boolean | undefined;
   /**
    * Puts messages, arguments and results into spans. Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else
    * false.
    */
-  readonly captureContent?: boolean;
+  readonly captureContent?: boolean | undefined;
   /** Applied to each text that `captureContent` lets into a span, and to messages and stacks of errors there and in the log. Default: the text as it is. */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
   /** `'millrace'` (default): `agent.execute`, `llm.call`, `tool[name]`; `'semconv'`: `invoke_agent x`, `chat x`, `execute_tool x`. */
-  readonly spanNames?: 'millrace' | 'semconv';
+  readonly spanNames?: 'millrace' | 'semconv' | undefined;
   /** Silent by default. */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** Makes task and context ids. Default: `crypto.randomUUID`. */
-  readonly generateId?: () => string;
+  readonly generateId?: (() => string) | undefined;
 }
 
 /** What belongs to one turn. */
@@ -140,7 +141,7 @@ export interface AgentLoopContext {
   readonly signal: AbortSignal;
 }
 
-export interface StartOptions extends Partial<Omit<AgentLoopContext, 'messages'>> {
+export interface StartOptions extends Optional<Omit<AgentLoopContext, 'messages'>> {
   /** Starts at once and belongs to its task: readers come and go, only `cancel` stops it. Default false. */
-  readonly detached?: boolean;
+  readonly detached?: boolean | undefined;
 }

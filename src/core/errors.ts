@@ -64,15 +64,15 @@ export type ErrorCode = (typeof errorCodes)[number];
 
 export interface AgentLoopErrorOptions {
   /** Whether the same request may succeed later. Default `false`. */
-  readonly retryable?: boolean;
+  readonly retryable?: boolean | undefined;
   readonly cause?: unknown;
-  readonly taskId?: string;
+  readonly taskId?: string | undefined;
   /** How long the other side asked us to wait before another try, in milliseconds. */
-  readonly retryAfterMs?: number;
+  readonly retryAfterMs?: number | undefined;
   /** Why a turn failed, where the code alone does not say: `max_cost`, … Default: the code in lower case. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** HTTP status, where the error came over HTTP. */
-  readonly status?: number;
+  readonly status?: number | undefined;
 }
 
 const marker = Symbol.for('millrace.AgentLoopError');

@@ -13,12 +13,12 @@ export interface ForkOptions {
   /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */
   readonly at: number;
   /** What is different in the new turn. Default: nothing. */
-  readonly edits?: ForkEdits;
+  readonly edits?: ForkEdits | undefined;
   /** Of the new task. Default: a new one. */
-  readonly taskId?: string;
+  readonly taskId?: string | undefined;
   /** Of the new task. Default: that of the old one. */
-  readonly contextId?: string;
-  readonly clock?: Clock;
+  readonly contextId?: string | undefined;
+  readonly clock?: Clock | undefined;
 }
 
 /** The task that a fork made. */

@@ -7,11 +7,11 @@ import { type WindowOptions, windowHistory } from './window-history.ts';
 
 export interface ContextManagementOptions {
   /** Default: on, with its defaults. `null`: tool outputs are sent whole. */
-  readonly toolOutputCache?: ToolOutputCacheOptions | null;
+  readonly toolOutputCache?: ToolOutputCacheOptions | null | undefined;
   /** Default: on, with its defaults. `null`: the history is not compacted. */
-  readonly compaction?: CompactionOptions | null;
+  readonly compaction?: CompactionOptions | null | undefined;
   /** Default: off, as with `null`. `{}`: the last 50 messages. */
-  readonly window?: WindowOptions | null;
+  readonly window?: WindowOptions | null | undefined;
 }
 
 const settings: OptionKind = { isValid: (value) => typeof value === 'object', words: 'an object of options, or null' };

@@ -10,9 +10,9 @@ import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimToolOutputs } fr
 
 export interface ToolOutputCacheOptions {
   /** How many of the newest tool outputs stay whole; those that the model has not answered yet do in any case. Default 5. */
-  readonly keepLast?: number;
+  readonly keepLast?: number | undefined;
   /** An older output of more characters than this is sent as its beginning and its end, about as long as this. Default 2,000. */
-  readonly maxChars?: number;
+  readonly maxChars?: number | undefined;
 }
 
 /**

@@ -8,11 +8,11 @@ import { requestOverhead } from './context/view-tokens.ts';
 
 export interface WindowOptions {
   /** The most messages of a request, its system message not counted. Default 50. */
-  readonly maxMessages?: number;
+  readonly maxMessages?: number | undefined;
   /** The most tokens of a request: its system message, its tools and its messages. Default: any number. */
-  readonly maxTokens?: number;
+  readonly maxTokens?: number | undefined;
   /** Default: an estimate by characters. */
-  readonly countTokens?: TokenCounter;
+  readonly countTokens?: TokenCounter | undefined;
 }
 
 /**

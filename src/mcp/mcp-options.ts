@@ -33,11 +33,11 @@ export interface McpSamplingOptions {
   /** Who answers. */
   readonly provider: LLMProvider;
   /** Default: the provider's own. What the server prefers is not followed. */
-  readonly model?: string;
+  readonly model?: string | undefined;
   /** The most tokens of one answer, also where the server asks for more. Default 1,024. */
-  readonly maxTokens?: number;
+  readonly maxTokens?: number | undefined;
   /** Model calls that one tool call may cause. Default 5. */
-  readonly maxRequests?: number;
+  readonly maxRequests?: number | undefined;
 }
 
 export interface McpElicitationOptions {
@@ -45,7 +45,7 @@ export interface McpElicitationOptions {
    * How long the call stays open at the server while its question waits for an answer. Milliseconds; default 600,000. Where the answer
    * comes later, or in another process, the tool is called again.
    */
-  readonly holdMs?: number;
+  readonly holdMs?: number | undefined;
 }
 
 interface McpServerSettings {
@@ -85,20 +85,20 @@ interface McpServerSettings {
 export interface McpProcessOptions extends McpServerSettings {
   /** Started without a shell. */
   readonly command: string;
-  readonly args?: readonly string[];
+  readonly args?: readonly string[] | undefined;
   /** Added to `HOME`, `PATH` and the like; nothing else of this process's environment is handed on. */
-  readonly env?: Readonly<Record<string, string>>;
+  readonly env?: Readonly<Record<string, string>> | undefined;
   /** Default: the working folder of this process. */
-  readonly cwd?: string;
+  readonly cwd?: string | undefined;
   /** How long the process may take to end once its stdin is closed, and once more after SIGTERM, before it is killed. Milliseconds; default 1,500. */
-  readonly closeGraceMs?: number;
+  readonly closeGraceMs?: number | undefined;
 }
 
 /** A server that is reached over streamable HTTP. */
 export interface McpHttpOptions extends McpServerSettings {
   readonly url: string | URL;
   /** Sent with each request, or a function that is asked before each; for credentials. Never logged, traced, or shown in an error. */
-  readonly headers?: McpHeaders | (() => McpHeaders | Promise<McpHeaders>);
+  readonly headers?: McpHeaders | (() => McpHeaders | Promise<McpHeaders>) | undefined;
 }
 
 export type McpHeaders = Readonly<Record<string, string>>;
@@ -109,16 +109,16 @@ export interface McpToolsOptions {
   /** By name: letters, digits, `_` and `-`. */
   readonly servers: Readonly<Record<string, McpServerOptions>>;
   /** What errors call this provider. Default `mcpTools`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** How long to leave a server alone that cannot be reached: the first time, and at most, doubling in between. */
-  readonly reconnect?: McpReconnectOptions;
+  readonly reconnect?: McpReconnectOptions | undefined;
   /** Told of servers that are lost, and of tools that are left out. Silent by default. */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
 }
 
 export interface McpReconnectOptions {
   /** Milliseconds; default 500. */
-  readonly initialMs?: number;
+  readonly initialMs?: number | undefined;
   /** Milliseconds; default 30,000. */
-  readonly maxMs?: number;
+  readonly maxMs?: number | undefined;
 }

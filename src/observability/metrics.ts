@@ -7,19 +7,19 @@ import { within } from './within.ts';
 
 export interface StartMetricsOptions {
   /** As for `startTracing`. */
-  readonly serviceName?: string;
+  readonly serviceName?: string | undefined;
   /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
-  readonly endpoint?: string;
+  readonly endpoint?: string | undefined;
   /** Sent with each export, e.g. a key. Never shown. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Milliseconds from one export to the next. Default: `OTEL_METRIC_EXPORT_INTERVAL`, else 60,000. */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /** Takes the place of OTLP, e.g. a reader that Prometheus scrapes. */
-  readonly reader?: MetricReader;
+  readonly reader?: MetricReader | undefined;
   /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
-  readonly shutdownTimeoutMs?: number;
+  readonly shutdownTimeoutMs?: number | undefined;
   /** Signals that flush. Default SIGTERM and SIGINT. */
-  readonly flushOnSignals?: readonly NodeJS.Signals[];
+  readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
 
 export interface Metrics {

@@ -16,9 +16,9 @@ export { renderWaterfall, type WaterfallOptions } from './waterfall.ts';
 
 export interface StartTracingOptions extends SdkOptions {
   /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
-  readonly shutdownTimeoutMs?: number;
+  readonly shutdownTimeoutMs?: number | undefined;
   /** Signals that flush. Default SIGTERM and SIGINT. */
-  readonly flushOnSignals?: readonly NodeJS.Signals[];
+  readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
 }
 
 /** Spans of this process so far. After `shutdown`, `ended - exported` were lost. */

@@ -8,7 +8,7 @@ export interface WaterfallOptions {
   readonly width: number;
   readonly color: boolean;
   /** False draws with ASCII only. Default true. */
-  readonly unicode?: boolean;
+  readonly unicode?: boolean | undefined;
 }
 
 interface Row {

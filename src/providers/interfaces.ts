@@ -38,13 +38,13 @@ export interface ResponseFormat {
 /** Settings of one model call. Absent: the provider's own. */
 export interface CallSettings {
   /** In place of the provider's. */
-  readonly model?: string;
-  readonly toolChoice?: ToolChoice;
-  readonly temperature?: number;
-  readonly maxTokens?: number;
-  readonly responseFormat?: ResponseFormat;
+  readonly model?: string | undefined;
+  readonly toolChoice?: ToolChoice | undefined;
+  readonly temperature?: number | undefined;
+  readonly maxTokens?: number | undefined;
+  readonly responseFormat?: ResponseFormat | undefined;
   /** Sent as they are, under the vendor's names. */
-  readonly providerOptions?: Readonly<Record<string, unknown>>;
+  readonly providerOptions?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** One model call, as the loop asks for it. */

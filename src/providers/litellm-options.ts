@@ -16,49 +16,49 @@ export interface LiteLLMProviderOptions {
   /** As the server names it. */
   readonly model: string;
   /** Sent as a bearer token. Absent: none is sent; the environment is not asked for one. */
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** Sent with each request. Their values are treated as secrets. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /**
    * The most that one request may take, from its start to the last byte, in milliseconds. Default 600,000; 0 means no limit.
    * Node's own `fetch` gives up after 300,000 without headers, which also ends as `PROVIDER_TIMEOUT`.
    */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /**
    * The longest silence between two pieces of the body, from the headers on, in milliseconds. Default 60,000; 0 means no
    * limit. Raise it for a model that thinks for longer without a word.
    */
-  readonly chunkTimeoutMs?: number;
+  readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
-  readonly maxEventBytes?: number;
+  readonly maxEventBytes?: number | undefined;
   /** OpenTelemetry's `gen_ai.provider.name`. Default `litellm`. */
-  readonly providerName?: string;
+  readonly providerName?: string | undefined;
   /** What the model cannot do. Without `tools`, calls and results in the history are sent as text. */
-  readonly capabilities?: LLMCapabilities;
+  readonly capabilities?: LLMCapabilities | undefined;
   /** OpenAI's own reasoning models want `max_completion_tokens`; LiteLLM translates. Default `max_tokens`. */
-  readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens';
+  readonly maxTokensField?: 'max_tokens' | 'max_completion_tokens' | undefined;
   /**
    * Sends the reasoning of messages with tool calls back under this name. DeepSeek's and Moonshot's thinking models refuse a
    * history without `reasoning_content`; others refuse one with it. Default: not sent.
    */
-  readonly reasoningField?: 'reasoning_content' | 'reasoning';
+  readonly reasoningField?: 'reasoning_content' | 'reasoning' | undefined;
   /** Asks for usage in streams (`stream_options`). False for a server that refuses that. Default true. */
-  readonly includeUsage?: boolean;
+  readonly includeUsage?: boolean | undefined;
   /** Sends the call's `metadata` along, where LiteLLM takes tags and trace ids. OpenAI refuses it. Default false. */
-  readonly sendMetadata?: boolean;
+  readonly sendMetadata?: boolean | undefined;
   /**
    * Sends the trace context in the headers. False where an instrumentation of `fetch` does it too: two `traceparent` headers
    * are as good as none. Default true.
    */
-  readonly propagateTrace?: boolean;
+  readonly propagateTrace?: boolean | undefined;
   /** More members of the request body, e.g. `{ reasoning_effort: 'low' }`. Parameters of the call win over them. */
-  readonly extraBody?: Readonly<Record<string, unknown>>;
+  readonly extraBody?: Readonly<Record<string, unknown>> | undefined;
   /** Replaces the global `fetch`, e.g. to go through a proxy. Must honour `signal`. */
-  readonly fetch?: Fetch;
+  readonly fetch?: Fetch | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** The options, checked and complete. */

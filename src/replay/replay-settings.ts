@@ -1,11 +1,12 @@
 import { foldRecords } from '../core/apply-record.ts';
 import type { AgentLoopConfig, AgentSetup, OnLimit } from '../core/config.ts';
+import type { Defined } from '../core/defined.ts';
 import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
 import { hasFailed } from '../core/tool-results.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
 
 /** The options of a loop that a journal does not say, as far as what it did shows them. */
-export type RecordedSettings = Required<
+export type RecordedSettings = Defined<
   Pick<
     AgentLoopConfig,
     'maxIterations' | 'onLimit' | 'toolConcurrency' | 'toolFailureMode' | 'abortGraceMs' | 'maxResumes'

@@ -25,9 +25,9 @@ export interface ReplayOptions {
    * `'strict'` (default): any deviation is an error that shows what was expected and what came. `'forgiving'`: deviations are
    * noted, and the loop goes on with the recorded answers as far as they fit.
    */
-  readonly mode?: 'strict' | 'forgiving';
+  readonly mode?: 'strict' | 'forgiving' | undefined;
   /** How long the loop may take from one record to the next before that is a deviation. Milliseconds; default 5,000. */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
 }
 
 export type ReplayResult = TurnResult & {

@@ -61,7 +61,7 @@ export type FollowSignal =
 
 export interface ReadOptions {
   /** The first seq to give; default 1. */
-  readonly from?: number;
+  readonly from?: number | undefined;
 }
 
 export interface TaskQuery {

@@ -3,7 +3,7 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 
 export interface AsyncStoreOptions {
   /** When a call reaches the store: in a later microtask, or after I/O and timers had their turn. Default `'macrotask'`. */
-  readonly task?: 'microtask' | 'macrotask';
+  readonly task?: 'microtask' | 'macrotask' | undefined;
 }
 
 /**

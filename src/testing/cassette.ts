@@ -22,7 +22,7 @@ export interface RecordTurnOptions {
    * Given every text of the recording, secrets taken out; what it gives is written. It has to give equal texts for equal texts, or the
    * recording does not replay. Default: the text as it is.
    */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
 }
 
 /**

@@ -3,7 +3,7 @@ import { AgentLoopError } from '../core/errors.ts';
 
 export interface FakeClockOptions {
   /** Milliseconds since 1970. Default 0. */
-  readonly startAt?: number;
+  readonly startAt?: number | undefined;
 }
 
 /** A {@link Clock} that stands still until a test moves it. */

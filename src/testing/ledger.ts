@@ -5,7 +5,7 @@ export type ResourceCounts = Readonly<Record<string, number>>;
 
 export interface SettleOptions {
   /** Milliseconds until what is still open counts as left over. Default 1,000. */
-  readonly withinMs?: number;
+  readonly withinMs?: number | undefined;
 }
 
 /** What has been opened since {@link openResources} was called. */

@@ -5,19 +5,19 @@ import type { ScriptStep } from './model-server/script-step.ts';
 
 export interface ModelServerOptions {
   /** Default 0: a free one. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Default `127.0.0.1`. */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** The name of the model that it lists, and that it answers as where a request names none. Default `demo`. */
-  readonly model?: string;
+  readonly model?: string | undefined;
   /** Milliseconds before each chunk of an answer. Default 0. */
-  readonly delayMs?: number;
+  readonly delayMs?: number | undefined;
   /** What to answer, one step a request. Absent: the demo model answers. */
-  readonly script?: readonly ScriptStep[];
+  readonly script?: readonly ScriptStep[] | undefined;
   /** The largest body of a request. Default 16 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** How many requests are kept for looking at, the newest. Default 1,000. */
-  readonly keepRequests?: number;
+  readonly keepRequests?: number | undefined;
 }
 
 export interface ModelServer {

@@ -12,12 +12,12 @@ import { itemsOf, type ScriptedLLMStep, type StepItem } from './llm-step.ts';
 
 export interface ScriptedLLMOptions {
   /** False: the provider has no `stream`, only `call`. Default true. */
-  readonly streaming?: boolean;
+  readonly streaming?: boolean | undefined;
   /** `stream` answers within `subscribe`, but for promises of the step. Default false: each chunk in its own microtask. */
-  readonly synchronous?: boolean;
+  readonly synchronous?: boolean | undefined;
   /** Given on as the provider's. */
-  readonly capabilities?: LLMCapabilities;
-  readonly info?: LLMProviderInfo;
+  readonly capabilities?: LLMCapabilities | undefined;
+  readonly info?: LLMProviderInfo | undefined;
 }
 
 export interface ScriptedLLM extends LLMProvider {

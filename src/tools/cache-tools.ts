@@ -17,11 +17,11 @@ export interface CacheToolsOptions {
   /** Where results are kept. */
   readonly store: CacheStore;
   /** How long a result may be given. Milliseconds; default 300,000, five minutes. */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
   /** Default `'turn'`. Results that depend on who asks need a scope that tells callers apart. */
-  readonly scope?: CacheScope;
+  readonly scope?: CacheScope | undefined;
   /** Told what the store failed with; the call runs without it. Default: nobody is. */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
 const storeKind: OptionKind = {

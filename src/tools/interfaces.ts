@@ -65,9 +65,9 @@ export type NeedsApproval = (args: unknown, context: ToolListContext) => boolean
 /** What a running tool asks. */
 export interface AskOptions {
   /** Default `'input'`. `'auth'` makes the turn `auth-required`; a `'client-tool'` is answered by a `ClientToolAnswer`. */
-  readonly kind?: 'input' | 'auth' | 'client-tool';
+  readonly kind?: 'input' | 'auth' | 'client-tool' | undefined;
   /** In words for whoever answers. */
-  readonly prompt?: string;
+  readonly prompt?: string | undefined;
   /** JSON, for whoever answers. */
   readonly data?: unknown;
 }

@@ -32,32 +32,32 @@ export interface RemoteAgentOptions extends Pick<AgentSettings, LocalOption> {
   /** The server's address, below which its card is at `/.well-known/agent-card.json`, or the address of the card itself. */
   readonly url: string;
   /** Default: none. */
-  readonly auth?: RemoteAuth;
+  readonly auth?: RemoteAuth | undefined;
   /** Other origins than that of `url` that the card may lead to, and that are given `auth`. Default: none. */
-  readonly origins?: readonly string[];
+  readonly origins?: readonly string[] | undefined;
   /** Which of its transports to use, the best first. Default: as the card prefers. */
-  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[];
+  readonly transports?: readonly ('JSONRPC' | 'HTTP+JSON')[] | undefined;
   /** How long a request may take to be answered. Milliseconds; default 30,000. The task itself may take `taskTimeoutMs`. */
-  readonly requestTimeoutMs?: number;
+  readonly requestTimeoutMs?: number | undefined;
   /**
    * How long the other side may be silent before it is asked how the task is, and after how long an unreachable one is given up.
    * Milliseconds; default 60,000.
    */
-  readonly silenceMs?: number;
+  readonly silenceMs?: number | undefined;
   /**
    * How long a remote task may take to end or to ask, from the message that it works on, also across restarts of this side. Past it the
    * turn fails with `PROVIDER_TIMEOUT`, and the task is cancelled. Milliseconds, at most 2,147,483,647; default 3,600,000, an hour.
    */
-  readonly taskTimeoutMs?: number;
+  readonly taskTimeoutMs?: number | undefined;
   /**
    * What to do with a message that was being sent when this process stopped, where neither the protocol nor the server tells whether it
    * arrived. `'fail'`, the default: the turn fails with `OUTCOME_UNKNOWN`. `'retry'`: it is sent again, and may start a second task.
    */
-  readonly onInDoubt?: 'fail' | 'retry';
+  readonly onInDoubt?: 'fail' | 'retry' | undefined;
   /** The most that one response may be, decompressed, in bytes; a card and a stream too. Default 32 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
-  readonly maxEventBytes?: number;
+  readonly maxEventBytes?: number | undefined;
 }
 
 export interface ResolvedRemote {

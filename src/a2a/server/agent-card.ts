@@ -14,21 +14,21 @@ import type { Authentication } from './auth/authentication.ts';
 /** What the card says of the agent, where that is not what the agent says of itself. */
 export interface CardOptions {
   /** Default: the agent's. */
-  readonly name?: string;
-  readonly description?: string;
+  readonly name?: string | undefined;
+  readonly description?: string | undefined;
   /** Of the agent. Default `1.0.0`. */
-  readonly version?: string;
-  readonly provider?: AgentProvider;
-  readonly documentationUrl?: string;
-  readonly iconUrl?: string;
+  readonly version?: string | undefined;
+  readonly provider?: AgentProvider | undefined;
+  readonly documentationUrl?: string | undefined;
+  readonly iconUrl?: string | undefined;
   /** Media types. Default `text/plain`, `application/json`, `image/*`. */
-  readonly inputModes?: readonly string[];
+  readonly inputModes?: readonly string[] | undefined;
   /** Media types. Default `text/plain`, and `application/json`. */
-  readonly outputModes?: readonly string[];
+  readonly outputModes?: readonly string[] | undefined;
   /** Default: one, the agent. */
-  readonly skills?: readonly AgentSkill[];
+  readonly skills?: readonly AgentSkill[] | undefined;
   /** Of callers that are known. Default: `skills`, and each tool of the agent. */
-  readonly extendedSkills?: readonly AgentSkill[];
+  readonly extendedSkills?: readonly AgentSkill[] | undefined;
 }
 
 export interface CardRequest {

@@ -6,6 +6,7 @@ import type { Express } from 'express';
 import type { Agent } from '../../agent/agent.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { Logger } from '../../core/config.ts';
+import type { Defined } from '../../core/defined.ts';
 import { AgentLoopError, nameOf } from '../../core/errors.ts';
 import { guardedLogger } from '../../core/guarded-logger.ts';
 import { invalidConfig } from '../../core/invalid-config.ts';
@@ -198,7 +199,7 @@ class RunningServer implements A2AServer {
     this.#hasStarted = true;
   }
 
-  async #listenOn(server: Server, { port, host }: Required<ListenOptions>): Promise<A2AAddress> {
+  async #listenOn(server: Server, { port, host }: Defined<ListenOptions>): Promise<A2AAddress> {
     const bound = await bind(server, port, host);
     const { publicUrl = `http://${shownHost(host)}:${bound.port}` } = this.#options;
     const url = publicUrl.replace(/\/+$/, '');

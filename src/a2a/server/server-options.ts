@@ -21,55 +21,55 @@ type HandlerOption =
 export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
   readonly agent: Agent;
   /** Where turns are journaled, in place of the agent's `taskStateStore`. One of the two has to be there. */
-  readonly store?: TaskStateStore;
-  readonly card?: CardOptions;
+  readonly store?: TaskStateStore | undefined;
+  readonly card?: CardOptions | undefined;
   /** Signs the card. Default: it is not signed. */
-  readonly signing?: CardSigning;
+  readonly signing?: CardSigning | undefined;
   /**
    * The ways in which callers say who they are; one that knows a caller is enough. Default none: whoever reaches the server owns all of it,
    * so that it listens on the loopback only, unless `open` says otherwise.
    */
-  readonly auth?: Authentication | readonly Authentication[];
+  readonly auth?: Authentication | readonly Authentication[] | undefined;
   /** Lets a server without `auth` listen beyond the loopback. Default false. */
-  readonly open?: boolean;
+  readonly open?: boolean | undefined;
   /** Webhooks. Default: the card says that there are none. */
-  readonly push?: PushOptions;
+  readonly push?: PushOptions | undefined;
   /** Where clients reach the server, `https://agents.example.com`, with a path where it is mounted below one. Default: where it listens. */
-  readonly publicUrl?: string;
+  readonly publicUrl?: string | undefined;
   /** Offers gRPC on a port of its own; needs `@grpc/grpc-js` and `@bufbuild/protobuf`. Default: not offered. */
-  readonly grpc?: GrpcOptions;
+  readonly grpc?: GrpcOptions | undefined;
   /** The largest body of a request. Bytes; default 4 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** Of one user, or of one address where there are no users; counted in this process. Default 600 a minute; `null`: no limit. */
-  readonly rateLimit?: RateLimit | null;
+  readonly rateLimit?: RateLimit | null | undefined;
   /** Streams that one user may have open. Default 100. */
-  readonly maxStreams?: number;
+  readonly maxStreams?: number | undefined;
   /** Turns of one user, or of one address where there are no users, that this process may run or have queued. Default 100. */
-  readonly maxTurns?: number;
+  readonly maxTurns?: number | undefined;
   /** How long a stream, or a connection of gRPC, may be silent before it shows a sign of life. Milliseconds; default 15,000; 0: never. */
-  readonly heartbeatMs?: number;
+  readonly heartbeatMs?: number | undefined;
   /** How often turns that nobody runs are looked for, to go on with them here. Milliseconds; default 30,000; 0: only at the start. */
-  readonly recoverEveryMs?: number;
+  readonly recoverEveryMs?: number | undefined;
   /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
-  readonly closeMs?: number;
+  readonly closeMs?: number | undefined;
   /** How many proxies in front of the server are trusted to name the address of a caller in `X-Forwarded-For`. Default 0. */
-  readonly trustedProxies?: number;
+  readonly trustedProxies?: number | undefined;
   /** Default: the agent's, else silent. A logger of pino fits through `pinoLogger`. */
-  readonly logger?: Logger;
+  readonly logger?: Logger | undefined;
   /** Replaced by tests. Default: the agent's, else the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 export interface GrpcOptions {
   /** Default 50051; 0 takes a free one. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Where clients reach it, `agents.example.com:443`. Default: where it listens. */
-  readonly publicAddress?: string;
+  readonly publicAddress?: string | undefined;
 }
 
 export interface ListenOptions {
   /** Default 4100; 0 takes a free one. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Default `127.0.0.1`. */
-  readonly host?: string;
+  readonly host?: string | undefined;
 }

@@ -14,17 +14,17 @@ import { defaultPrompt, type Summarizer } from './summarize.ts';
 
 export interface CompactionOptions extends ContextLimitOptions {
   /** How many of the newest messages stay as they are, as far as they take no more than half of the threshold. Default 10. */
-  readonly keepLast?: number;
+  readonly keepLast?: number | undefined;
   /** Makes the summarising calls. Default: the turn's provider. */
-  readonly provider?: LLMProvider;
+  readonly provider?: LLMProvider | undefined;
   /** The model of the summarising calls. Default: that of the turn's calls; that of `provider` where one is given. */
-  readonly model?: string;
+  readonly model?: string | undefined;
   /** What the summariser is told. Default: to keep what is wanted, done, decided and open. */
-  readonly prompt?: string;
+  readonly prompt?: string | undefined;
   /** Default: an estimate by characters. Either is corrected by the usage that the provider reports. */
-  readonly countTokens?: TokenCounter;
+  readonly countTokens?: TokenCounter | undefined;
   /** How long a compaction may take. Milliseconds; default 120,000; 0 means no limit. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 const aShare: OptionKind = {

@@ -3,7 +3,7 @@ import { missingPackage } from '../../core/missing-package.ts';
 
 export interface GptTokenizerOptions {
   /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */
-  readonly encoding?: 'o200k_base' | 'cl100k_base';
+  readonly encoding?: 'o200k_base' | 'cl100k_base' | undefined;
 }
 
 /** The encoder's time is quadratic in a run of letters, so no more than this many characters are encoded at once. */

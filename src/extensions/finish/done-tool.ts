@@ -1,19 +1,19 @@
 import type { Extension } from '../../core/extension.ts';
+import { TaskComplete } from '../../core/task-complete.ts';
 import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
-import { TaskComplete } from '../../core/task-complete.ts';
 import { tool } from '../../tools/tool.ts';
 
 export interface DoneToolOptions {
   /** Whether a response without calls does not end the turn: the model is told to go on, or to call the tool. Default false. */
-  readonly required?: boolean;
+  readonly required?: boolean | undefined;
   /** Default `done`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** In words for the model. Default: to call it once the task is complete. */
-  readonly description?: string;
+  readonly description?: string | undefined;
   /** What the model reads behind a response without calls, where `required`. Default: to go on, or to call the tool. */
-  readonly nudge?: string;
+  readonly nudge?: string | undefined;
 }
 
 /**

@@ -5,7 +5,7 @@ export interface FinishedWorkOptions {
   /** What the model shall read where work is left, such as the open points of a list; nothing where all is done. */
   readonly prompt: (finish: TurnFinish) => string | undefined | Promise<string | undefined>;
   /** How often a turn is made to go on. Default 3. */
-  readonly maxReminders?: number;
+  readonly maxReminders?: number | undefined;
 }
 
 /**

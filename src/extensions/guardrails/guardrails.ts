@@ -55,11 +55,11 @@ export interface ToolCallGuardrail {
 }
 
 export interface GuardrailsOptions {
-  readonly input?: readonly InputGuardrail[];
-  readonly output?: readonly OutputGuardrail[];
-  readonly toolCalls?: readonly ToolCallGuardrail[];
+  readonly input?: readonly InputGuardrail[] | undefined;
+  readonly output?: readonly OutputGuardrail[] | undefined;
+  readonly toolCalls?: readonly ToolCallGuardrail[] | undefined;
   /** How often in a turn the model is told to answer anew before the turn fails. Default 2. */
-  readonly maxRetries?: number;
+  readonly maxRetries?: number | undefined;
 }
 
 /**

@@ -5,9 +5,9 @@ import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 
 export interface RedactSecretsOptions {
   /** What a secret of your own looks like, wherever it stands. Default: none besides what is known of keys, tokens and passwords. */
-  readonly patterns?: readonly RegExp[];
+  readonly patterns?: readonly RegExp[] | undefined;
   /** Secrets that are known, word for word, such as the keys of the process's environment. Empty ones are passed by. */
-  readonly values?: readonly string[];
+  readonly values?: readonly string[] | undefined;
 }
 
 const replacement = '[redacted]';

@@ -32,9 +32,9 @@ import { untilDeadline } from './until-deadline.ts';
 
 export interface LimitsOptions extends LimitValues {
   /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */
-  readonly onLimit?: 'fail' | 'stop';
+  readonly onLimit?: 'fail' | 'stop' | undefined;
   /** What models cost, for `maxCost`, where the provider does not say what a call cost. Such as a `ModelRegistry`. */
-  readonly prices?: PriceList;
+  readonly prices?: PriceList | undefined;
 }
 
 const limitsName = 'limits';

@@ -9,16 +9,16 @@ import { isSignedApproval } from './signed-approval.ts';
 
 export interface ApprovalsOptions {
   /** Whose calls have to be approved: names, in which `*` stands for any characters. Default: of all tools that are not `readOnly`. */
-  readonly tools?: readonly string[];
+  readonly tools?: readonly string[] | undefined;
   /**
    * How often somebody is asked in a turn: `'always'` (default) about each call; `'once'` until a call of the tool was approved;
    * `'same-arguments'` until a call of it with equal arguments was.
    */
-  readonly policy?: 'always' | 'once' | 'same-arguments';
+  readonly policy?: 'always' | 'once' | 'same-arguments' | undefined;
   /** What is asked. Default: whether the tool may run with these arguments. */
-  readonly prompt?: (request: ApprovalRequest) => string;
+  readonly prompt?: ((request: ApprovalRequest) => string) | undefined;
   /** Only answers count that `signApproval` made with this key, on questions of any tool. Keep it out of the code. */
-  readonly signingKey?: string | Uint8Array;
+  readonly signingKey?: string | Uint8Array | undefined;
 }
 
 /**

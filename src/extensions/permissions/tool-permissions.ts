@@ -16,11 +16,11 @@ export interface PermissionRule {
 
 export interface ToolPermissionsOptions {
   /** The first that fits a call decides. Default none. */
-  readonly rules?: readonly PermissionRule[];
+  readonly rules?: readonly PermissionRule[] | undefined;
   /** Asked where no rule fits: true, or why the call is denied, for the model; false denies it without a reason. */
-  readonly canExecute?: (request: ToolCallRequest) => boolean | string | Promise<boolean | string>;
+  readonly canExecute?: ((request: ToolCallRequest) => boolean | string | Promise<boolean | string>) | undefined;
   /** What holds where neither says anything. Default `'allow'`. */
-  readonly otherwise?: 'allow' | 'deny';
+  readonly otherwise?: 'allow' | 'deny' | undefined;
 }
 
 /**

@@ -14,18 +14,18 @@ export interface StructuredOutputOptions<S extends OutputSchema> {
    */
   readonly schema: S;
   /** What the model reads as schema, for a Standard Schema that cannot tell its JSON Schema. */
-  readonly jsonSchema?: JSONSchema;
+  readonly jsonSchema?: JSONSchema | undefined;
   /** Of the finish tool. Default `__finish__`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** How often the model is asked again after an output that does not fit, or none. Default 2. */
-  readonly parseRetries?: number;
+  readonly parseRetries?: number | undefined;
   /** Whether a model that has used its iterations up gets one more, for the output alone. Default true. */
-  readonly forceFinish?: boolean;
+  readonly forceFinish?: boolean | undefined;
   /**
    * `'tool'`: by a finish tool, or as XML where the provider cannot be made to call it. `'native'`: as text in a `responseFormat`.
    * `'auto'` (default): as `'tool'`, with the `responseFormat` in place of XML where the provider has it.
    */
-  readonly mode?: OutputMode;
+  readonly mode?: OutputMode | undefined;
 }
 
 const modes: ReadonlySet<unknown> = new Set<OutputMode>(['auto', 'tool', 'native']);

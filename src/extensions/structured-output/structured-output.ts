@@ -1,5 +1,6 @@
 import type { Observable } from 'rxjs';
 import { iterationsBefore } from '../../core/call-settings.ts';
+import type { Defined } from '../../core/defined.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import type { AgentEvent } from '../../core/events.ts';
 import type {
@@ -59,7 +60,7 @@ export function structuredOutput<const S extends OutputSchema>(
 export class StructuredOutput<T> implements Extension {
   readonly name = 'structured-output';
   readonly toolProviders: readonly ToolProvider[];
-  readonly #options: Required<Pick<StructuredOutputOptions<OutputSchema>, 'parseRetries' | 'forceFinish' | 'mode'>>;
+  readonly #options: Defined<Pick<StructuredOutputOptions<OutputSchema>, 'parseRetries' | 'forceFinish' | 'mode'>>;
   readonly #wire: OutputWire;
   readonly #tool: Tool;
 

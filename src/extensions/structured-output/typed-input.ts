@@ -16,7 +16,7 @@ export interface TypedInputOptions<S extends InputSchema> {
   /** A Standard Schema or a JSON Schema. */
   readonly schema: S;
   /** Of the XML element around the input. Default `input`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
 }
 
 /** What a schema takes in. */

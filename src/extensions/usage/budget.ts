@@ -12,18 +12,18 @@ import { watchCall } from './watch-call.ts';
 
 export interface BudgetOptions {
   /** Prompts and answers of all calls. */
-  readonly maxTokens?: number;
+  readonly maxTokens?: number | undefined;
   /** US dollars. */
-  readonly maxCost?: number;
+  readonly maxCost?: number | undefined;
   /** What models cost, for `maxCost`. Such as a `ModelRegistry`. */
-  readonly prices?: PriceList;
+  readonly prices?: PriceList | undefined;
   /** What is set aside for an answer where a call has no `maxTokens` of its own. Default 1,000. */
-  readonly answerTokens?: number;
+  readonly answerTokens?: number | undefined;
 }
 
 export interface BudgetExtensionOptions {
   /** `'fail'` (default): a turn whose next call does not fit fails with `LIMIT`. `'stop'`: it completes with the text that there is. */
-  readonly onLimit?: 'fail' | 'stop';
+  readonly onLimit?: 'fail' | 'stop' | undefined;
 }
 
 interface Amount {

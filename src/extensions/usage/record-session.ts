@@ -30,7 +30,7 @@ export interface RecordSessionOptions {
   /** Takes each entry, plain JSON, in order. Nobody waits for it; what it throws or rejects with is passed by. */
   readonly write: (entry: SessionEntry) => void | Promise<void>;
   /** Applied to each text, behind what takes known forms of secrets out. Default: the text as it is. */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
 }
 
 /**

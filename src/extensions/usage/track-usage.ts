@@ -19,9 +19,11 @@ export type UsageByModel = Readonly<Record<string, ModelUsage>>;
 
 export interface TrackUsageOptions {
   /** Told behind each answer, and once at the end of the turn. Default: nobody is. */
-  readonly onUsage?: (usage: UsageByModel, turn: Pick<TurnIdentity, 'taskId' | 'contextId' | 'agentId'>) => void;
+  readonly onUsage?:
+    | ((usage: UsageByModel, turn: Pick<TurnIdentity, 'taskId' | 'contextId' | 'agentId'>) => void)
+    | undefined;
   /** What models cost, for calls of which the provider does not say it. Such as a `ModelRegistry`. Default: no `cost` for them. */
-  readonly prices?: PriceList;
+  readonly prices?: PriceList | undefined;
 }
 
 const name = 'usage';

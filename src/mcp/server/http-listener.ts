@@ -11,17 +11,17 @@ import { SessionEvents } from './session-events.ts';
 
 export interface ListenOptions {
   /** Default 0: a free one. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Default `127.0.0.1`. Another one than the loopback needs `apiKeys`. */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** Where clients find it. Default `/mcp`. */
-  readonly path?: string;
+  readonly path?: string | undefined;
   /** Each request needs one of them, as `Authorization: Bearer …`. Default: anybody on this machine may call. */
-  readonly apiKeys?: readonly string[];
+  readonly apiKeys?: readonly string[] | undefined;
   /** Clients at the same time. Default 100. */
-  readonly maxSessions?: number;
+  readonly maxSessions?: number | undefined;
   /** After how long without a request a client that has no turn is forgotten. Milliseconds; default 1,800,000. */
-  readonly sessionIdleMs?: number;
+  readonly sessionIdleMs?: number | undefined;
 }
 
 export interface Listening {

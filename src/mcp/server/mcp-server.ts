@@ -14,16 +14,16 @@ export interface McpServerSettings {
   /** Whose turns the tool runs. */
   readonly agent: Agent;
   /** What the tool is called. Default: the agent's name. */
-  readonly toolName?: string;
+  readonly toolName?: string | undefined;
   /** Turns that may run at the same time, over all clients. Default 32. */
-  readonly maxTurns?: number;
+  readonly maxTurns?: number | undefined;
   /**
    * Whether a turn with a question that its client did not answer stays, for somebody else to go on with, in place of being cancelled. Default:
    * where the agent has a `taskStateStore`.
    */
-  readonly keepUnanswered?: boolean;
+  readonly keepUnanswered?: boolean | undefined;
   /** How long the user of a client may take to answer a question. Milliseconds; default 600,000. */
-  readonly answerTimeoutMs?: number;
+  readonly answerTimeoutMs?: number | undefined;
 }
 
 export interface StdioStreams {

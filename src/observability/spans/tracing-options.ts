@@ -26,13 +26,13 @@ export interface TurnIds {
 
 export interface TracingOptions {
   /** Default true. False: the turn makes no span and its parent's context reaches tools and model unchanged. */
-  readonly enableTracing?: boolean;
+  readonly enableTracing?: boolean | undefined;
   /** Default: what `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, else false. */
-  readonly captureContent?: boolean;
+  readonly captureContent?: boolean | undefined;
   /** Default `'millrace'`. */
-  readonly spanNames?: 'millrace' | 'semconv';
+  readonly spanNames?: 'millrace' | 'semconv' | undefined;
   /** Applied to each captured text before it is cut, and to the messages of errors. Default: the text as it is. */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
 }
 
 /** What the span functions need of a turn; made once per turn. */

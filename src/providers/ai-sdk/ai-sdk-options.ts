@@ -25,49 +25,49 @@ export interface AISDKProviderOptions {
   /** Of an AI SDK package with the interface v3 (AI SDK 6): `anthropic('claude-…')`, `google('gemini-…')`, … */
   readonly model: LanguageModelV3;
   /** Makes the model of another name, for calls that name one (`model` of a turn or a step). Default: such a call is refused. */
-  readonly modelFor?: (name: string) => LanguageModelV3;
+  readonly modelFor?: ((name: string) => LanguageModelV3) | undefined;
   /** The most that one request may take, from its start to the end of its answer, in milliseconds. Default 600,000; 0 means no limit. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /**
    * The longest silence between two events of a stream, in milliseconds. Default 120,000; 0 means no limit. Raise it for a model that
    * thinks for longer without a word.
    */
-  readonly chunkTimeoutMs?: number;
+  readonly chunkTimeoutMs?: number | undefined;
   /** The most that an answer's text, reasoning and arguments may be, in characters. Default 32 Mi. */
-  readonly maxAnswerLength?: number;
+  readonly maxAnswerLength?: number | undefined;
   /** What the model cannot do, and whether it keeps to a `responseFormat`. */
-  readonly capabilities?: LLMCapabilities;
+  readonly capabilities?: LLMCapabilities | undefined;
   /** For each call, by vendor: `{ anthropic: { thinking: { type: 'adaptive' } } }`. Those of a call win over them. */
-  readonly providerOptions?: VendorData;
+  readonly providerOptions?: VendorData | undefined;
   /**
    * Tools that run at the vendor, by name, as its package makes them: `{ web_search: anthropic.tools.webSearch_20250305() }`. What they did
    * stays in the history, and is no call of the turn. Default: none.
    */
-  readonly providerTools?: Readonly<Record<string, object>>;
+  readonly providerTools?: Readonly<Record<string, object>> | undefined;
   /**
    * Put on the instructions, on the last message and on the last one of the request before, for vendors whose prompt cache wants marks:
    * `{ anthropic: { cacheControl: { type: 'ephemeral' } } }`. Default: none.
    */
-  readonly cacheMarks?: VendorData;
+  readonly cacheMarks?: VendorData | undefined;
   /** Whether reasoning goes back to the vendor that gave it, with its signatures. Signed thinking with calls needs it. Default true. */
-  readonly sendReasoning?: boolean;
+  readonly sendReasoning?: boolean | undefined;
   /**
    * Where pictures and files of tool results go: `result`, or `message`, a user message behind the batch, for vendors whose results are
    * texts. Default `result` for models of Anthropic and Google, else `message`.
    */
-  readonly toolMedia?: 'result' | 'message';
+  readonly toolMedia?: 'result' | 'message' | undefined;
   /** Sends the trace context in the headers. False where an instrumentation of `fetch` does it too. Default true. */
-  readonly propagateTrace?: boolean;
+  readonly propagateTrace?: boolean | undefined;
   /** OpenTelemetry's `gen_ai.provider.name`. Default: what the model says of its provider. */
-  readonly providerName?: string;
+  readonly providerName?: string | undefined;
   /** The base address of the vendor's API, for spans and errors. Default: unknown. */
-  readonly address?: string;
+  readonly address?: string | undefined;
   /** Texts that no error may show, such as the key that the model was made with. */
-  readonly secrets?: readonly string[];
+  readonly secrets?: readonly string[] | undefined;
   /** Hears what the AI SDK could not pass on to the vendor, a sentence each. Default: nobody. */
-  readonly onWarning?: (sentence: string) => void;
+  readonly onWarning?: ((sentence: string) => void) | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** The options, checked and complete. */

@@ -11,17 +11,17 @@ import { loadVendor, type Vendor, type VendorName, vendorNames, vendors } from '
 export interface CreateProviderOptions
   extends Omit<AISDKProviderOptions, 'model' | 'modelFor' | 'address' | 'secrets'> {
   /** Default: from the vendor's environment variable. */
-  readonly apiKey?: string;
+  readonly apiKey?: string | undefined;
   /** In place of the vendor's own address; without it, `openai-compatible` cannot be asked. */
-  readonly baseUrl?: string;
+  readonly baseUrl?: string | undefined;
   /** Sent with each request. Their values are treated as secrets. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Replaces the global `fetch`, e.g. to go through a proxy. Must honour `signal`. */
-  readonly fetch?: Fetch;
+  readonly fetch?: Fetch | undefined;
   /** The most that an answer may be, decompressed, in bytes. Default 32 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** The most that one event of a stream may be, in bytes. Default 4 MiB. */
-  readonly maxEventBytes?: number;
+  readonly maxEventBytes?: number | undefined;
 }
 
 /**

@@ -20,14 +20,14 @@ export interface CacheResponsesOptions {
   /** Where answers are kept. */
   readonly store: CacheStore;
   /** How long an answer may be given. Milliseconds; default 3,600,000, an hour. */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
   /**
    * Keeps answers apart that requests alone do not: of tenants, of settings that only the provider knows. Required where the provider does
    * not say which model it asks (`info.model`).
    */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Told what the store failed with; the call goes on without it. Default: nobody is. */
-  readonly onError?: (error: unknown) => void;
+  readonly onError?: ((error: unknown) => void) | undefined;
 }
 
 const storeKind: OptionKind = {

@@ -6,11 +6,11 @@ import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface CircuitBreakerOptions {
   /** Failures in a row that open the circuit. Default 5. */
-  readonly failures?: number;
+  readonly failures?: number | undefined;
   /** How long no request is made then. Milliseconds; default 30,000. */
-  readonly openMs?: number;
+  readonly openMs?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** Failures that say that the model, or the way to it, is not well; others are the request's own. */

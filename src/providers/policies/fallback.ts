@@ -13,7 +13,7 @@ export interface FallbackOptions {
   /** Asked in this order once the provider before has failed. */
   readonly to: LLMProvider | readonly LLMProvider[];
   /** The codes of the failures that another provider may mend. Default: all that begin with `PROVIDER_`. */
-  readonly on?: readonly ErrorCode[];
+  readonly on?: readonly ErrorCode[] | undefined;
 }
 
 const codesKind: OptionKind = {

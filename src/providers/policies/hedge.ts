@@ -11,9 +11,9 @@ export interface HedgeOptions {
   /** How long the first request may stay silent before the second is made. Milliseconds. */
   readonly delayMs: number;
   /** Takes the second request, without the `model` and `providerOptions` of the call, if it has any. Default: the same provider. */
-  readonly to?: LLMProvider;
+  readonly to?: LLMProvider | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /**

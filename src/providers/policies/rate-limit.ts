@@ -9,11 +9,11 @@ import { RateQueue } from './rate-queue.ts';
 
 export interface RateLimitOptions {
   /** Default no limit. */
-  readonly requestsPerMinute?: number;
+  readonly requestsPerMinute?: number | undefined;
   /** Of prompts and answers together. Default no limit. */
-  readonly tokensPerMinute?: number;
+  readonly tokensPerMinute?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /**

@@ -19,7 +19,7 @@ export interface RecordResponsesOptions {
    * Given every text of requests and answers, secrets taken out; what it gives is written. It has to give equal texts for equal texts,
    * and what it gave once as it is. `replayResponses` needs the same. Default: the text as it is.
    */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
 }
 
 /**

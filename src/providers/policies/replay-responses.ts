@@ -12,7 +12,7 @@ export interface ReplayResponsesOptions {
   /** A cassette that `recordResponses` wrote. Read at the first request. */
   readonly path: string;
   /** The one that it was recorded with. Default: the text as it is. */
-  readonly redact?: (text: string) => string;
+  readonly redact?: ((text: string) => string) | undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { catchError, concat, defer, EMPTY, type Observable, of, repeat, throwError } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
+import type { Defined } from '../../core/defined.ts';
 import type { AgentLoopError } from '../../core/errors.ts';
 import type { LLMChunk } from '../interfaces.ts';
 import { backoffMs } from './backoff.ts';
@@ -10,17 +11,17 @@ import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface RetryOptions {
   /** Requests after the first. Default 5. */
-  readonly maxRetries?: number;
+  readonly maxRetries?: number | undefined;
   /** The longest pause before the first retry; it doubles with each. Milliseconds; default 1,000. */
-  readonly initialDelayMs?: number;
+  readonly initialDelayMs?: number | undefined;
   /** The longest pause of all, also of those that the server asks for. Milliseconds; default 60,000. */
-  readonly maxDelayMs?: number;
+  readonly maxDelayMs?: number | undefined;
   /** HTTP statuses worth another try. Default 408, 409, 429, 500, 502, 503 and 504. */
-  readonly statusCodes?: readonly number[];
+  readonly statusCodes?: readonly number[] | undefined;
   /** Gives the share of the longest pause that is waited, from 0 to 1. Default `Math.random`. */
-  readonly random?: () => number;
+  readonly random?: (() => number) | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const defaultStatusCodes: readonly number[] = [408, 409, 429, 500, 502, 503, 504];
@@ -61,7 +62,7 @@ export function retry(options: RetryOptions = {}): ProviderPolicy {
   return definePolicy('retry', (stream) => (params) => attempts(settings, () => stream(params)));
 }
 
-interface RetrySettings extends Required<Omit<RetryOptions, 'statusCodes'>> {
+interface RetrySettings extends Defined<Omit<RetryOptions, 'statusCodes'>> {
   readonly statusCodes: ReadonlySet<number>;
 }
 

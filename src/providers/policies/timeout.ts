@@ -7,13 +7,13 @@ import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface TimeoutOptions {
   /** From the request to the first piece of the answer. Milliseconds; default no limit. */
-  readonly firstChunkMs?: number;
+  readonly firstChunkMs?: number | undefined;
   /** From one piece of the answer to the next. Milliseconds; default no limit. */
-  readonly betweenChunksMs?: number;
+  readonly betweenChunksMs?: number | undefined;
   /** From the request to the whole answer. Milliseconds; default no limit. */
-  readonly totalMs?: number;
+  readonly totalMs?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /**

@@ -54,19 +54,19 @@ export interface ArtifactChange {
 
 export interface UpdateOptions {
   /** Change it only where this is still its newest version. Default: in any case. */
-  readonly version?: number;
+  readonly version?: number | undefined;
 }
 
 export interface VersionOptions {
   /** Default: the newest. */
-  readonly version?: number;
+  readonly version?: number | undefined;
 }
 
 export interface ChunkOptions {
   /** How many bytes the draft has to have before this chunk; 0 starts over. Default: as many as it has. */
-  readonly offset?: number;
+  readonly offset?: number | undefined;
   /** True for the chunk that completes the content. Default false. */
-  readonly last?: boolean;
+  readonly last?: boolean | undefined;
 }
 
 export interface AppendedChunk {

@@ -35,11 +35,11 @@ import {
 
 export interface InMemoryArtifactStoreOptions {
   /** How many bytes all contents and drafts together may have. Default 256 MiB. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
   /** How many versions of an artifact are kept; the oldest go first. Default 10. */
-  readonly keepVersions?: number;
+  readonly keepVersions?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<InMemoryArtifactStoreOptions> = { maxBytes: true, keepVersions: true, clock: true };

@@ -35,9 +35,9 @@ const attempts = 100;
 
 export interface ShelvedArtifactStoreOptions {
   /** How many versions of an artifact are kept; the oldest go first. Default 10. */
-  readonly keepVersions?: number;
+  readonly keepVersions?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 interface Change<Draft> {

@@ -2,7 +2,7 @@ import type { MaybePromise } from '../interfaces.ts';
 
 export interface CacheSetOptions {
   /** How long the value may be given, in milliseconds from now, more than 0. Absent: until the store needs the room. */
-  readonly ttlMs?: number;
+  readonly ttlMs?: number | undefined;
 }
 
 /**

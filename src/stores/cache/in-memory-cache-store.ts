@@ -6,11 +6,11 @@ import type { CacheSetOptions, CacheStore } from './cache-store.ts';
 
 export interface InMemoryCacheStoreOptions {
   /** The most entries that are kept. Default 1,000. */
-  readonly maxEntries?: number;
+  readonly maxEntries?: number | undefined;
   /** The most that the keys and values of all entries may be, as JSON texts in UTF-8. Default 64 MiB. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<InMemoryCacheStoreOptions> = { maxEntries: true, maxBytes: true, clock: true };

@@ -11,11 +11,11 @@ export interface LmdbCacheStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
   /** The most entries that are kept. Default 10,000. */
-  readonly maxEntries?: number;
+  readonly maxEntries?: number | undefined;
   /** The most that the values of all entries may be, as JSON texts in UTF-8. Default 256 MiB. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<LmdbCacheStoreOptions> = { path: true, maxEntries: true, maxBytes: true, clock: true };

@@ -33,7 +33,7 @@ export interface LmdbMessageStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of an `LmdbStateStore`. */
   readonly path: string;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<LmdbMessageStoreOptions> = { path: true, clock: true };

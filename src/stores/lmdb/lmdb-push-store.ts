@@ -13,9 +13,9 @@ export interface LmdbPushStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. May be that of other LMDB stores. */
   readonly path: string;
   /** Seconds that a registration is kept once there is nothing to deliver any more; null keeps it. Default 604,800, a week. */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<LmdbPushStoreOptions> = { path: true, ttl: true, clock: true };

@@ -50,9 +50,9 @@ export interface LmdbStateStoreOptions {
   /** The folder of the store, made where it is missing; on a local disk. */
   readonly path: string;
   /** Replaced by tests. Leases run on it, so all processes have to have the same. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** Milliseconds between two looks of `follow` and `commands` at what other processes wrote. Default 20. */
-  readonly pollMs?: number;
+  readonly pollMs?: number | undefined;
 }
 
 const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: true, pollMs: true };

@@ -30,9 +30,9 @@ import type {
 
 export interface InMemoryMessageStoreOptions {
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** How many contexts are kept; beyond it, the one written to longest ago that has no open turn is deleted. Default: all. */
-  readonly maxContexts?: number;
+  readonly maxContexts?: number | undefined;
 }
 
 const optionNames: OptionNames<InMemoryMessageStoreOptions> = { clock: true, maxContexts: true };

@@ -6,9 +6,9 @@ export type ContextMetadata = Readonly<Record<string, unknown>>;
 
 export interface LoadOptions {
   /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
   /** Only messages in front of this position, counted from 0; the `from` of a page is the `before` of the page in front of it. */
-  readonly before?: number;
+  readonly before?: number | undefined;
 }
 
 /** A context as it stood at one moment. One that nobody wrote to has no messages, no metadata and version 0. */
@@ -31,12 +31,12 @@ export interface Conversation {
 
 export interface MetadataOptions {
   /** Change it only where it still has this version. Default: in any case. */
-  readonly version?: number;
+  readonly version?: number | undefined;
 }
 
 export interface TurnAppendOptions {
   /** The agent that answers next. Default: it stays. */
-  readonly agentId?: string;
+  readonly agentId?: string | undefined;
 }
 
 export interface ContextQuery {

@@ -27,7 +27,7 @@ export interface PushClaimOptions {
   /** The most that are given. */
   readonly limit: number;
   /** Only those of this task, also where it is not their time yet. */
-  readonly taskId?: string;
+  readonly taskId?: string | undefined;
 }
 
 /** What has come of a delivery. */

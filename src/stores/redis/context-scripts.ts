@@ -23,7 +23,7 @@ export interface ContextCall {
   readonly contextId: string;
   readonly args?: readonly (string | number)[];
   /** The version that a change of the metadata expects. */
-  readonly version?: number;
+  readonly version?: number | undefined;
 }
 
 /** Runs the scripts of the message store on the contexts behind a prefix. */

@@ -13,15 +13,15 @@ export interface RedisArtifactStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
   readonly redis: RedisTarget;
   /** Seconds that an artifact is kept, all versions alike, after it was changed last; null keeps it. Default 86,400. */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** How many bytes one content may have. Default 64 MiB. */
-  readonly maxBytes?: number;
+  readonly maxBytes?: number | undefined;
   /** How many versions of an artifact are kept; the oldest go first. Default 10. */
-  readonly keepVersions?: number;
+  readonly keepVersions?: number | undefined;
   /** Of `createdAt` and `updatedAt`; replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<RedisArtifactStoreOptions> = {

@@ -11,9 +11,9 @@ export interface RedisCacheStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
   readonly redis: RedisTarget;
   /** Seconds that a value is kept which is set without `ttlMs`; null keeps it. Default 86,400. */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisCacheStoreOptions> = { redis: true, ttl: true, prefix: true };

@@ -39,9 +39,9 @@ export interface RedisMessageStoreOptions {
    * Seconds that a context is kept after it was written to last; null keeps it. Default 86,400. One with open turns does not expire:
    * a turn that waits for an answer finds its context.
    */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** What all keys begin with. Default `millrace`. May be that of a `RedisStateStore`. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisMessageStoreOptions> = { redis: true, ttl: true, prefix: true };

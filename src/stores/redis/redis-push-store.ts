@@ -13,9 +13,9 @@ export interface RedisPushStoreOptions {
   /** A URL, options of ioredis, or a client, which stays the caller's: as in `RedisStateStoreOptions`. */
   readonly redis: RedisTarget;
   /** Seconds that the registrations of a task are kept after they were written to last; null keeps them. Default 604,800, a week. */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** What all keys begin with. Default `millrace`. May be that of other Redis stores. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
 }
 
 const optionNames: OptionNames<RedisPushStoreOptions> = { redis: true, ttl: true, prefix: true };

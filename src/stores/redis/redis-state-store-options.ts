@@ -12,25 +12,25 @@ export interface RedisStateStoreOptions {
    */
   readonly redis: RedisTarget;
   /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
-  readonly ttl?: number | null;
+  readonly ttl?: number | null | undefined;
   /** The same, under an older name; it counts where both are given. */
-  readonly ttlAfterEndSeconds?: number | null;
+  readonly ttlAfterEndSeconds?: number | null | undefined;
   /**
    * By state of the task: seconds that it is kept after its last record or renewal, in place of the default; null keeps it. Only with
    * this option a task expires whose turn has not ended: `{ 'input-required': 604_800 }` drops a question that nobody answers for a week.
    */
-  readonly retention?: Partial<Retention>;
+  readonly retention?: Partial<Retention> | undefined;
   /** What all keys begin with. Default `millrace`. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /**
    * What a barrier waits for: `server`, Redis's answer (default); `strict`, also `replicas` replicas, so that no failover loses what
    * was confirmed. With 0 replicas it relies on `appendfsync always`, which `check` looks for.
    */
-  readonly durability?: 'server' | 'strict';
+  readonly durability?: 'server' | 'strict' | undefined;
   /** How many replicas have to confirm under `strict`. Default 1. */
-  readonly replicas?: number;
+  readonly replicas?: number | undefined;
   /** How long to wait for them before the append fails as `UNAVAILABLE`. Milliseconds; default 1,000. */
-  readonly replicaTimeoutMs?: number;
+  readonly replicaTimeoutMs?: number | undefined;
 }
 
 const optionNames: OptionNames<RedisStateStoreOptions> = {

@@ -14,20 +14,20 @@ export interface S3ArtifactStoreOptions {
    * Options of the SDK's client, such as `region`, `endpoint` and `forcePathStyle`, or a client, which stays the caller's. Default: what
    * the SDK finds in environment and files.
    */
-  readonly s3?: S3Target;
+  readonly s3?: S3Target | undefined;
   /** What all keys begin with. Default `millrace/`. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** Contents beyond as many bytes are sent in parts of that size, of which there may be 10,000. Default 8 MiB; at least 5 MiB. */
-  readonly partBytes?: number;
+  readonly partBytes?: number | undefined;
   /**
    * Whether the server knows `If-None-Match` of a PUT, as Amazon's does. With `false` two processes that change the same artifact at
    * once may lose one of the changes; within one process none is lost. Default true.
    */
-  readonly conditionalWrites?: boolean;
+  readonly conditionalWrites?: boolean | undefined;
   /** How many versions of an artifact are kept; the oldest go first. At least 2. Default 10. */
-  readonly keepVersions?: number;
+  readonly keepVersions?: number | undefined;
   /** Replaced by tests. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<S3ArtifactStoreOptions> = {

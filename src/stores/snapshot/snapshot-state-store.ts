@@ -32,9 +32,9 @@ export type { Snapshot } from './snapshot.ts';
 
 export interface SnapshotStateStoreOptions {
   /** How often a reader looks for new snapshots of a task that another process runs. Milliseconds; default 1,000. */
-  readonly pollMs?: number;
+  readonly pollMs?: number | undefined;
   /** Replaced by tests. Leases and looks run on it. Default: the system's. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 const optionNames: OptionNames<SnapshotStateStoreOptions> = { pollMs: true, clock: true };

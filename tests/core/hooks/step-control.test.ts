@@ -209,7 +209,7 @@ describe('afterIteration', () => {
 
   it('S3-20 changes the temperature of the requests behind it, also where another process goes on', async () => {
     const change = { settings: { temperature: 0.7 } };
-    const temperatures = (calls: readonly { readonly temperature?: number }[]) =>
+    const temperatures = (calls: readonly { readonly temperature?: number | undefined }[]) =>
       calls.map(({ temperature }) => temperature);
     const live = turnOf([counting, counting, done], { extensions: [atFirst(change)] });
     await live.turn.result();

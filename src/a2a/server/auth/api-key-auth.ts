@@ -16,7 +16,7 @@ export type ApiKey = AuthenticatedUser & ({ readonly key: string } | { readonly 
 export interface ApiKeyAuthOptions {
   readonly keys: readonly ApiKey[];
   /** Default `x-api-key`. The key may also come as a bearer token. */
-  readonly header?: string;
+  readonly header?: string | undefined;
 }
 
 const optionNames: OptionNames<ApiKeyAuthOptions> = { keys: true, header: true };

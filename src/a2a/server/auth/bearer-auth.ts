@@ -8,25 +8,25 @@ import { type AuthenticatedUser, type Authentication, bearerToken } from './auth
 
 export interface BearerAuthOptions {
   /** Where the issuer publishes its keys; they are fetched when needed and kept for ten minutes. */
-  readonly jwksUrl?: string;
+  readonly jwksUrl?: string | undefined;
   /** The keys themselves. */
-  readonly jwks?: JSONWebKeySet;
+  readonly jwks?: JSONWebKeySet | undefined;
   /** One public key, or a shared secret of at least 32 bytes. */
-  readonly key?: CryptoKey | KeyObject | Uint8Array;
+  readonly key?: CryptoKey | KeyObject | Uint8Array | undefined;
   /** Who has to have issued the token: its `iss`. */
   readonly issuer: string;
   /** Whom it has to be meant for: its `aud`. Without this, tokens that the issuer made for others are good here too. */
   readonly audience: string;
   /** Default: what is safe for the kind of key. */
-  readonly algorithms?: readonly string[];
+  readonly algorithms?: readonly string[] | undefined;
   /** The claim that names the user. Default `sub`. */
-  readonly userClaim?: string;
+  readonly userClaim?: string | undefined;
   /** The claim that lists the tenants of the user: an array of texts, or a text. Default: none, and no tenants. */
-  readonly tenantsClaim?: string;
+  readonly tenantsClaim?: string | undefined;
   /** What has to be in `scope` or `scp`. Default none. */
-  readonly scopes?: readonly string[];
+  readonly scopes?: readonly string[] | undefined;
   /** How far clocks may differ. Seconds; default 5. */
-  readonly clockToleranceSeconds?: number;
+  readonly clockToleranceSeconds?: number | undefined;
 }
 
 const optionNames: OptionNames<BearerAuthOptions> = {

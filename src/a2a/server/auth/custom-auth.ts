@@ -4,11 +4,11 @@ import type { Authentication } from './authentication.ts';
 /** What of an {@link Authentication} may be left out, where a function decides. */
 export interface CustomAuthOptions {
   /** Default `custom`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
   /** What the card declares. Default: a bearer token. */
-  readonly scheme?: SecurityScheme;
+  readonly scheme?: SecurityScheme | undefined;
   /** Default `Bearer`. */
-  readonly challenge?: string;
+  readonly challenge?: string | undefined;
 }
 
 /** Knows callers by a function of yours: a session, a header that a proxy sets, a look into a database. */

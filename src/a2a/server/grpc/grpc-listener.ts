@@ -16,7 +16,7 @@ import { admitCall } from './admit-call.ts';
 
 export interface GrpcListenOptions {
   /** Default 50051. */
-  readonly port?: number;
+  readonly port?: number | undefined;
   readonly host: string;
   readonly handler: A2ARequestHandler;
   readonly admission: Admission;
