@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { rpc, serverBench } from './test-server.ts';
+import { InMemoryPushStore } from '../../../src/a2a/index.ts';
+import { answerOf, rpc, serverBench, wireMessage } from './test-server.ts';
 
 const on = serverBench();
 
@@ -27,6 +28,19 @@ it.each([
     expect(JSON.stringify(answer)).not.toMatch(/Cannot read|argument must|undefined \(/);
   },
 );
+
+it.each([
+  ['tasks/cancel', { id: null }, /id of a task is required/],
+  ['tasks/pushNotificationConfig/set', { pushNotificationConfig: {} }, /url of a push notification configuration/],
+  ['tasks/pushNotificationConfig/set', { pushNotificationConfig: { url: null } }, /url of a push notification conf/],
+])('H-19 A2A 0.3: %s with %j is the client’s mistake, naming the member', async (method, params, words) => {
+  const push = { store: new InMemoryPushStore() };
+  const { url } = await on.serve({ agent: on.echo([{ text: 'Hi.' }]), push });
+  const sent = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi')));
+  const all = { taskId: sent.result.task.id, ...params };
+  const answer = await answerOf(rpc(url, method, all, { 'a2a-version': '0.3' }));
+  expect(answer).toMatchObject({ error: { code: -32602, message: expect.stringMatching(words) } });
+});
 
 it('says so over HTTP, too', async () => {
   const { url } = await on.serve({ agent: on.echo([]) });

@@ -41,6 +41,8 @@ export function pushRegistrations(push: PushOptions, delivery: PushDelivery): Pu
 
 /** Rejects with what is wrong, in the protocol's words. */
 async function check({ url, token, authentication, id }: TaskPushNotificationConfig, push: PushOptions): Promise<void> {
+  // The codec of 0.3 passes on what the client left out, or gave as null.
+  if (!isGiven(url)) throw malformed('The url of a push notification configuration is required.');
   if (id !== '' && !idText.test(id)) throw malformed('The id of a push notification configuration cannot be used.');
   if (token !== '' && !headerText.test(token))
     throw malformed('The token of a push notification cannot be sent in a header.');
@@ -48,6 +50,10 @@ async function check({ url, token, authentication, id }: TaskPushNotificationCon
   await checkedTarget(url, push).catch((thrown: unknown) => {
     throw AgentLoopError.isInstance(thrown) ? malformed(thrown.message) : thrown;
   });
+}
+
+function isGiven(value: unknown): boolean {
+  return typeof value === 'string' && value !== '';
 }
 
 function checkAuthentication({ scheme, credentials }: AuthenticationInfo): void {
