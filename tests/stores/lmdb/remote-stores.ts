@@ -79,7 +79,9 @@ export class RemoteStores {
       }));
     return {
       create: (...args) => call({ method: 'create', args }),
-      acquire: (...args) => call({ method: 'acquire', args }),
+      // What is sent is JSON, in which `undefined` as an argument would be null.
+      acquire: (taskId, owner, leaseMs, under) =>
+        call({ method: 'acquire', args: under ? [taskId, owner, leaseMs, under] : [taskId, owner, leaseMs] }),
       append: (...args) => call({ method: 'append', args }),
       renew: (...args) => call({ method: 'renew', args }),
       release: (...args) => call({ method: 'release', args }),
