@@ -1,6 +1,7 @@
 import type { ToolCall } from './messages.ts';
 import type { ToolResultRecord } from './records.ts';
 import type { PendingToolCall } from './state.ts';
+import { noteApprovalFailure } from './tool-approval.ts';
 import { refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -48,6 +49,9 @@ export class CallChecks {
     const late = () => {
       if (this.#deps.hooks.askedAbout.has(call)) return start();
       this.#limits?.delete(callId);
+      const extension = this.#deps.hooks.approving.get(call);
+      if (extension !== undefined)
+        noteApprovalFailure(this.#deps, extension, new Error(`it did not answer within ${ms} ms`));
       this.#refuse(refusedCall(callId, { code: 'TOOL_TIMEOUT', message: this.#whatIsLate(call, ms) }));
     };
     const start = () => {

@@ -6,7 +6,15 @@ import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
 import type { AgentEvent, ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
-import type { AgentChoice, AgentUsage, Finish, RecordedCall, ToolResultRecord, TurnOverrides } from './records.ts';
+import type {
+  AgentChoice,
+  AgentUsage,
+  Approval,
+  Finish,
+  RecordedCall,
+  ToolResultRecord,
+  TurnOverrides,
+} from './records.ts';
 import type { LoopState, TurnOutcome } from './state.ts';
 
 /** What a hook may give back: nothing, its answer, or a promise of either. */
@@ -242,7 +250,9 @@ export interface ApprovalRequest extends ToolListContext {
 export type ApprovalDecision =
   | { readonly decision: 'approve' }
   | { readonly decision: 'reject'; readonly reason?: string }
-  | { readonly decision: 'ask'; readonly prompt?: string };
+  | { readonly decision: 'ask'; readonly prompt?: string }
+  /** As an answer to the question would be: `{ approved: true }`, `{ approved: false, reason }`. */
+  | Approval;
 
 /**
  * Optional hooks around the loop, in the order in which a turn comes by them. Those of several extensions run one after another, in the

@@ -75,6 +75,8 @@ export class Hooks {
   failure: AgentLoopError | undefined;
   /** Calls of tools that a hook is asked about: it has its own time for that. */
   readonly askedAbout = new WeakSet<ToolCall>();
+  /** Calls that an extension is deciding about whether they may run, and its name. */
+  readonly approving = new WeakMap<ToolCall, string>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
   /** Shows the failure of a hook. */

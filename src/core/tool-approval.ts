@@ -1,10 +1,13 @@
+import { exceptionOf, type TurnTracing } from '../observability/spans/tracing-options.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { stableJson } from './check-answers.ts';
 import { messageOf } from './errors.ts';
 import type { ApprovalDecision, ApprovalRequest, Extension, HookAnswer } from './extension.ts';
 import type { Hooks } from './hooks.ts';
+import type { ToolCall } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
 import type { Approval, TurnAsked } from './records.ts';
+import type { ResolvedConfig } from './resolve-config.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall, type TurnIdentity } from './state.ts';
 import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -15,6 +18,8 @@ export interface DecisionDeps {
   readonly authContext: AuthContext | undefined;
   readonly context: unknown;
   readonly hooks: Hooks;
+  readonly config: Pick<ResolvedConfig, 'logger'>;
+  readonly tracing: Pick<TurnTracing, 'redact'>;
 }
 
 /** Whether a call runs, is refused, or somebody is asked. */
@@ -33,32 +38,55 @@ export interface Candidate {
 const approve: Decision = { decision: 'approve' };
 
 /**
- * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws refuses the
- * call. A promise only where one of them is.
+ * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws, or answers nonsense,
+ * refuses the call, whatever `onError` says; that of an extension is shown and logged. A promise only where one of them is.
  */
 export function decide(deps: DecisionDeps, candidate: Candidate): Decision | Promise<Decision> {
   const { needsApproval } = candidate.tool.definition;
   const approvers = deps.hooks.lists.approveToolCall;
   if (approvers.length === 0 && !needsApproval) return approve;
   const request = requestOf(deps, candidate);
-  return decideBy(approvers, request, () => ownDecision(needsApproval, request));
+  return decideBy({ deps, approvers, request, call: candidate.pending.call }, () =>
+    ownDecision(needsApproval, request),
+  );
 }
 
-function decideBy(
-  approvers: readonly Extension[],
-  request: ApprovalRequest,
-  last: () => Decision | Promise<Decision>,
-): Decision | Promise<Decision> {
-  const [approver, ...others] = approvers;
+interface Asked {
+  readonly deps: DecisionDeps;
+  readonly approvers: readonly Extension[];
+  readonly request: ApprovalRequest;
+  readonly call: ToolCall;
+}
+
+function decideBy(asked: Asked, last: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
+  const { deps, request, call } = asked;
+  const [approver, ...others] = asked.approvers;
   if (!approver) return last();
+  const { name } = approver;
   // biome-ignore lint/suspicious/noConfusingVoidType: an extension without an opinion gives nothing
-  const next = (given: ApprovalDecision | undefined | void): Decision | Promise<Decision> =>
-    given === undefined ? decideBy(others, request, last) : decisionOf(approver, given);
-  return attempt<Awaited<HookAnswer<ApprovalDecision>>>(
-    () => approver.approveToolCall?.(request),
-    next,
-    `extension "${approver.name}"`,
-  );
+  const next = (given: ApprovalDecision | undefined | void): Decision | Promise<Decision> => {
+    deps.hooks.approving.delete(call);
+    return given === undefined || given === null ? decideBy({ ...asked, approvers: others }, last) : decisionOf(given);
+  };
+  const failed = (error: unknown) => {
+    deps.hooks.approving.delete(call);
+    noteApprovalFailure(deps, name, error);
+  };
+  deps.hooks.approving.set(call, name);
+  const ask = () => approver.approveToolCall?.(request);
+  return attempt<Awaited<HookAnswer<ApprovalDecision>>>(ask, next, { who: `extension "${name}"`, failed });
+}
+
+/** Shows and logs that an extension failed to decide about a call. The call is refused, the turn continues. */
+export function noteApprovalFailure(
+  { hooks, config, turn, tracing }: Pick<DecisionDeps, 'hooks' | 'config' | 'turn' | 'tracing'>,
+  extension: string,
+  thrown: unknown,
+): void {
+  const hook = 'approveToolCall';
+  hooks.report({ type: 'extension-error', extension, hook, message: messageOf(thrown), fatal: false });
+  const error = exceptionOf(thrown, tracing.redact);
+  config.logger.warn('extension failed', { taskId: turn.taskId, extension, hook, error });
 }
 
 function ownDecision(
@@ -71,16 +99,19 @@ function ownDecision(
       return { decision: 'reject', reason: 'needsApproval answered neither true nor false' };
     return needed ? { decision: 'ask', prompt: undefined } : approve;
   };
-  return attempt(() => needsApproval(request.arguments, request), next, 'needsApproval');
+  return attempt(() => needsApproval(request.arguments, request), next, { who: 'needsApproval' });
 }
 
 /** Goes on with what an approver answers, at once where it does. */
 function attempt<T>(
   ask: () => T | Promise<T>,
   next: (answer: T) => Decision | Promise<Decision>,
-  who: string,
+  { who, failed }: { readonly who: string; readonly failed?: (error: unknown) => void },
 ): Decision | Promise<Decision> {
-  const refuse = (error: unknown): Decision => ({ decision: 'reject', reason: `${who} failed: ${messageOf(error)}` });
+  const refuse = (error: unknown): Decision => {
+    failed?.(error);
+    return { decision: 'reject', reason: `${who} failed: ${messageOf(error)}` };
+  };
   try {
     const answer = ask();
     return isPromiseLike(answer) ? Promise.resolve(answer).then(next).catch(refuse) : next(answer);
@@ -89,16 +120,19 @@ function attempt<T>(
   }
 }
 
-function decisionOf({ name }: Extension, given: ApprovalDecision): Decision {
-  switch (given.decision) {
+function decisionOf(given: ApprovalDecision): Decision {
+  if (typeof given === 'object' && 'approved' in given && typeof given.approved === 'boolean')
+    return given.approved ? approve : { decision: 'reject', reason: textOrNone(given.reason) };
+  const decided = typeof given === 'object' && 'decision' in given ? given : undefined;
+  switch (decided?.decision) {
     case 'approve':
       return approve;
     case 'reject':
-      return { decision: 'reject', reason: textOrNone(given.reason) };
+      return { decision: 'reject', reason: textOrNone(decided.reason) };
     case 'ask':
-      return { decision: 'ask', prompt: textOrNone(given.prompt) };
+      return { decision: 'ask', prompt: textOrNone(decided.prompt) };
     default:
-      return { decision: 'reject', reason: `extension "${name}" gave no decision: approve, reject or ask` };
+      throw new TypeError('it gave no decision: { approved }, or { decision } with approve, reject or ask');
   }
 }
 

@@ -4,6 +4,7 @@ import type { ApprovalDecision, ApprovalRequest, Extension } from '../../../src/
 import { gate } from '../../../src/testing/gate.ts';
 import type { ToolProvider } from '../../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
+import { recordingLogger } from '../operators/recording-logger.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { outlineOf, watch } from '../watch-events.ts';
 import { calls, questionBench, statuses } from './question-bench.ts';
@@ -184,6 +185,50 @@ describe('a tool that needs approval', () => {
       const turn = bench.loop(steps, { toolProviders: [plainTools(tools)], extensions }).startTurn(question);
       expect(await turn.result()).toMatchObject({ status });
     });
+
+    it.each([
+      [{ approved: true }, 'paid'],
+      [{ approved: false, reason: 'too dear' }, 'Tool error: the call was rejected: too dear'],
+    ])('U-06 is decided by %j, as an answer to the question is', async (decision, content) => {
+      const model = bench.model([...calls('pay'), { text: 'Done.' }]);
+      const config = bench.config(model, { toolProviders: [plainTools(tools)], extensions: [extension(decision)] });
+      expect(await new AgentLoop(config).startTurn(question).result()).toMatchObject({ status: 'completed' });
+      expect(model.calls[1]?.messages.at(-1)).toMatchObject({ content });
+    });
+
+    it.each([
+      ['throws', () => Promise.reject(new Error('no rules')), 'no rules', 0],
+      ['answers nonsense', () => JSON.parse('{"decision":"maybe"}'), 'it gave no decision', 0],
+      ['answers nonsense of another type', () => JSON.parse('7'), 'it gave no decision', 0],
+      ['does not answer', () => new Promise<never>(() => {}), 'it did not answer within 30000 ms', 30_000],
+    ])(
+      'U-06 refuses the call, and shows and logs its failure, where it %s',
+      async (_how, approveToolCall, message, ms) => {
+        const logger = recordingLogger();
+        const runs: string[] = [];
+        const toolProviders = [plainTools({ pay: () => runs.push('paid') })];
+        const extensions = [{ name: 'policy', approveToolCall }];
+        const loop = bench.loop([...calls('pay'), { text: 'Done.' }], { toolProviders, extensions, logger });
+        const turn = loop.startTurn(question, { taskId: 't' });
+        const watcher = watch(turn);
+        const result = turn.result();
+        await watcher.until('internal:llm-response');
+        await new Promise((resolve) => setImmediate(resolve));
+        bench.clock.advance(ms);
+        expect(await result).toMatchObject({ status: 'completed' });
+        expect(runs).toEqual([]);
+        const shown = {
+          extension: 'policy',
+          hook: 'approveToolCall',
+          fatal: false,
+          message: expect.stringContaining(message),
+        };
+        expect(watcher.of('internal:extension-error')).toMatchObject([shown]);
+        const error = expect.objectContaining({ message: expect.stringContaining(message) });
+        const fields = { taskId: 't', extension: 'policy', hook: 'approveToolCall', error };
+        expect(logger.lines).toContainEqual(['warn', 'extension failed', fields]);
+      },
+    );
 
     it('is asked in its words', async () => {
       const extensions = [extension({ decision: 'ask', prompt: 'Pay Ann?' })];
