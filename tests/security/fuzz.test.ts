@@ -6,7 +6,7 @@ import { mcpHttpTarget, mcpStdioTarget } from './fuzz/mcp.ts';
 
 /** `FUZZ_SEED=7 FUZZ_REQUESTS=5000` draws others, and more. The long run is `npm run test:soak -- --fuzz`. */
 const seed = Number(process.env['FUZZ_SEED'] ?? 1);
-const requests = Number(process.env['FUZZ_REQUESTS'] ?? 500);
+const requests = Number(process.env['FUZZ_REQUESTS'] ?? 400);
 
 beforeEach(() => {
   // The transports of the A2A SDK print the errors that they send.
