@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 
 /**
@@ -7,6 +6,8 @@ import { join } from 'node:path';
  * the package, and leave it where it is.
  */
 export function loadPackage(name: string): ReturnType<NodeJS.Require> {
+  // Webpack puts nothing in the place of an imported `createRequire`.
+  const { createRequire } = process.getBuiltinModule('node:module');
   const failures: unknown[] = [];
   for (const place of places()) {
     try {

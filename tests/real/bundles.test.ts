@@ -1,0 +1,157 @@
+import { execFile, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { freePort } from '../stores/redis/free-port.ts';
+import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
+import { describeReal } from './real-part.ts';
+
+const run = promisify(execFile);
+const minutes = 60_000;
+
+/** Runs a turn on each store, and gives how they stand in it. */
+const turns = `
+import { AgentLoop } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
+import { scriptedLLM } from 'millrace/testing';
+
+export async function turns() {
+  const redis = new RedisStateStore({ redis: process.env.TEST_REDIS });
+  const lmdb = new LmdbStateStore({ path: process.env.TEST_FOLDER });
+  const found = {};
+  for (const [name, taskStateStore] of Object.entries({ redis, lmdb })) {
+    const llmProvider = scriptedLLM([{ text: 'Hello.' }]);
+    const turn = new AgentLoop({ agentId: 'a', llmProvider, taskStateStore }).startTurn([{ role: 'user', content: 'Hi' }]);
+    await turn.result();
+    found[name] = (await taskStateStore.load(turn.taskId)).status;
+    await taskStateStore.close();
+  }
+  return found;
+}
+`;
+
+const files: Readonly<Record<string, string>> = {
+  'package.json': JSON.stringify({ name: 'bundled', private: true }),
+  'turns.mjs': turns,
+  'main.mjs': "import { turns } from './turns.mjs';\nturns().then((found) => console.log(JSON.stringify(found)));\n",
+  'vite.config.mjs':
+    "export default { build: { ssr: 'main.mjs', outDir: 'vite', rollupOptions: { output: { entryFileNames: 'main.mjs' } } }, ssr: { noExternal: true }, logLevel: 'error' };\n",
+  'next.config.mjs': 'export default {};\n',
+  'app/layout.js': 'export default ({ children }) => <html><body>{children}</body></html>;\n',
+  'app/api/turns/route.js': `import { turns } from '../../../turns.mjs';
+export const dynamic = 'force-dynamic';
+export async function GET() { return Response.json(await turns()); }
+`,
+};
+
+const both = { redis: 'completed', lmdb: 'completed' };
+
+describeReal(['redis'], 'the packed package in a bundle', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-bundles-'));
+  const inRepository = (path: string) => join(process.cwd(), 'node_modules', path);
+  let redis: RedisProcess;
+  let stores = 0;
+  const environment = () => ({
+    ...process.env,
+    TEST_REDIS: redis.url,
+    TEST_FOLDER: join(folder, `store-${++stores}`),
+    NEXT_TELEMETRY_DISABLED: '1',
+    NODE_ENV: 'production',
+  });
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(join(folder, name, '..'), { recursive: true });
+      writeFileSync(join(folder, name), text);
+    }
+    const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]);
+    const [{ filename }] = JSON.parse(stdout);
+    const packages = [join(folder, filename), 'next@16', 'react@19', 'react-dom@19', 'webpack@5', 'webpack-cli@6'];
+    await run('npm', ['install', '--no-audit', '--no-fund', '--silent', ...packages], { cwd: folder });
+  }, 10 * minutes);
+  afterAll(async () => {
+    await redis?.remove();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  async function answerOf(cwd: string, program: string): Promise<unknown> {
+    const { stdout } = await run(process.execPath, [program], { cwd, env: environment() });
+    return JSON.parse(stdout);
+  }
+
+  const esbuild = (...options: readonly string[]) =>
+    run(inRepository('.bin/esbuild'), ['main.mjs', '--bundle', '--platform=node', '--log-level=error', ...options], {
+      cwd: folder,
+    });
+
+  it(
+    'H-41 of esbuild runs turns on both stores: CommonJS with nothing beside it but lmdb',
+    async () => {
+      const alone = mkdtempSync(join(tmpdir(), 'millrace-alone-'));
+      mkdirSync(join(alone, 'node_modules'));
+      symlinkSync(join(folder, 'node_modules', 'lmdb'), join(alone, 'node_modules', 'lmdb'));
+      await esbuild('--format=cjs', `--outfile=${join(alone, 'main.cjs')}`);
+      expect(await answerOf(alone, 'main.cjs')).toEqual(both);
+      rmSync(alone, { recursive: true });
+    },
+    2 * minutes,
+  );
+
+  it(
+    'H-41 of esbuild runs turns on both stores: an ES module beside node_modules',
+    async () => {
+      await esbuild('--format=esm', '--outfile=esbuild/main.mjs');
+      expect(await answerOf(join(folder, 'esbuild'), 'main.mjs')).toEqual(both);
+    },
+    2 * minutes,
+  );
+
+  it(
+    'H-41 of webpack runs turns on both stores',
+    async () => {
+      const options = ['--mode', 'production', '--target', 'node20', '--entry', './main.mjs'];
+      const output = ['--output-path', join(folder, 'webpack'), '--output-filename', 'main.cjs'];
+      await run(join(folder, 'node_modules/.bin/webpack'), [...options, ...output], { cwd: folder });
+      expect(await answerOf(join(folder, 'webpack'), 'main.cjs')).toEqual(both);
+    },
+    5 * minutes,
+  );
+
+  it(
+    'H-41 of vite runs turns on both stores',
+    async () => {
+      await run(process.execPath, [inRepository('vite/bin/vite.js'), 'build'], { cwd: folder });
+      expect(await answerOf(join(folder, 'vite'), 'main.mjs')).toEqual(both);
+    },
+    5 * minutes,
+  );
+
+  it(
+    'H-41 of Next.js runs turns on both stores in a route handler',
+    async () => {
+      const next = join(folder, 'node_modules/next/dist/bin/next');
+      await run(process.execPath, [next, 'build'], { cwd: folder, env: environment() });
+      const port = await freePort();
+      const server = spawn(process.execPath, [next, 'start', '-p', String(port), '-H', '127.0.0.1'], {
+        cwd: folder,
+        env: environment(),
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      try {
+        for await (const line of createInterface({ input: server.stdout })) if (line.includes('Ready')) break;
+        const answer = await fetch(`http://127.0.0.1:${port}/api/turns`);
+        expect(await answer.json()).toEqual(both);
+      } finally {
+        const gone = new Promise((resolve) => server.once('close', resolve));
+        server.kill();
+        await gone;
+      }
+    },
+    8 * minutes,
+  );
+});
