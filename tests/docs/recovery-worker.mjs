@@ -1,7 +1,7 @@
 import { appendFileSync } from 'node:fs';
 
 // One of several processes that resume what others left; its model notes each turn that it is asked about.
-const { resumeAbandoned } = await import('./example.mjs');
+const { resumeAbandoned } = await import(new URL('example.mjs', import.meta.url).href);
 const ledger = process.argv[2];
 
 process.send('ready');
