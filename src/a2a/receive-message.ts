@@ -5,7 +5,7 @@ import { AgentLoop } from '../core/agent-loop.ts';
 import { recordsOfAnswers } from '../core/check-answers.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
-import { isSuspended, type LoopState } from '../core/state.ts';
+import { isSuspended, type LoopState, waitsForAnswers } from '../core/state.ts';
 import type { Turn } from '../core/turn.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
 import { commandOf, isCommandOf } from './answered-messages.ts';
@@ -93,7 +93,8 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   if (contextId !== '' && contextId !== shownContext(state.turn.contextId))
     throw malformed('message.contextId is not the context of the task; leave it out.');
   const repeats = await repeated(receipt, message, view);
-  if (repeats === 'start') return { taskId, beyond: 0 };
+  // Nothing comes of it any more where the task waits for somebody else's answer.
+  if (repeats === 'start' || (repeats === 'told' && waitsForAnswers(state))) return { taskId, beyond: 0 };
   if (repeats === 'told') return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   const received = receivedAnswers(state, message);

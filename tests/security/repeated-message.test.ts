@@ -124,6 +124,15 @@ describe('H-04 a message to a task', () => {
     expect(await refusal(send(handler, to(false)))).toMatch(reused);
   });
 
+  it('H-04 is answered at once where it is repeated while another question is open', async () => {
+    const steps = [{ toolCalls: [{ name: 'refund' }, { name: 'refund' }] }, { text: 'Done.' }];
+    const { handler } = a2aBench({ steps, agent: { toolProviders: [plainTools({ refund })] } });
+    const { id: taskId } = await send(handler, 'Refund twice');
+    const first = await send(handler, wire([yes], { taskId, messageId: 'm' }));
+    expect(first.status?.state).toBe(6);
+    expect((await send(handler, wire([yes], { taskId, messageId: 'm' }))).status?.state).toBe(6);
+  });
+
   it('H-04 may not have the id of a message that started a task', async () => {
     const { handler } = asking();
     const { id: taskId } = await send(handler, wire('Refund', { messageId: 'start' }));
