@@ -21,7 +21,8 @@ export async function defaultExport(named: NamedFile): Promise<unknown> {
   const found = await stat(path).catch((cause: unknown) => {
     throw invalidFile(named, 'cannot be found; check the path', cause);
   });
-  if (!found.isFile()) throw invalidFile(named, 'is not a file; name an ES module (.mjs or .js)');
+  if (!found.isFile())
+    throw invalidFile(named, 'is not a file; name an ES module (.mjs or .js, or .ts with Node 22.18 or newer)');
   const loaded: unknown = await import(pathToFileURL(path).href).catch((cause: unknown) => {
     throw invalidFile(named, `cannot be loaded: ${describe(file, cause)}`, cause);
   });
@@ -34,6 +35,14 @@ export function invalidFile({ kind, file }: NamedFile, what: string, cause?: unk
 
 /** Only Node's own report of a syntax error shows its place; the error does not hold it. */
 function describe(file: string, cause: unknown): string {
+  if (
+    isNativeError(cause) &&
+    'code' in cause &&
+    cause.code === 'ERR_UNKNOWN_FILE_EXTENSION' &&
+    /\.[mc]?ts$/.test(file)
+  ) {
+    return `Node ${process.versions.node} does not run TypeScript; use Node 22.18 or newer, or compile it to an ES module (.mjs or .js)`;
+  }
   const syntax = isNativeError(cause) && cause.name === 'SyntaxError';
   return `${nameOf(cause)}: ${messageOf(cause)}${syntax ? `; "node --check ${file}" shows where` : ''}`;
 }

@@ -62,7 +62,7 @@ describe('loadTools', () => {
 
   const wrong: readonly (readonly [file: string, message: string | RegExp])[] = [
     ['absent.mjs', 'cannot be found; check the path.'],
-    ['.', 'is not a file; name an ES module (.mjs or .js).'],
+    ['.', 'is not a file; name an ES module (.mjs or .js, or .ts with Node 22.18 or newer).'],
     ['syntax.mjs', /cannot be loaded: .*Unexpected token '}'; "node --check .*syntax\.mjs" shows where\.$/],
     ['throws.mjs', 'cannot be loaded: Error: no database.'],
     ['imports.mjs', /cannot be loaded: .*no-such-package-at-all/],
