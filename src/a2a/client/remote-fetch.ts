@@ -31,7 +31,7 @@ export function remoteFetch({ name, headers, origins, limits, onSecrets }: Remot
     for (const [header, value] of Object.entries(own)) request.headers.set(header, value);
     const tooLarge = (what: string) => failure(name, 'PROVIDER_TOO_LARGE', what);
     const response = boundedResponse(await fetch(request), limits, tooLarge);
-    if (response.ok || (isJson(response) && !isRefused(response.status))) return response;
+    if (response.ok || (isJson(response) && !isRefused(response.status) && !isAway(response.status))) return response;
     await response.body?.cancel();
     throw httpFailure(name, response.status);
   };
@@ -55,4 +55,9 @@ function isJson(response: Response): boolean {
 
 function isRefused(status: number): boolean {
   return status === 401 || status === 403 || status === 429;
+}
+
+/** A server that starts, stops or is down has not read the request, whatever stands in the body. */
+function isAway(status: number): boolean {
+  return status === 502 || status === 503 || status === 504;
 }

@@ -175,6 +175,20 @@ describe('a remote agent follows the stream that its message opens', () => {
     expect(server.methods).toEqual(['SendStreamingMessage', 'ListTasks', 'ListTasks', 'GetTask']);
   });
 
+  it('H-13 sends a message again to a server that says with an error of the protocol that it starts', async () => {
+    let sent = 0;
+    const server = await serving(
+      {
+        SendStreamingMessage: (call) =>
+          ++sent === 1 ? call.status(503) : streaming(wireText('Up.'), wireStatus('COMPLETED'))(call),
+        GetTask: completed('Up.'),
+      },
+      { extensions: [turnExtension] },
+    );
+    expect((await (await connect(server)).run('Go.')).text).toBe('Up.');
+    expect(server.methods).toEqual(['SendStreamingMessage', 'SendStreamingMessage', 'GetTask']);
+  });
+
   it('H-13 gives a server up that stays away for silenceMs', async () => {
     const server = await serving({ SendStreamingMessage: (call) => call.cut() }, { extensions: [turnExtension] });
     const far = await connect(server, { silenceMs: 100 });

@@ -12,7 +12,7 @@ export interface WireCall {
   /** Answers with a result. */
   result(value: Json): void;
   error(code: number, message: string): void;
-  /** Answers with an HTTP status and nothing else. */
+  /** Answers with an HTTP status, and an error in the form of the protocol. */
   status(status: number): void;
   /** Sends events of a stream, which stays open. */
   events(...values: readonly Json[]): void;
@@ -89,7 +89,10 @@ export async function wireServer({
       params,
       result: (result) => whole({ result }),
       error: (code, message) => whole({ error: { code, message } }),
-      status: (status) => response.writeHead(status).end(),
+      status: (status) => {
+        const body = rpc({ error: { code: -32603, message: `HTTP ${status}` } });
+        response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+      },
       events(...values) {
         if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' });
         for (const result of values) response.write(`data: ${rpc({ result })}\n\n`);
