@@ -267,8 +267,8 @@ async function freePort(random: Random): Promise<number> {
 
 /** A tree has ended so long behind the end of a lease that nobody keeps any more. */
 const endsBehindLeaseMs = 5_000;
-/** A client of a server that was away asks it again after so long at most: it has its own lease to wait for then. */
-const remoteAgainMs = 2_000;
+/** Each process of a tree with a remote agent loads A2A first, and a client of a server that was away asks it again some seconds later. */
+const remoteAgainMs = 10_000;
 const tickMs = 50;
 
 /** As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. */
