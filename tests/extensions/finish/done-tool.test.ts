@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { DoneSignal, TaskComplete } from '../../../src/core/task-complete.ts';
 import { type DoneToolOptions, doneTool } from '../../../src/extensions/finish/done-tool.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { DoneSignal, TaskComplete } from '../../../src/core/task-complete.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
