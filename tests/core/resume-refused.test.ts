@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError, messageOf } from '../../src/core/errors.ts';
 import { journalSchema, type TurnRecord } from '../../src/core/records.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
@@ -133,7 +133,9 @@ describe('AgentLoop.resume of a turn that has ended', () => {
     dead([firstCall, { type: 'turn.failed', code: 'LENGTH', message: 'too long', reason: 'length' }]);
     const { turn } = resume([]);
     const watcher = watch(turn);
-    await expect(turn.result()).rejects.toMatchObject({ code: 'LENGTH', reason: 'length', message: 'too long' });
+    const error: unknown = await turn.result().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'LENGTH', reason: 'length' });
+    expect(messageOf(error)).toMatch(/^too long.*AgentLoop\.retry/);
     expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'failed' }, error: { code: 'LENGTH' } });
     expect(watcher.end).toBe('complete');
   });
