@@ -1,8 +1,9 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { catchError, concat, defer, EMPTY, finalize, Observable, takeWhile, tap, throwError } from 'rxjs';
+import { defer, Observable } from 'rxjs';
 import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import { DirectSubscriber } from '../../core/operators/direct-subscriber.ts';
 import { responseFlaw } from '../../core/response.ts';
 import { StreamedTokens } from '../../core/text-tokens.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
@@ -23,14 +24,27 @@ export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
 export function attemptStream(provider: LLMProvider): StreamCall {
   if (policyNames(provider).length > 0 && provider.stream) return provider.stream.bind(provider);
   return (params) =>
-    defer(() => {
+    new Observable((subscriber) => {
       const attempt = new Attempt(provider, params);
-      return concat(attempt.request(), attempt.assertDone()).pipe(
-        tap((chunk) => attempt.take(chunk)),
-        takeWhile((chunk) => chunk.type !== 'done', true),
-        catchError((thrown: unknown) => throwError(() => attempt.fail(thrown))),
-        finalize(() => attempt.leave()),
-      );
+      // In one subscriber: every token passes here.
+      const chunks = new DirectSubscriber<LLMChunk>({
+        next(chunk) {
+          try {
+            attempt.take(chunk);
+          } catch (flaw) {
+            return subscriber.error(attempt.fail(flaw));
+          }
+          subscriber.next(chunk);
+          if (chunk.type === 'done') subscriber.complete();
+        },
+        error: (thrown) => subscriber.error(attempt.fail(thrown)),
+        complete: () => subscriber.error(attempt.fail(noAnswer())),
+      });
+      subscriber.add(() => {
+        chunks.unsubscribe();
+        attempt.leave();
+      });
+      attempt.request().subscribe(chunks);
     });
 }
 
@@ -97,10 +111,6 @@ class Attempt {
     const usage = usageWithoutAnswer(this.#params, this.#output.tokens, error);
     if (usage) this.#params.noteUsage?.(usage);
     return usage;
-  }
-
-  assertDone(): Observable<never> {
-    return defer(() => (this.#ended ? EMPTY : throwError(noAnswer)));
   }
 }
 
