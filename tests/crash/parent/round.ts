@@ -42,6 +42,9 @@ export interface Tally {
 /** No code means that something may be broken; these say that the turn is somebody else's, or that the store was away. */
 const innocent: ReadonlySet<string> = new Set(['FENCED', 'UNAVAILABLE']);
 
+/** Of turns alone. */
+const turnDefaults = { storeDeadlineMs: 30_000 };
+
 /** How long a process may take to tell how its work ended, once the turns are over. */
 const hearingMs = 5_000;
 
@@ -59,6 +62,8 @@ export class Round {
   readonly #options: RoundOptions;
   readonly #children: CrashChild[] = [];
   readonly #paused = new Set<number>();
+  /** When each was stopped, at the earliest. */
+  readonly #stops = new Map<number, number>();
   readonly #violations: string[] = [];
   #server: CrashChild | undefined;
   #remotePort: Promise<number> | undefined;
@@ -126,6 +131,14 @@ export class Round {
   /** The process may be stopped: what it does when it goes on is not in the order of time. */
   noteStop(child: CrashChild): void {
     this.#paused.add(child.pid);
+    this.#stops.set(child.pid, performance.now());
+  }
+
+  /** Whether the process may have been stopped for longer than a turn waits for its store. */
+  mayHaveTimedOut({ pid }: CrashChild): boolean {
+    const stoppedAt = this.#stops.get(pid);
+    const { storeDeadlineMs } = this.workload ?? turnDefaults;
+    return stoppedAt !== undefined && performance.now() - stoppedAt > storeDeadlineMs;
   }
 
   /** Lets the turns end, and looks at what is left of them. `onEnded`: what is not needed any more by then is stopped. */
