@@ -56,3 +56,30 @@ it('says so over HTTP, too', async () => {
     });
   }
 });
+
+it.each([{ messageId: { a: 1 } }, { content: [null] }, { extensions: 'x' }])(
+  'H-19 A2A 0.3 over HTTP: a message with %j is the client’s mistake, naming the member',
+  async (members) => {
+    const { url } = await on.serve({ agent: on.echo([]) });
+    const message = { messageId: 'm', role: 'ROLE_USER', content: [{ text: 'Hi' }], ...members };
+    for (const path of ['send', 'stream']) {
+      const response = await fetch(`${url}/a2a/rest/v1/message:${path}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'A2A-Version': '0.3' },
+        body: JSON.stringify({ request: message }),
+      });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({
+        message: expect.stringContaining(`request.${Object.keys(members)}`),
+      });
+    }
+  },
+);
+
+it.each(['pageSize', 'historyLength', 'status'])('H-19 an object as %s is the client’s mistake', async (member) => {
+  const { url } = await on.serve({ agent: on.echo([]) });
+  for (const method of ['ListTasks', 'ListTaskPushNotificationConfigs', 'GetTask']) {
+    const answer = await answerOf(rpc(url, method, { id: 'x', taskId: 'x', [member]: { toString: 'x' } }));
+    expect(answer).toMatchObject({ error: { code: -32602, message: expect.stringContaining(member) } });
+  }
+});

@@ -80,6 +80,21 @@ const push = {
   },
 };
 
+/** What the codecs convert by themselves, from texts too; an object they stumble over. */
+const plain = { type: ['string', 'number', 'boolean', 'null'] };
+
+const message = {
+  properties: {
+    messageId: name,
+    taskId: name,
+    contextId: name,
+    parts: { items: part },
+    content: { items: { type: 'object' } },
+    extensions: texts,
+    referenceTaskIds: texts,
+  },
+};
+
 /** What methods are called with, by either binding. */
 const params: JSONSchema = {
   properties: {
@@ -88,19 +103,24 @@ const params: JSONSchema = {
     taskId: name,
     contextId: name,
     pushNotificationConfigId: name,
-    message: {
-      properties: {
-        messageId: name,
-        taskId: name,
-        contextId: name,
-        parts: { items: part },
-        content: { items: { type: 'object' } },
-        extensions: texts,
-        referenceTaskIds: texts,
-      },
-    },
+    pageSize: plain,
+    pageToken: plain,
+    historyLength: plain,
+    includeArtifacts: plain,
+    status: plain,
+    statusTimestampAfter: plain,
+    message,
+    // The message of 0.3 over HTTP.
+    request: message,
     configuration: {
-      properties: { acceptedOutputModes: texts, pushNotificationConfig: push, taskPushNotificationConfig: push },
+      properties: {
+        acceptedOutputModes: texts,
+        historyLength: plain,
+        blocking: plain,
+        returnImmediately: plain,
+        pushNotificationConfig: push,
+        taskPushNotificationConfig: push,
+      },
     },
     pushNotificationConfig: push,
   },
