@@ -46,7 +46,8 @@ describe('millrace demo', () => {
       expect(end.stdout).toContain('which files are in this');
       const [root, ...others] = receiver.spans.filter((span) => span.name === 'agent.execute');
       expect(others).toEqual([]);
-      expect(end.stdout).toContain(`/trace/${root?.traceId}`);
+      const { hostname } = new URL(receiver.url);
+      expect(end.stdout).toContain(`http://${hostname}:16686/trace/${root?.traceId}`);
       expect(end.stdout).toContain(`linked to the trace of the killed process, ${root?.links[0]?.traceId}`);
     } finally {
       await receiver.close();

@@ -189,7 +189,9 @@ async function conclude({ session, terminal, flags, ledger }: Show, doomed: Doom
     await showWaterfall(spans, terminal);
     void stdout.write(linkLine(spans, style));
   }
-  const sent = flags.otlp !== undefined && (await session.trace?.flush()) === true;
+  const { otlp } = flags;
+  const traceId = spans[0]?.traceId;
+  const sent = otlp !== undefined && traceId !== undefined && (await session.trace?.flush()) === true;
   void stdout.write(`\n${section('next', terminal)}\n\n`);
-  void stdout.write(nextSteps(sent ? spans[0]?.traceId : undefined, terminal));
+  void stdout.write(nextSteps(sent ? { traceId, otlp } : undefined, terminal));
 }

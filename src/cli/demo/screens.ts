@@ -63,15 +63,27 @@ export function linkLine(spans: readonly FinishedSpan[], style: Style): string {
   return `  ${style.dim(`linked to the trace of the killed process, ${link.traceId}`)}\n`;
 }
 
+/** A trace that was sent to an OTLP endpoint. */
+export interface SentTrace {
+  readonly traceId: string;
+  readonly otlp: string;
+}
+
 /** What to do next; a trace that was sent can be looked at. */
-export function nextSteps(traceId: string | undefined, { style }: Terminal): string {
+export function nextSteps(sent: SentTrace | undefined, { style }: Terminal): string {
   const rows = [
-    ...(traceId === undefined ? jaegerSteps() : [['in Jaeger', `http://localhost:16686/trace/${traceId}`]]),
+    ...(sent === undefined ? jaegerSteps() : [['in Jaeger', jaegerPage(sent)]]),
     ['talk to it', 'npx millrace chat'],
     ['your turns', 'npx millrace run "Hello", then npx millrace tasks'],
     ['real model', 'npx millrace run --base-url URL --model NAME "Hello"'],
   ];
   return rows.map(([title = '', text]) => `  ${style.dim(pad(title, 10))}  ${text}\n`).join('');
+}
+
+/** The page of the trace in the UI of a Jaeger that listens on the host of the endpoint. */
+function jaegerPage({ traceId, otlp }: SentTrace): string {
+  const { hostname } = new URL(otlp);
+  return `http://${hostname}:16686/trace/${traceId}`;
 }
 
 function jaegerSteps(): readonly (readonly string[])[] {
