@@ -85,7 +85,8 @@ interface PipedBatch {
  * call in it. Holds no resource while no batch runs.
  */
 export class CallPipe {
-  readonly #signals$: Observable<ToolSignal>;
+  readonly #toolConcurrency: number;
+  #signals$: Observable<ToolSignal> | undefined;
   #calls: Subscriber<number> | undefined;
   #running: Subscription | undefined;
   #batch: PipedBatch | undefined;
@@ -93,6 +94,22 @@ export class CallPipe {
   #waiting = 0;
 
   constructor(toolConcurrency: number) {
+    this.#toolConcurrency = toolConcurrency;
+  }
+
+  begin(batch: PipedBatch): void {
+    this.#batch = batch;
+    if (this.#running) return;
+    this.#signals$ ??= this.#pipe();
+    const signals = new DirectSubscriber<ToolSignal>({
+      next: (signal) => this.#batch?.take(signal),
+      error: (error) => this.#batch?.failed(error),
+      complete: () => {},
+    });
+    this.#running = this.#signals$.subscribe(signals);
+  }
+
+  #pipe(): Observable<ToolSignal> {
     const calls$ = new Observable<number>((calls) => {
       this.#calls = calls;
     });
@@ -101,18 +118,7 @@ export class CallPipe {
         this.#waiting--;
         this.#batch?.arrive(index, place);
       });
-    this.#signals$ = calls$.pipe(mergeMap(runCall, toolConcurrency));
-  }
-
-  begin(batch: PipedBatch): void {
-    this.#batch = batch;
-    if (this.#running) return;
-    const signals = new DirectSubscriber<ToolSignal>({
-      next: (signal) => this.#batch?.take(signal),
-      error: (error) => this.#batch?.failed(error),
-      complete: () => {},
-    });
-    this.#running = this.#signals$.subscribe(signals);
+    return calls$.pipe(mergeMap(runCall, this.#toolConcurrency));
   }
 
   /** A call of the batch wants a place. */

@@ -73,7 +73,9 @@ export function resultOf(state: LoopState): TurnResult {
     toolCalls: state.toolCalls,
     questions: state.outcome?.questions ?? [],
   };
-  return status === 'completed' ? { ...result, status, value: state.value } : { ...result, status, value: undefined };
+  return status === 'completed'
+    ? Object.assign(result, { status, value: state.value })
+    : Object.assign(result, { status, value: undefined });
 }
 
 /** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
