@@ -128,11 +128,13 @@ function doubtPolicy(
 }
 
 /** What became of a call each time that another owner of the turn found it started. */
-function doubtsOf({ intents, result }: RecordedCallRun): readonly ('retried' | 'unknown' | 'told')[] {
+function doubtsOf({ intents, asked, result }: RecordedCallRun): readonly ('retried' | 'unknown' | 'told')[] {
   const last = intents.at(-1);
   const retried = intents.flatMap((intent, index) =>
     index > 0 && intent.epoch !== intents[index - 1]?.epoch ? (['retried'] as const) : [],
   );
+  // One that has neither a result nor a question may run again, and did not: the turn was failing, or its process ended.
+  if (last && !result && asked.length === 0) return [...retried, 'retried'];
   if (!last || !result || result.epoch === last.epoch) return retried;
   const isPlain = result.error?.code === 'OUTCOME_UNKNOWN' && !result.error.message.includes('asking the tool failed');
   return [...retried, isPlain ? 'unknown' : 'told'];
