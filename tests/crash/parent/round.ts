@@ -200,7 +200,9 @@ export class Round {
     const { leases, remote } = this.workload ?? {};
     const lease = leases?.root ?? this.leaseMs;
     const remoteMs = remote === undefined ? 0 : (leases?.below ?? 0) + remoteAgainMs;
-    return settledInTicks(child, (lease + endsBehindLeaseMs + remoteMs) / tickMs);
+    // Who cancels from outside and dies leaves a lease of its own behind.
+    const outsideMs = this.ending === 'canceled' ? outsideLeaseMs : 0;
+    return settledInTicks(child, (lease + endsBehindLeaseMs + remoteMs + outsideMs) / tickMs);
   }
 
   /** Child turns that are open below ended ones, at this moment. */
@@ -280,6 +282,9 @@ async function freePort(random: Random): Promise<number> {
 
 /** A tree has ended so long behind the end of a lease that nobody keeps any more. */
 const endsBehindLeaseMs = 5_000;
+
+/** Of whoever writes into a journal from outside. */
+const outsideLeaseMs = 5_000;
 /** Each process of a tree with a remote agent loads A2A first, and a client of a server that was away asks it again some seconds later. */
 const remoteAgainMs = 10_000;
 const tickMs = 50;

@@ -214,6 +214,8 @@ async function cancelRound(
   const owner = await round.begin({ work: 'run-until-asked' });
   const waitMs = isSuspended ? patienceMs : random.int(100, treeMs);
   if (!(await owner.settled(waitMs)) && isSuspended) round.say('a tree asks: it does not');
+  // On a busy machine a process may need longer than that to begin; a turn that nobody created cannot be cancelled.
+  await begun(round);
   if (random.chance(0.3)) await round.kill(owner);
   const at = 1 + (number % momentsOfCancel);
   const doom = { at, of: 'append', signal: 'SIGKILL', lagMs: random.int(0, 10) } as const;
@@ -221,6 +223,17 @@ async function cancelRound(
   if (!(await canceller.settled(patienceMs))) round.say('a process dies where it shall, or cancels: it did neither');
   if (canceller.killedItself) round.kills++;
   await round.lookBelowEnded();
+}
+
+/** Waits until every tree of the round has its first record. */
+async function begun(round: Round): Promise<void> {
+  const taskIds = round.tasks.map(({ taskId }) => taskId);
+  for (let waitedMs = 0; waitedMs < patienceMs; waitedMs += 20) {
+    const journals = await round.site.journals(taskIds);
+    if (journals.every((records) => records.length > 0)) return;
+    await sleep(20);
+  }
+  round.say('the trees begin: a process did not create them');
 }
 
 /** Approves whatever the trees of a round ask, from outside, until it is told to stop. */
