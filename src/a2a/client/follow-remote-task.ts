@@ -46,7 +46,8 @@ export async function* followRemoteTask(
       if (signal.aborted) throw signal.reason;
       if (!isPassing(error) || clock.now() - heard >= silenceMs) throw error;
     }
-    const stream = await connection.follow(taskId, options);
+    // A process that goes on with a turn has not read the card yet, and the server may be away.
+    const stream = await connection.follow(taskId, options).catch(unlessLasting);
     if (!stream) continue;
     for await (const update of read(stream, options)) {
       heard = clock.now();
@@ -54,6 +55,10 @@ export async function* followRemoteTask(
       yield { update, from: 'subscribed' };
     }
   }
+}
+
+function unlessLasting(error: unknown): undefined {
+  if (!isPassing(error)) throw error;
 }
 
 /** Changes with every update that a server keeps. */

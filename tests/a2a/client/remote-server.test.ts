@@ -5,6 +5,7 @@ import { agent } from '../../../src/agent/agent.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { watch } from '../../core/watch-events.ts';
+import { eventually } from '../../eventually.ts';
 import { ChildPrograms, kill } from '../../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 
@@ -78,5 +79,28 @@ describe('a remote agent whose server is killed', () => {
     await reader.until('internal:tool-start');
     await once(programs.start('server', path, String(port)), 'message');
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'The work is done.' });
+  });
+
+  it('H-13 goes on in a process that begins while nobody serves', async () => {
+    const path = stores.path();
+    const taskStateStore = new InMemoryStateStore();
+    const first = programs.start('server', path);
+    const [port] = await once(first, 'message');
+    const options = { url: `http://127.0.0.1:${port}`, id: 'far', name: 'far', description: 'Far away.', taskStateStore };
+    const leaving = new AbortController();
+    const turn = (await remoteAgent({ ...options, shutdown: leaving.signal })).startTurn('Work.', { taskId: 't' });
+    await watch(turn).until('artifact-update');
+    leaving.abort();
+    await expect(turn.result()).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    await kill(first);
+    let requests = 0;
+    const auth = () => {
+      requests++;
+      return {};
+    };
+    const resumed = (await remoteAgent({ ...options, auth })).resume('t').result();
+    await eventually(() => requests > 2);
+    await once(programs.start('server', path, String(port)), 'message');
+    expect(await resumed).toMatchObject({ status: 'completed', text: 'The work is done.' });
   });
 });
