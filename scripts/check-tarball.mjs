@@ -1,7 +1,7 @@
-// Packs the package, installs the tarball into an empty project, and runs a turn there on Node 20, 22 and 24, by import and by
-// require, and through the installed command.
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+// Packs the package, installs the tarball into an empty project with npm 10 and 11, and runs a turn there on Node 20, 22 and 24, by
+// import and by require, and through the installed command; then all examples, as a copy out of the installed package.
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -53,7 +53,7 @@ const check = (what, expected, action) => {
   try {
     printed = action().trim();
   } catch (error) {
-    printed = error.message;
+    printed = `${error.message}\n${error.stdout ?? ''}`;
   }
   const good = expected.test(printed);
   if (!good) failures++;
@@ -62,8 +62,18 @@ const check = (what, expected, action) => {
 
 try {
   const [{ filename }] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', project]));
-  writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'project', private: true }));
-  run('npm', ['install', '--no-audit', '--no-fund', '--silent', join(project, filename)], { cwd: project });
+  const quiet = ['--no-audit', '--no-fund'];
+  for (const version of ['10', '11']) {
+    rmSync(join(project, 'node_modules'), { recursive: true, force: true });
+    rmSync(join(project, 'package-lock.json'), { force: true });
+    writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'project', private: true }));
+    const install = ['-y', `npm@${version}`, 'install', ...quiet, join(project, filename)];
+    const { stdout, stderr, status } = spawnSync('npx', install, { cwd: project, encoding: 'utf8' });
+    const warnings = `${stdout}${stderr}`
+      .split('\n')
+      .filter((line) => /millrace@|deprecated|peer|ERESOLVE/i.test(line));
+    check(`npm ${version} installs it without a warning of ours`, /^0$/, () => [status, ...warnings].join('; '));
+  }
   for (const [name, source] of Object.entries(programs)) writeFileSync(join(project, name), source);
   for (const version of ['20', '22', '24']) {
     for (const name of Object.keys(programs)) {
@@ -71,6 +81,24 @@ try {
       check(`node ${version} ${name}`, /^ok$/, () => run('npx', node, { cwd: project }));
     }
   }
+  const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const needed = [
+    'zod',
+    '@a2a-js/sdk',
+    'express',
+    '@modelcontextprotocol/sdk',
+    '@modelcontextprotocol/server-everything',
+    '@ai-sdk/anthropic',
+    '@ai-sdk/provider',
+  ];
+  const exact = [...needed, 'vite'].map((name) => `${name}@${devDependencies[name]}`);
+  run('npm', ['install', ...quiet, '--silent', ...exact], { cwd: project });
+  cpSync(join(project, 'node_modules', 'millrace', 'examples'), join(project, 'examples'), { recursive: true });
+  for (const version of ['22', '24']) {
+    const node = ['-y', '-p', `node@${version}`, 'node', '--no-warnings', 'examples/run.mjs'];
+    check(`the examples, copied, on node ${version}`, /^(ok {6}\S+\n?)+$/, () => run('npx', node, { cwd: project }));
+  }
+  check('the chat page, copied', /built in/, () => run('npx', ['vite', 'build', 'examples/chat'], { cwd: project }));
   check('npx millrace run', /84/, () =>
     run('npx', ['millrace', 'run', 'What is 12 * 7?'], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] }),
   );

@@ -1,0 +1,109 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+
+jest.setTimeout(120_000);
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const folder = temporaryFolder({});
+const installed = join(folder.path, 'node_modules', 'millrace');
+
+/** The package as `npm install` of its tarball leaves it, in a project that has what the checkout has besides. */
+beforeAll(() => {
+  const pack = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder.path];
+  const [{ filename }] = JSON.parse(
+    execFileSync('npm', pack, { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }),
+  );
+  const modules = join(folder.path, 'node_modules');
+  mkdirSync(installed, { recursive: true });
+  execFileSync('tar', ['-xzf', join(folder.path, filename), '-C', installed, '--strip-components=1']);
+  for (const name of readdirSync(join(root, 'node_modules'))) {
+    if (!name.startsWith('.')) symlinkSync(join(root, 'node_modules', name), join(modules, name));
+  }
+  execFileSync('cp', ['-r', join(installed, 'examples'), join(folder.path, 'examples')]);
+});
+afterAll(() => folder.remove());
+
+function run(command: string, ...args: readonly string[]): string {
+  return execFileSync(command, args, { cwd: folder.path, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+describe('H-42 the package', () => {
+  it('has every file that its examples name: imports, pages, a configuration that another extends', () => {
+    const files = readdirSync(join(installed, 'examples'), { recursive: true, encoding: 'utf8' });
+    const named = files
+      .filter((file) => /\.(ts|mjs|html|json|css)$/.test(file))
+      .flatMap((file) => {
+        const text = readFileSync(join(installed, 'examples', file), 'utf8');
+        const found = text.matchAll(
+          /(?:from |import\(?|extends": |src=|href=)['"](\.{1,2}\/[^'"]+|\/src\/[^'"]+)['"]/g,
+        );
+        return [...found].map(([, to = '']) =>
+          to.startsWith('/') ? join(dirname(file), to) : join(dirname(file), to),
+        );
+      });
+    expect(named.length).toBeGreaterThan(10);
+    expect(named.filter((path) => !existsSync(join(installed, 'examples', path)))).toEqual([]);
+  });
+
+  it('has every file that its scripts, its command and its entries name', () => {
+    const { exports, bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+    const entries = Object.values<string | Record<string, string>>(exports).flatMap((entry) =>
+      typeof entry === 'string' ? [entry] : Object.values(entry),
+    );
+    expect([...entries, ...Object.values<string>(bin)].filter((path) => !existsSync(join(installed, path)))).toEqual(
+      [],
+    );
+  });
+
+  it('brings sources for its source maps', () => {
+    const maps = readdirSync(join(installed, 'dist'), { recursive: true, encoding: 'utf8' }).filter((f) =>
+      f.endsWith('.map'),
+    );
+    const lost = maps.flatMap((map) => {
+      const { sources }: { readonly sources: readonly string[] } = JSON.parse(
+        readFileSync(join(installed, 'dist', map), 'utf8'),
+      );
+      return sources.map((source) => join(installed, 'dist', dirname(map), source)).filter((path) => !existsSync(path));
+    });
+    expect(maps.length).toBeGreaterThan(100);
+    expect(lost).toEqual([]);
+  });
+
+  it('runs no script where it is installed', () => {
+    const { scripts } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+    // npm 11 lists `prepare` of a tarball among the scripts to be approved; `postprepare` runs in a checkout only.
+    expect(['preinstall', 'install', 'postinstall', 'prepare'].filter((name) => name in scripts)).toEqual([]);
+    expect(scripts).toMatchObject({ postprepare: 'npm run build', prepack: 'npm run build' });
+  });
+
+  it.each(['smallest', 'command-line'])('brings the example %s, which runs as a copy', (name) => {
+    const program = run(process.execPath, 'examples/run.mjs', name);
+    expect(program).toMatch(name === 'smallest' ? /I am a stand-in for a model/ : /\[exit code 3\]/);
+  });
+
+  it('brings the chat page, which builds and compiles as a copy, and whose tools are served', async () => {
+    run(process.execPath, 'node_modules/vite/bin/vite.js', 'build', 'examples/chat');
+    expect(existsSync(join(folder.path, 'examples', 'chat', 'dist', 'index.html'))).toBe(true);
+    run(process.execPath, 'node_modules/typescript/bin/tsc', '-p', 'examples/chat');
+    const main = join(installed, 'dist', 'cli', 'main.js');
+    const { PATH = '' } = process.env;
+    const args = ['serve', '--port', '0', '--store', 'memory', '--tools', 'examples/chat/tools.mjs'];
+    const server = spawn(process.execPath, [main, ...args], { cwd: folder.path, env: { PATH } });
+    let said = '';
+    const ended = new Promise((resolve) => server.on('close', resolve));
+    const listens = new Promise<void>((resolve) => {
+      server.stdout.on('data', (chunk) => {
+        said += chunk;
+        if (said.includes('Ctrl-C stops it')) resolve();
+      });
+    });
+    await Promise.race([listens, ended]);
+    server.kill('SIGTERM');
+    await ended;
+    expect(said).toContain('Millrace listens at http://127.0.0.1:');
+  });
+});
