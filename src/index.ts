@@ -21,22 +21,28 @@ export type {
   Dependencies,
   DependentTools,
   GivenTools,
+  InferredOptions,
+  KnownTools,
   ModelChoice,
   OutputOf,
   PromptFunction,
+  ValueOfTurns,
 } from './agent/agent-options.ts';
 export { type AgentToolsOptions, agentTools } from './agent/agent-tools.ts';
 export { finalOnly } from './agent/final-only.ts';
 export type { Interceptors } from './agent/interceptors.ts';
 export {
+  type AgentRef,
   type Answered,
   byRole,
   byRule,
   type Choice,
   inParallel,
   inSequence,
+  type Join,
   type Parallel,
   type ParallelOptions,
+  type RoleOf,
   type RoutingContext,
   type RoutingRequest,
   type RoutingStrategy,
@@ -46,14 +52,16 @@ export {
   type Supervised,
   type SupervisorOptions,
   supervisor,
+  type Valued,
 } from './agent/routing.ts';
-export { type Team, type TeamTurnOptions, team, type ValueOf } from './agent/team.ts';
+export { type Team, type TeamTurnOptions, type ToolsOf, team, type ValueOf } from './agent/team.ts';
 export type { TeamEvent } from './agent/team-events.ts';
 export type { TeamOptions } from './agent/team-options.ts';
 export { type TeamView, withoutCalls } from './agent/team-view.ts';
 export type { TurnInput } from './agent/turn-input.ts';
 export type { UsageSummary } from './agent/usage-tally.ts';
-export { AgentLoop, type ObserveOptions, type ResumeOptions, type RetryTurnOptions } from './core/agent-loop.ts';
+export { AgentLoop } from './agent-loop.ts';
+export type { ObserveOptions, ResumeOptions, RetryTurnOptions } from './core/agent-loop.ts';
 export { type AgentText, agentText } from './core/agent-text.ts';
 export type { AnswerOptions } from './core/answer-task.ts';
 export { applyRecord, foldRecords } from './core/apply-record.ts';
@@ -61,7 +69,15 @@ export type { ArtifactChunk } from './core/artifact-chunk.ts';
 export type { CancelOptions } from './core/cancel-task.ts';
 export type { Answers } from './core/check-answers.ts';
 export { type Clock, systemClock } from './core/clock.ts';
-export type { AgentLoopConfig, AgentLoopContext, AgentSetup, Logger, OnLimit, StartOptions } from './core/config.ts';
+export type {
+  AgentLoopConfig,
+  AgentLoopContext,
+  AgentSetup,
+  Logger,
+  OnLength,
+  OnLimit,
+  StartOptions,
+} from './core/config.ts';
 export { estimateTokens, type TokenCounter } from './core/count-tokens.ts';
 export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes } from './core/errors.ts';
 export type {
@@ -119,6 +135,7 @@ export type {
   TurnChange,
   TurnEnd,
   TurnFinish,
+  ValueExtension,
 } from './core/extension.ts';
 export type { ForkEdits, ResultEdit } from './core/fork-edits.ts';
 export type { ForkedTask, ForkOptions } from './core/fork-task.ts';
@@ -143,6 +160,7 @@ export type {
   AgentChoice,
   AgentUsage,
   Approval,
+  CallDetails,
   ChildLink,
   Finish,
   JournalRecord,
@@ -163,6 +181,14 @@ export {
   toPersisted,
 } from './core/state.ts';
 export { DoneSignal, TaskComplete } from './core/task-complete.ts';
+export type {
+  ContentOf,
+  JsonContent,
+  Recorded,
+  ToolEvent,
+  ToolFailedEvent,
+  ToolSucceededEvent,
+} from './core/tool-events.ts';
 export type { Turn } from './core/turn.ts';
 export { type CompletedTurn, TurnError, type TurnResult, type UnfinishedTurn } from './core/turn-result.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './core/turn-text.ts';
@@ -315,8 +341,11 @@ export type {
   ContextSummary,
   Conversation,
   LoadOptions,
+  MessagePage,
+  MessageQuery,
   MessageStore,
   MetadataOptions,
+  StoredMessage,
   TurnAppendOptions,
 } from './stores/messages/message-store.ts';
 export {
@@ -348,6 +377,7 @@ export type {
   ToolResult,
 } from './tools/interfaces.ts';
 export { LocalToolProvider } from './tools/local-tools.ts';
+export { parseContent } from './tools/parse-content.ts';
 export { type Tool, type ToolFactory, tool } from './tools/tool.ts';
 export { contentParts } from './tools/tool-content.ts';
 export type { ToolOptions } from './tools/tool-options.ts';

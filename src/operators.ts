@@ -1,4 +1,5 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
+import { Observable } from 'rxjs';
 import { AbortScope } from './core/abort-scope.ts';
 import { TurnNode } from './core/child-turns.ts';
 import type { AgentLoopConfig } from './core/config.ts';
@@ -7,23 +8,22 @@ import { Inbox } from './core/inbox.ts';
 import type { Message } from './core/messages.ts';
 import { replayOf } from './core/observe-turn.ts';
 import { OpenCall } from './core/open-call.ts';
+import { loopIterations as loopWithJournal } from './core/operators/iteration-operators.ts';
+import { executeTools as executeWithJournal } from './core/operators/tool-operators.ts';
 import { journalSchema } from './core/records.ts';
 import { resolveConfig } from './core/resolve-config.ts';
-import { type Commit, commitOf } from './core/signals.ts';
+import { type Commit, commitOf, type Signal } from './core/signals.ts';
 import type { LoopState } from './core/state.ts';
 import { collectTools, ToolSet } from './core/tool-set.ts';
 import type { TurnDeps } from './core/turn-deps.ts';
 import { startExecuteSpan } from './observability/spans/execute-span.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
+import { withArtifactTools } from './tools/artifact-tools.ts';
+import { withArgumentChecks } from './tools/schema-checks.ts';
 
 export { projectEvents } from './core/operators/event-operators.ts';
 export { catchTurnError, tapAfterTurn } from './core/operators/execute-operators.ts';
-export {
-  catchIterationError,
-  completeIteration,
-  loopIterations,
-  startIterationSpan,
-} from './core/operators/iteration-operators.ts';
+export { catchIterationError, completeIteration, startIterationSpan } from './core/operators/iteration-operators.ts';
 export {
   catchLLMError,
   mapLLMResponseToState,
@@ -31,9 +31,39 @@ export {
   prepareLLMCall,
   tapLLMResponse,
 } from './core/operators/llm-operators.ts';
-export { executeTools } from './core/operators/tool-operators.ts';
 export type { Commit, Signal } from './core/signals.ts';
 export type { TurnDeps } from './core/turn-deps.ts';
+
+/** All iterations of a turn. Without a journal every record counts as durable once it has been shown. */
+export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  const loop = loopWithJournal(deps, traceContext);
+  return (state) => durableAtOnce(loop(state));
+}
+
+/**
+ * Runs the open calls of a state; each result is emitted the moment it is there, together with the starts of the calls that take its place.
+ * On cancel no call starts, and running ones have `abortGraceMs` to stop. Unsubscribing aborts all of them and drops their results.
+ */
+export function executeTools(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  const execute = executeWithJournal(deps, traceContext);
+  return (state) => durableAtOnce(execute(state));
+}
+
+/** What waits for an append, such as the start of a call, waits for it to be shown. */
+function durableAtOnce(signals$: Observable<Signal>): Observable<Signal> {
+  return new Observable((to) =>
+    signals$.subscribe({
+      next(signal) {
+        if (signal.type !== 'commit' || !signal.durable) return to.next(signal);
+        const { durable, ...commit } = signal;
+        to.next(commit);
+        durable();
+      },
+      error: (error: unknown) => to.error(error),
+      complete: () => to.complete(),
+    }),
+  );
+}
 
 /** What is given for a turn that is composed by hand. */
 export interface OperatorTurnOptions {
@@ -68,7 +98,7 @@ export async function operatorTurn(
   messages: readonly Message[],
   options: OperatorTurnOptions = {},
 ): Promise<OperatorTurn> {
-  const config = resolveConfig(given);
+  const config = resolveConfig(withArtifactTools(withArgumentChecks(given)));
   const { agentId, systemPrompt, maxIterations, llmProvider: provider } = config;
   const {
     taskId = config.generateId(),

@@ -8,6 +8,7 @@ import {
   catchTurnError,
   completeIteration,
   executeTools,
+  loopIterations,
   mapLLMResponseToState,
   type OperatorTurn,
   operatorTurn,
@@ -113,6 +114,31 @@ it('U-03 gives the operators of a turn under their names, to be composed by hand
     'iteration[2]',
     'llm.call',
   ]);
+});
+
+it('U-03 U-18 runs calls that wait for a place, and calls whose check takes its time', async () => {
+  const calls = Array.from({ length: 7 }, () => ({ name: 'count' }));
+  const llmProvider = bench.model([{ toolCalls: calls }, { text: 'Seven.' }]);
+  let runs = 0;
+  const turn = await operatorTurn(
+    {
+      agentId: 'tester',
+      llmProvider,
+      toolProviders: [plainTools({ count: () => ++runs })],
+      argumentChecks: () => async (value) => ({ ok: true, value }),
+      clock: bench.clock,
+    },
+    question,
+  );
+  const { deps, state, span, traceContext } = turn;
+  const signals$ = concat(of(turn.started), loopIterations(deps, traceContext)(state)).pipe(
+    catchTurnError(deps, state),
+    tapAfterTurn(deps, span),
+    finalize(() => span.end()),
+  );
+  const last = await lastValueFrom(signals$);
+  expect(last).toMatchObject({ type: 'commit', after: { outcome: { state: 'completed' } } });
+  expect(runs).toBe(7);
 });
 
 it('U-03 turns an error of the model into the failure of the turn', async () => {

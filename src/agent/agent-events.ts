@@ -1,5 +1,6 @@
 import type { AgentEvent } from '../core/events.ts';
 import type { AssistantMessage, Message } from '../core/messages.ts';
+import type { Tool } from '../tools/interfaces.ts';
 
 /** `created` until the first turn is asked for; `busy` while turns of any context run. */
 export type AgentState = 'created' | 'ready' | 'busy' | 'closed';
@@ -31,10 +32,21 @@ export interface AgentStateEvent extends NoticeBase {
 }
 
 /** What an agent tells its listeners: the events of all its turns, and those of its own. */
-export type AgentNotice = AgentEvent | MessageSentEvent | MessageReceivedEvent | AgentStateEvent;
+export type AgentNotice<X extends Tool = Tool> =
+  | AgentEvent<X>
+  | MessageSentEvent
+  | MessageReceivedEvent
+  | AgentStateEvent;
 
-export type NoticeOf<K extends AgentNotice['kind']> = Extract<AgentNotice, { readonly kind: K }>;
+export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> = Extract<
+  AgentNotice<X>,
+  { readonly kind: K }
+>;
 
-export function isKind<K extends AgentNotice['kind']>(notice: AgentNotice, kind: K): notice is NoticeOf<K> {
+export function isKind<K extends AgentNotice['kind'], X extends Tool>(
+  notice: AgentNotice<X>,
+  kind: K,
+): notice is NoticeOf<K, X>;
+export function isKind(notice: AgentNotice, kind: string): boolean {
   return notice.kind === kind;
 }

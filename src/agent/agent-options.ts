@@ -1,22 +1,24 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
-import type { HookContext } from '../core/extension.ts';
+import type { HookContext, ValueExtension } from '../core/extension.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
-import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { FromJsonSchema } from '../tools/from-json-schema.ts';
-import type { Tool } from '../tools/tool.ts';
+import type { Tool } from '../tools/interfaces.ts';
 
 /** What becomes of a turn that starts while another of its context has not ended. */
 export type BusyPolicy =
-  /** It is refused with `AGENT_BUSY`. */
+  /** It is refused with `AGENT_BUSY`; nothing of it is recorded. */
   | 'reject'
-  /** It waits until those before it are over. */
+  /** It waits until those before it are over, also behind turns that are suspended, or whose process died: somebody has to resume or cancel them. */
   | 'queue'
-  /** Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. */
+  /**
+   * Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. Behind a turn that is suspended, or
+   * whose process died, as `'reject'`.
+   */
   | 'steer';
 
 /** Gives the system prompt of a turn; asked once a turn, and again on resume. */
@@ -68,8 +70,6 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
    * memory of this process. A `taskStateStore` that keeps no conversations needs this option.
    */
   readonly messageStore?: MessageStore | undefined;
-  /** Where tools of the model keep artifacts. Default: none, and no such tools. */
-  readonly artifactStore?: ArtifactStore | undefined;
   /** The context of turns that name none. Default: a new one. */
   readonly contextId?: string | undefined;
   /** Default `'reject'`. */
@@ -91,14 +91,14 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
 }
 
 /** An agent's tools as they are. */
-export interface GivenTools<C = unknown> {
+export interface GivenTools<C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
   /** Default none. They come before those of `toolProviders`. */
-  readonly tools?: readonly Tool<unknown, C>[] | undefined;
+  readonly tools?: readonly X[] | undefined;
 }
 
 /** An agent's tools as a function of what they depend on. */
-export interface DependentTools<D extends Dependencies, C = unknown> {
-  readonly tools: (dependencies: D) => readonly Tool<unknown, C>[];
+export interface DependentTools<D extends Dependencies, C = unknown, X extends Tool<unknown, C> = Tool<unknown, C>> {
+  readonly tools: (dependencies: D) => readonly X[];
   /** What the function is given, unless a turn overrides it. */
   readonly dependencies: D;
 }
@@ -107,11 +107,27 @@ export type AgentOptions<
   D extends Dependencies = Dependencies,
   S extends OutputSchema = OutputSchema,
   C = unknown,
-> = AgentSettings<S> & (GivenTools<C> | DependentTools<D, C>);
+  X extends Tool<unknown, C> = Tool<unknown, C>,
+> = AgentSettings<S> & (GivenTools<C, X> | DependentTools<D, C, X>);
+
+/** What options are inferred from besides: the value of an extension, and whether there are tools of other sources. */
+export interface InferredOptions<V, P> {
+  readonly extensions?: readonly ValueExtension<V>[] | undefined;
+  readonly toolProviders?: P | undefined;
+}
+
+/** The value of turns: of an output schema, else of an extension; `undefined` where there is neither. */
+export type ValueOfTurns<S extends OutputSchema, V> = [S] extends [never] ? V : OutputOf<S>;
+
+/** The tools whose calls have typed events: none where there are others, of `toolProviders`, whose names are not known. */
+export type KnownTools<X extends Tool, P> = P extends undefined ? X : Tool;
 
 /** What another agent has in place of what this one has; tools take the place of tools that depend on something, too. */
-export type AgentChanges<S extends OutputSchema = OutputSchema, C = unknown> = Partial<AgentSettings<S>> &
-  GivenTools<C>;
+export type AgentChanges<
+  S extends OutputSchema = OutputSchema,
+  C = unknown,
+  X extends Tool<unknown, C> = Tool<unknown, C>,
+> = Partial<AgentSettings<S>> & GivenTools<C, X>;
 
 /** What is given for one turn of an agent. */
 export interface AgentTurnOptions<C = unknown> extends StartOptions {

@@ -1,6 +1,7 @@
 import { context as activeContext } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import { usageOf } from '../core/add-usage.ts';
+import { withAdmission } from '../core/admission.ts';
 import { AgentLoop, type ResumeOptions, type RetryTurnOptions } from '../core/agent-loop.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
 import { systemClock } from '../core/clock.ts';
@@ -12,7 +13,7 @@ import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import type { Usage } from '../providers/interfaces.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
+import type { Tool, ToolProvider } from '../tools/interfaces.ts';
 import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type {
@@ -21,7 +22,10 @@ import type {
   AgentSettings,
   AgentTurnOptions,
   Dependencies,
+  InferredOptions,
+  KnownTools,
   OutputOf,
+  ValueOfTurns,
 } from './agent-options.ts';
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
@@ -47,20 +51,35 @@ export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
 }
 
 /** `agent`, with the type of `context`. */
-export type AgentFactory<C> = <D extends Dependencies = Dependencies, const S extends OutputSchema = OutputSchema>(
-  options: AgentOptions<D, S, C>,
-) => Agent<OutputOf<S>, C>;
+export type AgentFactory<C> = <
+  D extends Dependencies = Dependencies,
+  const S extends OutputSchema = never,
+  X extends Tool<unknown, C> = never,
+  V = undefined,
+  P extends readonly ToolProvider[] | undefined = undefined,
+>(
+  options: AgentOptions<D, S, C, X> & InferredOptions<V, P>,
+) => Agent<ValueOfTurns<S, V>, C, KnownTools<X, P>>;
 
 /**
  * Makes an agent. Calls no provider, store or tool; what becomes of the options object later changes nothing. Errors: `INVALID_CONFIG`,
  * naming the option and the cure.
  *
+ * The value of its turns has the type of its output schema, or of the extension that gives one (`ValueExtension`); without either it is `undefined`.
+ * Events of tool calls are typed by tool name: of tools that `tool` made, where the agent has no `toolProviders`.
+ *
  * `agent<Context>()` gives this function for agents whose turns are given a `context` of that type, which tools made by `tool<Context>()` get.
  */
 export function agent<C>(): AgentFactory<C>;
-export function agent<D extends Dependencies = Dependencies, const S extends OutputSchema = OutputSchema>(
-  options: AgentOptions<D, S>,
-): Agent<OutputOf<S>>;
+export function agent<
+  D extends Dependencies = Dependencies,
+  const S extends OutputSchema = never,
+  X extends Tool = never,
+  V = undefined,
+  P extends readonly ToolProvider[] | undefined = undefined,
+>(
+  options: AgentOptions<D, S, unknown, X> & InferredOptions<V, P>,
+): Agent<ValueOfTurns<S, V>, unknown, KnownTools<X, P>>;
 export function agent(...given: readonly [] | readonly [AgentOptions]): Agent | ((options: AgentOptions) => Agent) {
   return given.length === 0 ? checkedAgent : checkedAgent(given[0]);
 }
@@ -100,11 +119,11 @@ type Derive = (changes: AgentChanges, internals: AgentInternals) => Agent;
 /**
  * Many turns of many contexts: loads what its context remembers, runs the loop, saves what the turn added, also where it failed or was
  * cancelled. A context has one turn at a time, contexts run side by side.
- * `T`: what its turns finish with besides text, by its `outputSchema`. `C`: the `context` of its turns.
+ * `T`: what its turns finish with besides text. `C`: the `context` of its turns. `X`: the tools whose calls have typed events.
  *
  * Memory: the options, the turns that run, and what the `messageStore` keeps.
  */
-export class Agent<T = unknown, C = unknown> {
+export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   readonly id: string;
   readonly name: string;
   /** The context of turns that name none. */
@@ -120,6 +139,7 @@ export class Agent<T = unknown, C = unknown> {
   readonly #usage: UsageTally;
   /** Absent where contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
+  readonly #conversation: ReturnType<typeof conversation>;
   readonly #config: AgentLoopConfig;
   readonly #loop: AgentLoop;
 
@@ -142,10 +162,11 @@ export class Agent<T = unknown, C = unknown> {
     const { id: agentId, settings } = resolved;
     this.#life = new Lifecycle({ agentId, running: this.#running, between: this.#between, logger: settings.logger });
     if (internals.relay) this.#life.events$.subscribe(internals.relay);
+    this.#conversation = this.#remembering();
     this.#config = {
       ...resolved.loop,
       toolProviders: resolved.toolsWith({}),
-      extensions: this.#extensions(),
+      extensions: [...(resolved.loop.extensions ?? []), this.#conversation.extension],
       ...(members && { agents: members.agentsWith(undefined), maxHandOffs: members.maxHandOffs }),
     };
     this.#loop = new AgentLoop(this.#config);
@@ -167,8 +188,8 @@ export class Agent<T = unknown, C = unknown> {
   }
 
   /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */
-  get events$(): Observable<AgentNotice> {
-    return this.#life.events$;
+  get events$(): Observable<AgentNotice<X>> {
+    return this.#notices$();
   }
 
   /**
@@ -186,16 +207,16 @@ export class Agent<T = unknown, C = unknown> {
   }
 
   /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
-  on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K>) => void): () => void {
-    return this.#life.on(kind, listener);
+  on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K, X>) => void): () => void {
+    return this.#life.on(this.#notices$(), kind, listener);
   }
 
   /**
    * One turn, as `AgentLoop.startTurn` runs it, behind what its context remembers. Errors: `AGENT_BUSY` while another turn of the context
    * runs and `busy` is `'reject'`, `SHUTDOWN` once the agent is closed, `INVALID_INPUT`; all at once. A turn that runs into one of
-   * another process, or into one that was left open, fails with `AGENT_BUSY`.
+   * another process, or into one that was suspended or abandoned, is lost with `AGENT_BUSY`: nothing of it is recorded.
    */
-  startTurn(input: TurnInput, options?: AgentTurnOptions<C>): Turn<T>;
+  startTurn(input: TurnInput, options?: AgentTurnOptions<C>): Turn<T, X>;
   startTurn(input: TurnInput, options: AgentTurnOptions<C> = {}): Turn {
     this.#life.open();
     const messages = messagesOf(input);
@@ -210,13 +231,10 @@ export class Agent<T = unknown, C = unknown> {
     if (steered) return steered;
     const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
     const loop = isChild ? new AgentLoop(this.#childConfig) : this.#loopWith(dependencies);
-    const turn = loop.startTurn(messages, {
-      ...rest,
-      taskId,
-      contextId,
-      parentContext,
-      metadata: { ...this.options.metadata, ...metadata },
-    });
+    const metadataOfTurn = { ...this.options.metadata, ...metadata };
+    const start = { ...rest, taskId, contextId, parentContext, metadata: metadataOfTurn };
+    const admission = this.#conversation.admission(contextId, taskId);
+    const turn = loop.startTurn(messages, isChild ? start : withAdmission(start, admission));
     this.#life.watch(turn, parentContext);
     return turn;
   }
@@ -227,7 +245,7 @@ export class Agent<T = unknown, C = unknown> {
   }
 
   /** The events of one turn; leaving the iteration cancels it. */
-  stream(input: TurnInput, options: AgentTurnOptions<C> = {}): AsyncIterable<AgentEvent> {
+  stream(input: TurnInput, options: AgentTurnOptions<C> = {}): AsyncIterable<AgentEvent<X>> {
     return this.startTurn(input, options);
   }
 
@@ -235,7 +253,7 @@ export class Agent<T = unknown, C = unknown> {
    * Continues a turn in any process, as `AgentLoop.resume` does; without a store a turn that is paused here, as `Turn.resume` does. Errors: as
    * there, and `SHUTDOWN` once the agent is closed.
    */
-  resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T>;
+  resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T, X>;
   resume(taskId: string, options: AgentResumeOptions<C> = {}): Turn {
     this.#life.open();
     const paused = this.#config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
@@ -253,7 +271,7 @@ export class Agent<T = unknown, C = unknown> {
   }
 
   /** Continues a turn that failed or was cancelled as a new task, as `AgentLoop.retry` does. Errors: as there, and `SHUTDOWN` once the agent is closed. */
-  retry(taskId: string, options?: AgentRetryOptions<C>): Turn<T>;
+  retry(taskId: string, options?: AgentRetryOptions<C>): Turn<T, X>;
   retry(taskId: string, options: AgentRetryOptions<C> = {}): Turn {
     this.#life.open();
     const { dependencies, parentContext: parent, taskId: newTaskId = this.#newId(), ...rest } = options;
@@ -299,14 +317,20 @@ export class Agent<T = unknown, C = unknown> {
    * An agent with other options and what else this one has, its context and what it remembers too; listeners and running turns stay
    * here. Errors as `agent`.
    */
-  with(changes: AgentChanges<never, C>): Agent<T, C>;
-  with<const S extends OutputSchema>(changes: AgentChanges<S, C>): Agent<OutputOf<S>, C>;
+  with<Y extends Tool<unknown, C> = X, P extends readonly ToolProvider[] | undefined = undefined>(
+    changes: AgentChanges<never, C, Y> & { readonly toolProviders?: P },
+  ): Agent<T, C, KnownTools<Y, P>>;
+  with<
+    const S extends OutputSchema,
+    Y extends Tool<unknown, C> = X,
+    P extends readonly ToolProvider[] | undefined = undefined,
+  >(changes: AgentChanges<S, C, Y> & { readonly toolProviders?: P }): Agent<OutputOf<S>, C, KnownTools<Y, P>>;
   with(changes: AgentChanges): Agent {
     return this.withInternals(changes, {});
   }
 
   /** @internal As `with`; its usage is counted here, and the events of its turns are told here. */
-  variant(changes: AgentChanges): Agent<T, C>;
+  variant(changes: AgentChanges): Agent<T, C, X>;
   variant(changes: AgentChanges): Agent {
     const relay = (notice: AgentNotice) => {
       if (notice.kind !== 'agent:state') this.#life.tell(notice);
@@ -314,9 +338,19 @@ export class Agent<T = unknown, C = unknown> {
     return this.withInternals(changes, { usage: this.#usage, relay });
   }
 
+  #notices$(): Observable<AgentNotice<X>>;
+  #notices$(): Observable<AgentNotice> {
+    return this.#life.events$;
+  }
+
   /** @internal Whether its turns are those of a team. */
   get isTeam(): boolean {
     return this.#internals.members !== undefined;
+  }
+
+  /** @internal */
+  get runningTurns(): readonly Turn[] {
+    return this.#running.all();
   }
 
   /** @internal Cancels what a turn of this agent that nobody runs has begun elsewhere. */
@@ -374,22 +408,22 @@ export class Agent<T = unknown, C = unknown> {
     };
   }
 
-  #extensions(): NonNullable<AgentLoopConfig['extensions']> {
+  #remembering(): ReturnType<typeof conversation> {
     const { messageStore, busy, loop } = this.#resolved;
-    const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal } = loop;
-    const remember = conversation({
+    const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal, logger } = loop;
+    return conversation({
       messageStore,
       journal,
       busy,
       running: this.#running,
       deadline: { clock, ms: storeDeadlineMs },
       leaseMs,
+      logger,
       between: this.#between,
       endsOnly: this.#internals.endsOnly === true,
       choose: this.#internals.members?.choose,
       ...this.#notices,
     });
-    return [...(loop.extensions ?? []), remember];
   }
 
   #configWith(dependencies: Dependencies | undefined): AgentLoopConfig {

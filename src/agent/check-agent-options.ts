@@ -2,6 +2,7 @@ import { invalidConfig } from '../core/invalid-config.ts';
 import { shownValue } from '../core/shown-value.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentSettings } from './agent-options.ts';
+import { checkMessageStore } from './messages-of.ts';
 
 /** What a value has to be, in words, and what to do about one that is not. */
 interface Kind {
@@ -44,16 +45,6 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
     words: 'one of reject, queue, steer',
     cure: 'leave it out for the default of reject',
   },
-  messageStore: {
-    fits: (value) => ['begin', 'append', 'load', 'setMetadata'].every((name) => hasMethod(value, name)),
-    words: 'a MessageStore',
-    cure: 'give new InMemoryMessageStore(), or leave it out',
-  },
-  artifactStore: {
-    fits: (value) => ['create', 'update', 'get', 'list'].every((name) => hasMethod(value, name)),
-    words: 'an ArtifactStore',
-    cure: 'give new InMemoryArtifactStore(), or leave it out',
-  },
   toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
   contextManagement: {
     fits: (value) => value === null || isRecord(value),
@@ -76,6 +67,7 @@ export function checkAgentOptions(options: AgentSettings): void {
     const value: unknown = Reflect.get(options, option);
     if (value !== undefined && !kind.fits(value)) throw wrong(option, value, kind);
   }
+  if (options.messageStore !== undefined) checkMessageStore('messageStore', options.messageStore);
 }
 
 const toolCure = 'write tools: [tool({ name, description, parameters, execute })]';
@@ -108,8 +100,4 @@ function isText(value: unknown): boolean {
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function hasMethod(value: unknown, name: string): boolean {
-  return typeof value === 'object' && value !== null && typeof Reflect.get(value, name) === 'function';
 }

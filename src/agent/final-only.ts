@@ -1,14 +1,26 @@
-import { filter, type MonoTypeOperatorFunction } from 'rxjs';
+import { filter, type MonoTypeOperatorFunction, map } from 'rxjs';
 import type { AgentEvent } from '../core/events.ts';
 
 const answers = /^answer-\d+(\.\d+)?$/;
 
 /**
- * The events of a turn without what the model says on the way: no deltas, no responses. The last event, `status-update` with
+ * The events of a turn, and of its sub-agents, without what the model says on the way: no deltas, no responses. The last event, `status-update` with
  * `final: true`, carries the final text in `status.message`. Leaving it leaves the turn.
  */
 export function finalOnly(): MonoTypeOperatorFunction<AgentEvent> {
-  return filter((event) => !saysText(event));
+  return (events$) =>
+    events$.pipe(
+      filter((event) => !saysText(event)),
+      map((event) => (event.kind === 'internal:sub-agent' ? { ...event, event: silent(event.event) } : silent(event))),
+    );
+}
+
+/** The same event without the text of a response that it has besides. */
+function silent<E extends AgentEvent>(event: E): E {
+  if (event.kind !== 'internal:iteration-complete') return event;
+  const { message } = event.response;
+  const calls = message.role === 'assistant' && message.toolCalls ? { toolCalls: message.toolCalls } : {};
+  return { ...event, response: { ...event.response, message: { role: 'assistant', content: null, ...calls } } };
 }
 
 function saysText(event: AgentEvent): boolean {
@@ -19,6 +31,8 @@ function saysText(event: AgentEvent): boolean {
     case 'internal:reasoning-delta':
     case 'internal:tool-call-delta':
       return true;
+    case 'internal:sub-agent':
+      return saysText(event.event);
     default:
       return false;
   }

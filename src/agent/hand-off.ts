@@ -42,7 +42,15 @@ function handOffTool(others: readonly Agent[]): Tool {
       readOnly: true,
       cache: false,
       onInDoubt: 'retry',
-      execute: ({ agentId }) => `Handed to ${String(agentId)}.`,
+      execute: ({ agentId }) => {
+        const ids = others.map(({ id }) => id);
+        // It was of the team when the tool was listed.
+        if (!ids.some((id) => id === agentId))
+          throw new Error(
+            `agent "${String(agentId)}" was removed from the team; the others are: ${ids.join(', ') || 'none'}`,
+          );
+        return `Handed to ${String(agentId)}.`;
+      },
     }),
   );
 }

@@ -2,6 +2,7 @@ import { type Observable, Subject } from 'rxjs';
 import type { Logger } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Turn } from '../core/turn.ts';
+import type { Tool } from '../tools/interfaces.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './between-turns.ts';
 import { receivedMessage } from './received-message.ts';
@@ -39,9 +40,13 @@ export class Lifecycle {
     return this.#notices.asObservable();
   }
 
-  /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
-  on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K>) => void): () => void {
-    const subscription = this.#notices.subscribe((notice) => {
+  /** Calls `listener` with each of these events that is of a kind, until the function that it gives back is called. What it throws is logged. */
+  on<K extends AgentNotice['kind'], X extends Tool>(
+    notices$: Observable<AgentNotice<X>>,
+    kind: K,
+    listener: (event: NoticeOf<K, X>) => void,
+  ): () => void {
+    const subscription = notices$.subscribe((notice) => {
       if (!isKind(notice, kind)) return;
       try {
         listener(notice);

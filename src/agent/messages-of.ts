@@ -1,4 +1,6 @@
 import { invalidConfig } from '../core/invalid-config.ts';
+import { checkStore } from '../core/resolve-config.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
@@ -21,9 +23,28 @@ export function messagesOf(taskStateStore: TaskStateStore | undefined): MessageS
     ofProcess.add(messages);
     return messages;
   }
-  if (taskStateStore.messages) return taskStateStore.messages;
+  checkStore('taskStateStore', taskStateStore);
+  if (taskStateStore.messages) {
+    checkMessageStore('taskStateStore.messages', taskStateStore.messages);
+    return taskStateStore.messages;
+  }
   throw invalidConfig(
     'taskStateStore keeps turns and no conversations, so the agent would forget them with this process',
     'give messageStore too: new LmdbMessageStore({ path }), new RedisMessageStore({ redis }), one of your own, or new InMemoryMessageStore() to forget them',
   );
+}
+
+const methods: readonly (keyof MessageStore)[] = ['begin', 'append', 'load', 'list', 'setMetadata'];
+
+/** Errors: `INVALID_CONFIG`, naming what is missing: stores that were written for 0.1 have no `list`, and their messages no ids. */
+export function checkMessageStore(name: string, store: unknown): void {
+  const isObject = typeof store === 'object' && store !== null;
+  const missing = methods.filter((method) => !isObject || typeof Reflect.get(store, method) !== 'function');
+  if (missing.length === 0) return;
+  const what = isObject ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
+  const cure =
+    missing.length === 1 && missing[0] === 'list'
+      ? 'add list(contextId, query), which gives stored messages with id and createdAt; messageStoreContract examines it'
+      : 'give new InMemoryMessageStore(), or leave it out';
+  throw invalidConfig(`${name} must be a MessageStore; ${what}`, cure);
 }

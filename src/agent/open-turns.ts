@@ -12,6 +12,8 @@ export const conversationName = 'conversation';
 export interface OpenTurn {
   readonly taskId: string;
   readonly status: 'running' | 'suspended' | 'dead';
+  /** Of its last record. */
+  readonly seq: number;
 }
 
 export interface ContextStores {
@@ -22,6 +24,8 @@ export interface ContextStores {
 /** What is saved of a turn that ended. */
 export interface EndedTurn {
   readonly messages: readonly Message[];
+  /** When they came to be. ISO 8601. */
+  readonly createdAt?: readonly string[];
   /** The agent that answers next, where this turn was handed to it. */
   readonly agentId?: string;
 }
@@ -29,7 +33,8 @@ export interface EndedTurn {
 /** Who is current changes by a hand-off only: an agent that was named, or chosen for one message, leaves it as it is. */
 export function endedTurn(state: LoopState): EndedTurn {
   const { agentId, stint } = state;
-  return { messages: addedMessages(state), ...(stint.reason === 'hand_off' && { agentId }) };
+  const messages = addedMessages(state);
+  return { messages, createdAt: timesOf(messages, state), ...(stint.reason === 'hand_off' && { agentId }) };
 }
 
 /**
@@ -42,6 +47,16 @@ function addedMessages(state: LoopState): readonly Message[] {
   // The turn that a retry continues has saved its own.
   const added = closedMessages(state).slice(state.turn.retried?.messages ?? length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
+}
+
+/** When messages came, by their records. Results of calls that were open at the end, and what stands for them, came with the end. */
+function timesOf(messages: readonly Message[], { history, updatedAt }: LoopState): readonly string[] {
+  const times = new Map<Message, number>();
+  for (let index = 0; index < history.length; index++) {
+    const message = history.at(index);
+    if (message) times.set(message, history.timeAt(index) ?? updatedAt);
+  }
+  return messages.map((message) => new Date(times.get(message) ?? updatedAt).toISOString());
 }
 
 /** Input that a guardrail refused is not remembered: it would be refused again in every later turn. */
@@ -87,7 +102,7 @@ export async function settleTurnsAhead(
     // In this order: a turn that ends between the two is over, and does not look like one whose process died.
     const held = await isHeld(journal, contextId, ahead);
     const state = await stateOf(journal, ahead);
-    if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held) };
+    if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held), seq: state.seq };
     const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
     await messageStore.append(contextId, ahead, messages, current);
   }
@@ -95,7 +110,7 @@ export async function settleTurnsAhead(
 }
 
 /** The turn as its journal tells; `undefined` where there is none any more. */
-async function stateOf(journal: TaskStateStore, taskId: string): Promise<LoopState | undefined> {
+export async function stateOf(journal: TaskStateStore, taskId: string): Promise<LoopState | undefined> {
   try {
     return foldRecords(await journal.read(taskId));
   } catch (error) {

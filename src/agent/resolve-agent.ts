@@ -9,9 +9,10 @@ import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import { policyNames } from '../providers/policies/policy-names.ts';
 import { retry } from '../providers/policies/retry.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
-import { artifactTools } from '../tools/artifact-tools.ts';
+import { withArtifactTools } from '../tools/artifact-tools.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
+import { withArgumentChecks } from '../tools/schema-checks.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies } from './agent-options.ts';
 import { checkAgentOptions, checkTools } from './check-agent-options.ts';
@@ -72,7 +73,6 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
   dependencies: true,
   metadata: true,
   messageStore: true,
-  artifactStore: true,
   contextId: true,
   busy: true,
   contextManagement: true,
@@ -109,8 +109,7 @@ function toolsOf<D extends Dependencies>(
 ): Pick<ResolvedAgent, 'toolsWith' | 'toolsDepend'> {
   const local = (tools: readonly Tool[]) =>
     tools.length === 0 ? [] : [new LocalToolProvider(tools, { name: `tools of ${id}` })];
-  const others = [...(options.toolProviders ?? [])];
-  if (options.artifactStore) others.push(artifactTools(options.artifactStore));
+  const { toolProviders: others = [] } = withArtifactTools(options);
   if ('dependencies' in options) {
     const { tools, dependencies } = options;
     if (typeof tools !== 'function')
@@ -129,7 +128,7 @@ function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig
   const { model, retry: _, systemPrompt, extensions, ...config } = rest;
   return {
     ...modelSettings(model),
-    ...config,
+    ...withArgumentChecks(config),
     ...(typeof systemPrompt === 'string' && { systemPrompt }),
     agentId,
     llmProvider: retrying(providerOf(settings), settings),
@@ -162,10 +161,12 @@ function outputOf(output: AgentSettings['output'], schema: AgentSettings['output
 
 /** What an agent brings to a turn of a team: its loop without what is the turn's, and its tools. */
 export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, dependencies: Dependencies): AgentSetup {
-  const { llmProvider, extensions, maxIterations, onLimit, systemPrompt } = loop;
-  const { toolConcurrency, toolTimeoutMs, toolFailureMode } = loop;
+  const { llmProvider, extensions, maxIterations, onLimit, onLength, systemPrompt } = loop;
+  const { modelSilenceMs, toolListTimeoutMs, toolConcurrency, toolTimeoutMs, toolFailureMode } = loop;
   const { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions } = loop;
-  const given = { extensions, maxIterations, onLimit, systemPrompt, toolConcurrency, toolTimeoutMs, toolFailureMode };
+  const limits = { maxIterations, onLimit, onLength };
+  const times = { modelSilenceMs, toolListTimeoutMs, toolTimeoutMs };
+  const given = { extensions, ...limits, ...times, systemPrompt, toolConcurrency, toolFailureMode };
   const ofCalls = { model, toolChoice, temperature, maxTokens, responseFormat, providerOptions };
   const { metadata } = settings;
   const optional: Partial<AgentSetup> = Object.fromEntries(
@@ -196,6 +197,10 @@ function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
     );
   const found = Object.hasOwn(providers, provider) ? providers[provider] : undefined;
   if (found) return found;
-  const known = Object.keys(providers).join(', ') || 'none';
-  throw invalidConfig(`provider ${shownValue(provider)} is not known`, `the providers are: ${known}`);
+  const known = Object.keys(providers);
+  const cure =
+    known.length > 0
+      ? `the names in providers are: ${known.join(', ')}`
+      : 'a name stands for a member of providers, and there are none; give an object, e.g. new LiteLLMProvider({ … }) of millrace/litellm or await createProvider("anthropic:…") of millrace/ai-sdk';
+  throw invalidConfig(`provider ${shownValue(provider)} is not known`, cure);
 }

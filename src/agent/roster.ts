@@ -1,8 +1,7 @@
-import { childResult, hookParentOf, TurnLost, withParent } from '../core/child-turns.ts';
+import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import type { Extension } from '../core/extension.ts';
-import { givenByCaller } from '../core/given-by-caller.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { textOf } from '../core/messages.ts';
 import type { AgentChoice } from '../core/records.ts';
@@ -13,12 +12,13 @@ import type { ToolProvider } from '../tools/interfaces.ts';
 import { Agent, agent } from './agent.ts';
 import type { TeamMembers } from './agent-internals.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';
-import { agentTools } from './agent-tools.ts';
+import { agentToolName, agentTools } from './agent-tools.ts';
+import { askRouting, type RoutingLimit } from './ask-routing.ts';
 import { cancelOfChildren, withCancelOutside } from './cancel-outside.ts';
 import type { Opening, OpeningRequest } from './conversation.ts';
 import { handOff } from './hand-off.ts';
 import { interceptors } from './interceptors.ts';
-import type { RoutingContext, RoutingRequest, RoutingStrategy } from './routing.ts';
+import type { RoutingRequest, RoutingStrategy } from './routing.ts';
 import { conversationOnly, joinBy, parallelModel, parallelTools, takeTurns } from './strategies.ts';
 import { type TeamOptions, turnOptionsOf } from './team-options.ts';
 import { teamView } from './team-view.ts';
@@ -30,13 +30,20 @@ export interface SharedConversation {
   readonly messageStore: MessageStore;
 }
 
+interface Member {
+  /** As it was registered. */
+  readonly original: Agent;
+  /** With the prompt of the team. */
+  readonly member: Agent;
+}
+
 /** The agents of a team as they were registered, and what the team makes of them. */
 export class Roster {
   readonly #team: TeamOptions;
   readonly #shared: SharedConversation;
-  readonly #agents = new Map<string, Agent>();
-  /** With the prompt of the team. */
-  readonly #members = new Map<string, Agent>();
+  readonly #members = new Map<string, Member>();
+  /** Removed while turns ran, which keep them until they end. */
+  readonly #leaving = new Set<Member>();
   #setups = new Map<string, AgentSetup>();
 
   constructor(team: TeamOptions, shared: SharedConversation) {
@@ -46,16 +53,16 @@ export class Roster {
 
   /** In the order of their registration. */
   get all(): readonly Agent[] {
-    return [...this.#agents.values()];
+    return [...this.#members.values()].map(({ original }) => original);
   }
 
   /** For a sentence. */
   get known(): string {
-    return `the agents are: ${[...this.#agents.keys()].join(', ')}`;
+    return `the agents are: ${[...this.#members.keys()].join(', ')}`;
   }
 
   has(id: string): boolean {
-    return this.#agents.has(id);
+    return this.#members.has(id);
   }
 
   /** Errors: `INVALID_CONFIG` where an agent, or the team, has its id. */
@@ -69,9 +76,39 @@ export class Roster {
     if (this.has(added.id) || added.id === this.#shared.id) {
       throw invalidConfig(`two agents have the id "${added.id}"`, 'give each its own');
     }
-    this.#agents.set(added.id, added);
-    this.#members.set(added.id, added.variant(this.#changesOf(added)));
+    this.#members.set(added.id, { original: added, member: added.variant(this.#changesOf(added)) });
     this.#setups = new Map();
+  }
+
+  /**
+   * From now on nobody is routed, and hands a turn, to it. The function that it gives back is called once the turns that run now have ended; until
+   * then they find it. Errors: `INVALID_INPUT` for one that is not of the team, `INVALID_CONFIG` for one that the team cannot work without.
+   */
+  remove(id: string, defaultId: string): () => void {
+    this.agentOf(id);
+    if (id === defaultId)
+      throw invalidConfig(`agent "${id}" is the default of the team`, 'make a team with another defaultAgentId');
+    if (neededBy(this.#team.routing).includes(id))
+      throw invalidConfig(`the routing of the team needs agent "${id}"`, 'make a team with another routing');
+    const leaving = this.#members.get(id);
+    if (!leaving) return () => {};
+    this.#members.delete(id);
+    this.#leaving.add(leaving);
+    this.#setups = new Map();
+    return () => {
+      this.#leaving.delete(leaving);
+      this.#setups = new Map();
+    };
+  }
+
+  /** Also one that is removed, as long as turns of then run. */
+  #find(id: string): Member | undefined {
+    return this.#members.get(id) ?? [...this.#leaving].find(({ original }) => original.id === id);
+  }
+
+  get #limit(): RoutingLimit {
+    const { clock = this.all[0]?.options.clock ?? systemClock, routingTimeoutMs: ms = 120_000 } = this.#team;
+    return { clock, ms };
   }
 
   /** Others are asked in child turns only. */
@@ -83,8 +120,8 @@ export class Roster {
 
   /** Errors: `INVALID_INPUT`. */
   agentOf(id: string): Agent {
-    const found = this.#agents.get(id);
-    if (found) return found;
+    const found = this.#members.get(id);
+    if (found) return found.original;
     throw new AgentLoopError('INVALID_INPUT', `Agent ${shownValue(id)} is not of the team; ${this.known}.`);
   }
 
@@ -113,7 +150,7 @@ export class Roster {
       agentsWith: (dependencies) => this.#agentsWith(dependencies),
       choose: this.#opening(defaultId),
       count: (used) => {
-        for (const { agentId, usage } of used) this.#agents.get(agentId)?.countUsage(usage);
+        for (const { agentId, usage } of used) this.#find(agentId)?.original.countUsage(usage);
       },
       compactedBy: first,
     };
@@ -130,7 +167,7 @@ export class Roster {
       return tools.made;
     };
     return {
-      provider: parallelModel(routing, (id) => this.agentOf(id)),
+      provider: parallelModel(routing, (id) => this.agentOf(id), this.#limit),
       maxIterations: mostRounds,
       toolConcurrency: mostAtATime,
       toolFailureMode: 'fail',
@@ -168,7 +205,7 @@ export class Roster {
 
   /** What a member brings to a turn, with what the team and its strategy add. */
   #setupOf(id: string, dependencies: Dependencies): AgentSetup | undefined {
-    const own = this.#members.get(id)?.setupWith(dependencies);
+    const own = this.#find(id)?.member.setupWith(dependencies);
     if (!own) return undefined;
     const { routing, view, handOff: handsOff = false } = this.#team;
     const leads = isSupervised(routing) && routing.supervisor === id ? routing : undefined;
@@ -180,19 +217,30 @@ export class Roster {
       ...(isSequence(routing) ? [takeTurns(routing)] : []),
     ];
     if (!leads) return { ...own, extensions };
-    const helpers = agentTools(
-      others().map((each) => this.#childOf(each.id)),
-      { pass: (messages, message) => [...conversationOnly(messages), message] },
-    );
-    const toolProviders = [...(own.toolProviders ?? []), helpers];
-    return { ...own, extensions, toolProviders, maxIterations: leads.maxRounds };
+    const helpers = others().map((each) => this.#childOf(each.id));
+    const asked = agentTools(helpers, { pass: (messages, message) => [...conversationOnly(messages), message] });
+    const toolProviders = [...(own.toolProviders ?? []), asked];
+    const staying = this.#refuseRemoved(helpers);
+    return { ...own, extensions: [...extensions, staying], toolProviders, maxIterations: leads.maxRounds };
+  }
+
+  /** A turn that runs keeps the tools that it began with: a helper that was removed since is not asked any more. */
+  #refuseRemoved(helpers: readonly Agent[]): Extension {
+    const ids = new Map(helpers.map((each) => [agentToolName(each), each.id]));
+    return {
+      name: 'team-helpers',
+      beforeToolCall: ({ call }) => {
+        const id = ids.get(call.function.name);
+        if (id === undefined || this.has(id)) return undefined;
+        return { deny: `agent "${id}" was removed from the team; ${this.known}` };
+      },
+    };
   }
 
   /** A member as it answers in a child turn. */
   #childOf(id: string): Agent {
     const { incoming } = this.#team.interceptors ?? {};
-    const original = this.agentOf(id);
-    const member = this.#members.get(id) ?? original;
+    const { original, member } = this.#members.get(id) ?? { original: this.agentOf(id), member: this.agentOf(id) };
     if (!incoming) return member;
     return member.variant({ extensions: [interceptors({ incoming }), ...(original.options.extensions ?? [])] });
   }
@@ -214,7 +262,8 @@ export class Roster {
       if (isSupervised(routing)) return { agent: this.#routed(routing.supervisor) };
       if (isParallel(routing)) return {};
       if (!routing) return { agent: { to: current.id, reason: 'current' } };
-      const id = await chosen(routing, this.#requestOf(request, current), contextOf(request));
+      const { context } = request;
+      const id = await askRouting(routing, this.#requestOf(request, current), { context, limit: this.#limit });
       const agent: AgentChoice = id === undefined ? { to: current.id, reason: 'current' } : this.#routed(id);
       return { agent };
     };
@@ -244,6 +293,14 @@ const nobody: LLMProvider = {
   call: () => Promise.reject(new AgentLoopError('INTERNAL', 'The team made a model call without an agent.')),
 };
 
+/** The agents without which every turn would fail. */
+function neededBy(routing: RoutingStrategy | undefined): readonly string[] {
+  if (isSequence(routing)) return routing.sequence;
+  if (isSupervised(routing)) return [routing.supervisor];
+  if (isParallel(routing)) return [...routing.parallel, ...(routing.joiner === undefined ? [] : [routing.joiner])];
+  return routing?.needs ?? [];
+}
+
 function isSequence(routing: RoutingStrategy | undefined) {
   return routing !== undefined && 'sequence' in routing;
 }
@@ -254,38 +311,6 @@ function isParallel(routing: RoutingStrategy | undefined) {
 
 function isSupervised(routing: RoutingStrategy | undefined) {
   return routing !== undefined && 'supervisor' in routing;
-}
-
-function contextOf({ context }: OpeningRequest): RoutingContext {
-  const { taskId, contextId, traceContext, signal, iteration } = context;
-  let asked = 0;
-  const ask: RoutingContext['ask'] = (agent, messages) => {
-    const name = asked === 0 ? 'route' : `route${asked}`;
-    asked++;
-    const parent = hookParentOf(context, name);
-    if (!parent) throw new AgentLoopError('INTERNAL', 'The routing of a team was asked without its turn.');
-    const own = { taskId: `${taskId}.${iteration}.${name}`, contextId, parentContext: traceContext };
-    const start = withParent({ ...own, ...givenByCaller(context) }, parent);
-    return childResult(parent, () => agent.startTurn(messages, start));
-  };
-  return { taskId, contextId, traceContext, signal, ask };
-}
-
-async function chosen(
-  routing: Extract<RoutingStrategy, { choose: unknown }>,
-  request: RoutingRequest,
-  context: RoutingContext,
-): Promise<string | undefined> {
-  try {
-    const id: unknown = await routing.choose(request, context);
-    if (id === undefined || typeof id === 'string') return id;
-    throw new TypeError(`choose must return the id of an agent, or undefined, not ${shownValue(id)}`);
-  } catch (error) {
-    if (AgentLoopError.isInstance(error) || TurnLost.isInstance(error)) throw error;
-    throw new AgentLoopError('EXTENSION_FAILED', `The routing of the team failed: ${messageOf(error)}`, {
-      cause: error,
-    });
-  }
 }
 
 /** The prompt of the team in front of that of the agent. */

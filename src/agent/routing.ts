@@ -15,42 +15,56 @@ export interface RoutingRequest {
   readonly current: Agent;
 }
 
-export interface RoutingContext extends Pick<HookContext, 'taskId' | 'contextId' | 'traceContext'> {
-  /** Aborted when the turn is cancelled or left. */
+export interface RoutingContext
+  extends Pick<HookContext, 'taskId' | 'contextId' | 'traceContext' | 'metadata' | 'authContext' | 'context'> {
+  /** Aborted when the turn is cancelled or left, and when `routingTimeoutMs` is over. */
   readonly signal: AbortSignal;
   /**
    * Runs an agent in a child turn: what it uses counts for the turn, a cancel reaches it, and after a crash it continues, or has its result at
-   * once. Rejects with a `TurnError` where it does not complete.
+   * once. A child turn that still runs when the choice ends is cancelled. Rejects with a `TurnError` where it does not complete.
    */
-  readonly ask: (agent: Agent, messages: readonly Message[]) => Promise<TurnResult>;
+  readonly ask: <V>(agent: Agent<V>, messages: readonly Message[]) => Promise<TurnResult<V>>;
 }
 
 /**
- * Chooses one agent for a message; `undefined` leaves it to the current one. It may ask a model. Asked once in a turn, before the first model
- * call; the choice is recorded, and a resumed turn keeps it. Where it fails, the turn fails with `EXTENSION_FAILED`.
+ * Chooses one agent for a message; `undefined` leaves it to the current one. It may answer with a promise, and ask a model. Asked once in a turn,
+ * before the first model call; the choice is recorded, and a resumed turn keeps it. A process that dies before that record is replaced by one that
+ * asks again. Where it fails, or takes longer than the `routingTimeoutMs` of the team, the turn fails with `EXTENSION_FAILED`.
  */
 export interface Choice {
   readonly choose: (
     request: RoutingRequest,
     context: RoutingContext,
   ) => string | undefined | Promise<string | undefined>;
+  /** Ids of agents that it cannot work without: `removeAgent` refuses them. Default none. */
+  readonly needs?: readonly string[];
 }
 
+/**
+ * A strategy whose turns finish with a value of type `V`, for types only; `unknown` where it does not tell, then it is that of any agent of the team.
+ */
+export interface Valued<V> {
+  readonly '~value'?: V;
+}
+
+/** An agent of the team, or its id. An agent tells the type of the value that turns finish with. */
+export type AgentRef<V = unknown> = string | Agent<V>;
+
 /** Agents that answer one after another; see `inSequence`. */
-export interface Sequence {
+export interface Sequence<V = unknown> extends Valued<V> {
   readonly sequence: readonly string[];
 }
 
 /** Agents that answer at the same time; see `inParallel`. */
-export interface Parallel {
+export interface Parallel<V = unknown> extends Valued<V> {
   readonly parallel: readonly string[];
-  readonly join: (answers: readonly Answered[]) => string;
+  readonly join: Join;
   /** Answers in place of `join`. */
   readonly joiner?: string;
 }
 
 /** An agent that asks the others; see `supervisor`. */
-export interface Supervised {
+export interface Supervised<V = unknown> extends Valued<V> {
   readonly supervisor: string;
   readonly maxRounds: number;
   readonly mayHandOff: boolean;
@@ -59,26 +73,41 @@ export interface Supervised {
 export type RoutingStrategy = Choice | Sequence | Parallel | Supervised;
 
 export interface Rule {
-  /** An expression or a function of the text. */
-  readonly when: RegExp | ((text: string) => boolean);
+  /** An expression for the text, or a function, which may answer with a promise. */
+  readonly when:
+    | RegExp
+    | ((text: string, request: RoutingRequest, context: RoutingContext) => boolean | Promise<boolean>);
   readonly agentId: string;
 }
 
-/** The agent of the first rule that fits. */
+/** The agent of the first rule that fits. The rules are tried one after another. */
 export function byRule(rules: readonly Rule[]): Choice {
   const isRule = ({ when, agentId }: Rule) =>
     (when instanceof RegExp || typeof when === 'function') && typeof agentId === 'string';
   if (!Array.isArray(rules) || !rules.every((rule) => typeof rule === 'object' && rule !== null && isRule(rule)))
     throw invalidConfig('byRule needs rules', 'write byRule([{ when: /contract/i, agentId: "lawyer" }])');
-  return { choose: ({ text }) => rules.find(({ when }) => fits(when, text))?.agentId };
+  return {
+    async choose(request, context) {
+      for (const { when, agentId } of rules) if (await fits(when, request, context)) return agentId;
+      return undefined;
+    },
+  };
 }
 
+/** The role of a message, maybe as a promise; `undefined` leaves it to the current agent. */
+export type RoleOf = (
+  text: string,
+  request: RoutingRequest,
+  context: RoutingContext,
+) => string | undefined | Promise<string | undefined>;
+
 /** The first agent whose `metadata.role` is the role of the message. */
-export function byRole(roleOf: (text: string) => string | undefined): Choice {
+export function byRole(roleOf: RoleOf): Choice {
   if (typeof roleOf !== 'function') throw invalidConfig('byRole needs a function', 'write byRole((text) => "sales")');
   return {
-    choose({ text, agents }) {
-      const role = roleOf(text);
+    async choose(request, context) {
+      const { text, agents } = request;
+      const role = await roleOf(text, request, context);
       return role === undefined ? undefined : agents.find(({ options }) => options.metadata?.['role'] === role)?.id;
     },
   };
@@ -88,10 +117,15 @@ export function byRole(roleOf: (text: string) => string | undefined): Choice {
  * Agents answer one after another in one turn. Each sees the conversation and the answers before its own; all of them stream, the last is the
  * answer.
  */
-export function inSequence(agentIds: readonly string[]): Sequence {
-  assertIds('inSequence', agentIds);
-  return { sequence: [...agentIds] };
+export function inSequence<const A extends readonly AgentRef[]>(agents: A): Sequence<LastValue<A>> {
+  return { sequence: idsOf('inSequence', agents) };
 }
+
+type LastValue<A> = A extends readonly [...unknown[], infer Last]
+  ? Last extends Agent<infer V>
+    ? V
+    : unknown
+  : unknown;
 
 /** What one of several agents answered. */
 export interface Answered {
@@ -99,24 +133,39 @@ export interface Answered {
   readonly text: string;
 }
 
+/**
+ * Makes one answer of several, maybe as a promise. `signal` is aborted when the turn is cancelled or left, and when `routingTimeoutMs` is over.
+ * A process that dies before the answer is recorded is replaced by one that asks again.
+ */
+export type Join = (
+  answers: readonly Answered[],
+  context: { readonly signal: AbortSignal },
+) => string | Promise<string>;
+
 export interface ParallelOptions {
   /** Makes one answer of theirs. Default: a paragraph each. */
-  readonly join?: ((answers: readonly Answered[]) => string) | undefined;
+  readonly join?: Join | undefined;
   /** The agent that makes one answer of theirs, in the same turn: it sees the conversation and what they answered. */
-  readonly joiner?: string | undefined;
+  readonly joiner?: AgentRef | undefined;
 }
 
 /**
  * Agents answer at the same time, each in a child turn that sees the conversation, and one answer is made of theirs. The text of each is
  * streamed as the artifact `answer-<n>.<index>`, whose name is the agent's id.
  */
-export function inParallel(agentIds: readonly string[], options: ParallelOptions = {}): Parallel {
-  assertIds('inParallel', agentIds);
+export function inParallel<V = undefined>(
+  agents: readonly AgentRef[],
+  options?: ParallelOptions & { readonly joiner?: Agent<V> | undefined },
+): Parallel<V>;
+export function inParallel(agents: readonly AgentRef[], options: ParallelOptions): Parallel;
+export function inParallel(agents: readonly AgentRef[], options: ParallelOptions = {}): Parallel {
+  const parallel = idsOf('inParallel', agents);
   const { join = paragraphs, joiner } = options;
   if (typeof join !== 'function') throw invalidConfig('inParallel: join must be a function', 'or leave it out');
-  if (joiner !== undefined && typeof joiner !== 'string')
-    throw invalidConfig('inParallel: joiner must be the id of an agent', 'or leave it out');
-  return { parallel: [...agentIds], join, ...(joiner !== undefined && { joiner }) };
+  if (joiner === undefined) return { parallel, join };
+  const id = idOf(joiner);
+  if (id === undefined) throw invalidConfig('inParallel: joiner must be an agent or its id', 'or leave it out');
+  return { parallel, join, joiner: id };
 }
 
 function paragraphs(answers: readonly Answered[]): string {
@@ -134,9 +183,14 @@ export interface SupervisorOptions {
  * An agent that answers with the help of the others: they are its tools, see `agentTools`, and it may ask them as often as it likes. Each sees
  * the conversation, with images, and the message of the call.
  */
-export function supervisor(agentId: string, options: SupervisorOptions = {}): Supervised {
+export function supervisor<V>(
+  agent: Agent<V>,
+  options: SupervisorOptions & { readonly mayHandOff: false },
+): Supervised<V>;
+export function supervisor(agent: AgentRef, options?: SupervisorOptions): Supervised;
+export function supervisor(agent: AgentRef, options: SupervisorOptions = {}): Supervised {
   const { maxRounds = 20, mayHandOff = true } = options;
-  assertId('supervisor', agentId);
+  const agentId = assertId('supervisor', agent);
   if (!Number.isSafeInteger(maxRounds) || maxRounds < 1)
     throw invalidConfig('supervisor: maxRounds must be an integer of at least 1', 'or leave it out for 20');
   if (typeof mayHandOff !== 'boolean')
@@ -145,12 +199,13 @@ export function supervisor(agentId: string, options: SupervisorOptions = {}): Su
 }
 
 /**
- * A model chooses the agent that answers: the agent `agentId` reads the conversation in a child turn and answers with an id, alone or among other
+ * A model chooses the agent that answers: the given agent reads the conversation in a child turn and answers with an id, alone or among other
  * words; of several, the first counts. Where it names none, the current one answers.
  */
-export function router(agentId: string): Choice {
-  assertId('router', agentId);
+export function router(agent: AgentRef): Choice {
+  const agentId = assertId('router', agent);
   return {
+    needs: [agentId],
     async choose({ messages, agents, current }, { ask }) {
       const asked = agents.find(({ id }) => id === agentId);
       if (!asked) throw invalidConfig(`router: "${agentId}" is not of the team`, 'add it to agents');
@@ -161,14 +216,21 @@ export function router(agentId: string): Choice {
   };
 }
 
-function assertIds(strategy: string, agentIds: readonly string[]): void {
-  if (Array.isArray(agentIds) && agentIds.length > 0 && agentIds.every((id) => typeof id === 'string')) return;
-  throw invalidConfig(`${strategy} needs ids of agents`, `write ${strategy}(["a", "b"])`);
+function idsOf(strategy: string, agents: readonly AgentRef[]): readonly string[] {
+  const ids = Array.isArray(agents) ? agents.map(idOf) : [];
+  if (ids.length > 0 && ids.every((id) => id !== undefined)) return ids;
+  throw invalidConfig(`${strategy} needs agents or their ids`, `write ${strategy}(["a", "b"])`);
 }
 
-function assertId(strategy: string, agentId: string): void {
-  if (typeof agentId === 'string' && agentId !== '') return;
-  throw invalidConfig(`${strategy} needs the id of an agent`, `write ${strategy}("lead")`);
+function assertId(strategy: string, agent: AgentRef): string {
+  const id = idOf(agent);
+  if (id !== undefined && id !== '') return id;
+  throw invalidConfig(`${strategy} needs an agent or its id`, `write ${strategy}("lead")`);
+}
+
+function idOf(agent: unknown): string | undefined {
+  const id: unknown = typeof agent === 'object' && agent !== null && 'id' in agent ? agent.id : agent;
+  return typeof id === 'string' ? id : undefined;
 }
 
 function questionOf(agents: readonly Agent[]): string {
@@ -192,6 +254,8 @@ function placesOf(word: string, text: string): readonly number[] {
 }
 
 /** A global expression would remember where it was. */
-function fits(when: Rule['when'], text: string): boolean {
-  return typeof when === 'function' ? when(text) : new RegExp(when.source, when.flags.replace(/[gy]/g, '')).test(text);
+function fits(when: Rule['when'], request: RoutingRequest, context: RoutingContext): boolean | Promise<boolean> {
+  const { text } = request;
+  if (typeof when === 'function') return when(text, request, context);
+  return new RegExp(when.source, when.flags.replace(/[gy]/g, '')).test(text);
 }

@@ -6,16 +6,28 @@ export interface RunningTurn {
   readonly contextId: string;
   /** Whether its end is written by this process. */
   endsHere: boolean;
+  /** Resolves once the turn does not run here any more. */
+  readonly over: Promise<void>;
 }
 
 interface Entry extends RunningTurn {
-  readonly over: Promise<void>;
   readonly finish: () => void;
 }
 
-/** The turns of an agent that run in this process, in the order in which they started. */
+/** The place of a turn that has none in the store yet. */
+interface Place {
+  readonly contextId: string;
+  /** Resolves once the turn is registered in the store, or does not run here any more. */
+  readonly registered: Promise<void>;
+  readonly register: () => void;
+}
+
+/** The turns of an agent that run in this process. */
 export class RunningTurns {
+  /** In the order in which they had their first event. */
   readonly #entries = new Map<string, Entry>();
+  /** In the order in which they started: a store may answer a later one first. */
+  readonly #places = new Map<string, Place>();
 
   get(taskId: string): RunningTurn | undefined {
     return this.#entries.get(taskId);
@@ -24,10 +36,7 @@ export class RunningTurns {
   /** Of a turn that is attached to twice, the first counts. */
   add(turn: Turn, contextId: string): boolean {
     if (this.#entries.has(turn.taskId)) return false;
-    let finish = () => {};
-    const over = new Promise<void>((resolve) => {
-      finish = resolve;
-    });
+    const [over, finish] = signal();
     this.#entries.set(turn.taskId, { turn, contextId, endsHere: false, over, finish });
     return true;
   }
@@ -39,18 +48,58 @@ export class RunningTurns {
     entry.finish();
   }
 
-  /** The first turn of a context that started before this one. */
+  /** Gives a turn its place behind those that started before, where it has none. What it returns gives that up. */
+  enter(contextId: string, taskId: string): () => void {
+    if (this.#places.has(taskId)) return () => {};
+    const [registered, register] = signal();
+    const place = { contextId, registered, register };
+    this.#places.set(taskId, place);
+    return () => {
+      if (this.#places.get(taskId) === place) this.#places.delete(taskId);
+      register();
+    };
+  }
+
+  /** The turn is registered in the store, or never will be. */
+  register(taskId: string): void {
+    this.#places.get(taskId)?.register();
+    this.#places.delete(taskId);
+  }
+
+  /** The first turn of a context that had its first event before this one. */
   ahead(contextId: string, taskId: string): Pick<Entry, 'turn' | 'over'> | undefined {
-    for (const [id, entry] of this.#entries) {
-      if (id === taskId) return undefined;
-      if (entry.contextId === contextId) return entry;
-    }
-    return undefined;
+    return before(this.#entries, contextId, taskId);
+  }
+
+  /** The first turn of a context that started before this one and is not registered in the store yet. */
+  unregistered(contextId: string, taskId: string): Pick<Place, 'registered'> | undefined {
+    return before(this.#places, contextId, taskId);
   }
 
   all(): readonly Turn[] {
     return [...this.#entries.values()].map(({ turn }) => turn);
   }
+}
+
+function before<T extends { readonly contextId: string }>(
+  turns: ReadonlyMap<string, T>,
+  contextId: string,
+  taskId: string,
+): T | undefined {
+  for (const [id, turn] of turns) {
+    if (id === taskId) return undefined;
+    if (turn.contextId === contextId) return turn;
+  }
+  return undefined;
+}
+
+/** A promise, and what resolves it. */
+function signal(): readonly [Promise<void>, () => void] {
+  let resolve = () => {};
+  const promise = new Promise<void>((given) => {
+    resolve = given;
+  });
+  return [promise, resolve];
 }
 
 /** A context has one turn at a time. */

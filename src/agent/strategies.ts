@@ -1,10 +1,13 @@
+import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension } from '../core/extension.ts';
 import { type AssistantMessage, type Message, textOf } from '../core/messages.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
 import type { Agent } from './agent.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
-import type { Parallel, Sequence } from './routing.ts';
+import { limited, type RoutingLimit } from './ask-routing.ts';
+import type { Answered, Join, Parallel, Sequence } from './routing.ts';
 import { childTaskId } from './sub-agent.ts';
 
 const sequenceName = 'sequence';
@@ -37,7 +40,11 @@ export function joinBy(teamId: string, joiner: string): Extension {
  * In the place of a model: it calls the agents, and joins what they answered. It remembers nothing: what comes next depends on the last message,
  * so that a resumed turn continues where it was.
  */
-export function parallelModel({ parallel, join }: Parallel, agentOf: (id: string) => Agent): LLMProvider {
+export function parallelModel(
+  { parallel, join }: Parallel,
+  agentOf: (id: string) => Agent,
+  limit: RoutingLimit,
+): LLMProvider {
   const ask = (): LLMResponse => {
     const toolCalls = parallel.map((id) => ({
       id: '',
@@ -47,13 +54,30 @@ export function parallelModel({ parallel, join }: Parallel, agentOf: (id: string
     return { message: { role: 'assistant', content: null, toolCalls }, finishReason: 'tool_calls' };
   };
   return {
-    async call({ messages }): Promise<LLMResponse> {
+    async call({ messages, signal }): Promise<LLMResponse> {
       const texts = answersOf(messages);
       if (!texts) return ask();
-      const content = join(parallel.map((agentId, index) => ({ agentId, text: texts[index] ?? '' })));
+      const answers = parallel.map((agentId, index) => ({ agentId, text: texts[index] ?? '' }));
+      const content = await joined(join, answers, { signal, limit });
       return { message: { role: 'assistant', content }, finishReason: 'stop' };
     },
   };
+}
+
+/** Errors: `EXTENSION_FAILED` with the cause; what carries a code as it is. */
+async function joined(
+  join: Join,
+  answers: readonly Answered[],
+  within: { readonly signal: AbortSignal | undefined; readonly limit: RoutingLimit },
+): Promise<string> {
+  try {
+    const text: unknown = await limited('join of inParallel', (signal) => join(answers, { signal }), within);
+    if (typeof text === 'string') return text;
+    throw new TypeError(`it must return a string, not ${shownValue(text)}`);
+  } catch (cause) {
+    if (AgentLoopError.isInstance(cause)) throw cause;
+    throw new AgentLoopError('EXTENSION_FAILED', `join of inParallel failed: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** The results of the last batch, in call order; `undefined` where something was said after it. */

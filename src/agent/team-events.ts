@@ -1,12 +1,15 @@
 import type { ErrorCode } from '../core/errors.ts';
-import type { Content, Message } from '../core/messages.ts';
+import type { ToolCompleteEvent, ToolStartEvent } from '../core/events.ts';
+import type { Message } from '../core/messages.ts';
+import type { ToolEvent } from '../core/tool-events.ts';
+import type { Tool } from '../tools/interfaces.ts';
 import type { AgentNotice } from './agent-events.ts';
 
 /**
  * What happens in a conversation, in the words of chat applications. `streamId` is the task id of the turn, `agentId` the agent that runs it by
  * then; at `stream:start` that is the team.
  */
-export type TeamEvent =
+export type TeamEvent<X extends Tool = Tool> =
   | {
       readonly type: 'message:sent';
       readonly agentId: string;
@@ -28,23 +31,7 @@ export type TeamEvent =
       readonly artifactId: string;
       readonly streamId: string;
     }
-  | {
-      readonly type: 'tool:called';
-      readonly agentId: string;
-      readonly tool: string;
-      readonly arguments: unknown;
-      readonly toolCallId: string;
-      readonly streamId: string;
-    }
-  | {
-      readonly type: 'tool:result';
-      readonly agentId: string;
-      readonly tool: string;
-      readonly content: Content;
-      readonly success: boolean;
-      readonly toolCallId: string;
-      readonly streamId: string;
-    }
+  | ToolMessage<ToolEvent<X>>
   | { readonly type: 'stream:end'; readonly agentId: string; readonly streamId: string; readonly canceled: boolean }
   | {
       readonly type: 'error';
@@ -54,10 +41,31 @@ export type TeamEvent =
       readonly streamId: string;
     };
 
+/** A call, and its result, of the events of a turn. */
+type ToolMessage<E extends ToolStartEvent | ToolCompleteEvent> = E extends ToolCompleteEvent
+  ? {
+      readonly type: 'tool:result';
+      readonly agentId: string;
+      readonly tool: E['toolName'];
+      readonly content: E['content'];
+      readonly success: E['success'];
+      readonly toolCallId: string;
+      readonly streamId: string;
+    }
+  : {
+      readonly type: 'tool:called';
+      readonly agentId: string;
+      readonly tool: E['toolName'];
+      readonly arguments: E['arguments'];
+      readonly toolCallId: string;
+      readonly streamId: string;
+    };
+
 /** The artifacts that hold what agents in parallel answer; their names are the ids of the agents. */
 const inParallel = /^answer-\d+\.\d+$/;
 
 /** The events of a conversation that an agent's event stands for, in order; most stand for one or none. */
+export function teamEventsOf<X extends Tool>(notice: AgentNotice<X>): readonly TeamEvent<X>[];
 export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
   switch (notice.kind) {
     case 'message:sent':
@@ -89,4 +97,12 @@ export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
     default:
       return [];
   }
+}
+
+export function isTeamEvent<E extends TeamEvent['type'], X extends Tool>(
+  event: TeamEvent<X>,
+  type: E,
+): event is Extract<TeamEvent<X>, { readonly type: E }>;
+export function isTeamEvent(event: TeamEvent, type: string): boolean {
+  return event.type === type;
 }

@@ -39,6 +39,11 @@ export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOpt
   readonly systemPrompt?: string | PromptFunction | undefined;
   /** Who answers a message that names nobody. Default: the current agent. */
   readonly routing?: RoutingStrategy | undefined;
+  /**
+   * How long functions of the routing may take: `choose` with the turns that it asks for, rules, `join`. In milliseconds; default 120,000; 0 means
+   * no limit. The turn then fails with `EXTENSION_FAILED`.
+   */
+  readonly routingTimeoutMs?: number | undefined;
   readonly interceptors?: Interceptors | undefined;
   /** Of all turns, whichever agent runs them: limits, budgets, guardrails. They come before those of the agents. Default none. */
   readonly extensions?: readonly Extension[] | undefined;
@@ -65,7 +70,7 @@ export interface TeamOptions extends Partial<Pick<AgentSettings, Exclude<TurnOpt
 
 const optionNames: readonly string[] = [
   ...turnOptions.filter((name) => name !== 'taskStateStore'),
-  ...['agents', 'defaultAgentId', 'id', 'systemPrompt', 'routing', 'interceptors', 'handOff'],
+  ...['agents', 'defaultAgentId', 'id', 'systemPrompt', 'routing', 'routingTimeoutMs', 'interceptors', 'handOff'],
   ...['maxHandOffs', 'view', 'extensions'],
   ...['messageStore', 'taskStateStore', 'contextId', 'busy'],
 ];
@@ -90,7 +95,12 @@ export function checkTeamOptions(options: TeamOptions): void {
     throw invalidConfig(`id must be a non-empty text, not ${shownValue(id)}`, 'or leave it out');
   if (handOff !== undefined && typeof handOff !== 'boolean')
     throw invalidConfig(`handOff must be true or false, not ${shownValue(handOff)}`, 'or leave it out');
-  const { maxHandOffs, view } = options;
+  const { maxHandOffs, view, routingTimeoutMs } = options;
+  if (routingTimeoutMs !== undefined && !(Number.isFinite(routingTimeoutMs) && routingTimeoutMs >= 0))
+    throw invalidConfig(
+      `routingTimeoutMs must be milliseconds from 0, not ${shownValue(routingTimeoutMs)}`,
+      'or leave it out',
+    );
   if (maxHandOffs !== undefined && !(Number.isSafeInteger(maxHandOffs) && maxHandOffs >= 0))
     throw invalidConfig(
       `maxHandOffs must be an integer of at least 0, not ${shownValue(maxHandOffs)}`,

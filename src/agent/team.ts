@@ -5,13 +5,15 @@ import { shownValue } from '../core/shown-value.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
+import type { Tool } from '../tools/interfaces.ts';
 import type { Agent, AgentResumeOptions } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { AgentTurnOptions } from './agent-options.ts';
 import { messagesOf } from './messages-of.ts';
 import { settleTurnsAhead } from './open-turns.ts';
 import { Roster } from './roster.ts';
-import { type TeamEvent, teamEventsOf } from './team-events.ts';
+import type { RoutingStrategy, Valued } from './routing.ts';
+import { isTeamEvent, type TeamEvent, teamEventsOf } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
 import type { TurnInput } from './turn-input.ts';
 import type { UsageSummary } from './usage-tally.ts';
@@ -19,10 +21,25 @@ import type { UsageSummary } from './usage-tally.ts';
 /** What the turns of an agent finish with besides text. */
 export type ValueOf<A> = A extends Agent<infer T> ? T : never;
 
-/** Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure. */
-export function team<const A extends readonly Agent[]>(
-  options: TeamOptions & { readonly agents: A },
-): Team<ValueOf<A[number]>>;
+/** The tools of agents whose calls have typed events. */
+export type ToolsOf<A> = A extends Agent<infer _, infer __, infer X> ? X : never;
+
+/** What turns that are routed finish with: what the strategy tells, where no hand-off may change it, else what any agent of the team does. */
+type RoutedValue<R, H, M> = [H] extends [true] ? M : R extends Valued<infer V> ? (unknown extends V ? M : V) : M;
+
+/**
+ * Makes a team. Calls no provider, store or tool. Errors: `INVALID_CONFIG`, naming the option and the cure.
+ *
+ * The value of its turns has the type of what any of its agents ends with; with `inSequence` that of the last one, with `inParallel` that of the
+ * `joiner`, with `supervisor(agent, { mayHandOff: false })` that of the agent, where these are given agents, not ids.
+ */
+export function team<
+  const A extends readonly Agent[],
+  R extends RoutingStrategy | undefined,
+  H extends boolean | undefined = undefined,
+>(
+  options: TeamOptions & { readonly agents: A; readonly routing?: R; readonly handOff?: H },
+): Team<RoutedValue<R, H, ValueOf<A[number]>>, ToolsOf<A[number]>, ValueOf<A[number]>>;
 export function team(options: TeamOptions): Team {
   return Team.of(options);
 }
@@ -38,9 +55,9 @@ export interface TeamTurnOptions extends TurnExtras {
  * Several agents over one conversation. Every turn is the team's: the agent that the message is for runs it, the one that the routing chooses, or
  * the current one; with hand-offs, several agents run it one after another, on the same history. A context has one turn at a time. Who is current
  * is kept with the conversation, in its `messageStore`.
- * `T`: what its turns finish with besides text, by the `outputSchema` of each agent.
+ * `T`: what its turns finish with besides text. `X`: the tools whose calls have typed events. `M`: what turns of any of its agents finish with.
  */
-export class Team<T = unknown> {
+export class Team<T = unknown, X extends Tool = Tool, M = T> {
   readonly id: string;
   readonly contextId: string;
   readonly #messageStore: MessageStore;
@@ -56,7 +73,7 @@ export class Team<T = unknown> {
     const { id, contextId } = this;
     this.#messageStore = messageStore;
     this.#roster = new Roster({ ...options }, { id, contextId, messageStore });
-    for (const each of options.agents) this.registerAgent(each);
+    for (const each of options.agents) this.#roster.add(each);
     const first = options.defaultAgentId ?? options.agents[0]?.id ?? '';
     if (!this.#roster.has(first))
       throw invalidConfig(`defaultAgentId ${shownValue(first)} is not known`, this.#roster.known);
@@ -77,17 +94,21 @@ export class Team<T = unknown> {
   /** What happens in the conversation, from now on. What a listener throws is logged. */
   on<E extends TeamEvent['type']>(
     type: E,
-    listener: (event: Extract<TeamEvent, { readonly type: E }>) => void,
+    listener: (event: Extract<TeamEvent<X>, { readonly type: E }>) => void,
   ): () => void {
-    const isOfType = (event: TeamEvent): event is Extract<TeamEvent, { readonly type: E }> => event.type === type;
-    const subscription = this.events$.subscribe((notice) => {
-      for (const event of teamEventsOf(notice)) if (isOfType(event)) this.#tell(() => listener(event), type);
+    const subscription = this.#notices$().subscribe((notice) => {
+      for (const event of teamEventsOf(notice)) if (isTeamEvent(event, type)) this.#tell(() => listener(event), type);
     });
     return () => subscription.unsubscribe();
   }
 
   /** The events of all turns of the team, from now on; each names the agent that ran the turn by then. Never errors. */
-  get events$(): Observable<AgentNotice> {
+  get events$(): Observable<AgentNotice<X>> {
+    return this.#notices$();
+  }
+
+  #notices$(): Observable<AgentNotice<X>>;
+  #notices$(): Observable<AgentNotice> {
     return this.#coordinator.events$;
   }
 
@@ -96,9 +117,24 @@ export class Team<T = unknown> {
     return this.#coordinator.usage;
   }
 
-  /** Adds an agent, which can be routed to at once. Errors: `INVALID_CONFIG` where one has its id. */
-  registerAgent(added: Agent): void {
+  /**
+   * Adds an agent, which can be routed to at once. A process that resumes a turn of it needs it too, see `resume`. Errors: `INVALID_CONFIG` where
+   * one has its id.
+   */
+  registerAgent(added: Agent<M>): void {
     this.#roster.add(added);
+  }
+
+  /**
+   * Removes an agent: from the call on no turn is routed or handed to it and no supervisor asks it. Turns that it runs here continue to their end;
+   * contexts whose current agent it is have the default agent, until one of its id is registered again. Resolves once the turns of the team that run here at the time of the
+   * call have ended; the agent itself is not closed. Errors: `INVALID_INPUT` for one that is not of the team, `INVALID_CONFIG` for the default agent
+   * and for one that the routing names.
+   */
+  async removeAgent(id: string): Promise<void> {
+    const left = this.#roster.remove(id, this.#default);
+    await Promise.allSettled(this.#coordinator.runningTurns.map(({ settled }) => settled));
+    left();
   }
 
   /**
@@ -119,13 +155,14 @@ export class Team<T = unknown> {
   }
 
   /** As `setAgentById`; an agent that is not of the team is added. */
-  async setAgent(chosen: Agent, contextId: string = this.contextId): Promise<void> {
+  async setAgent(chosen: Agent<M>, contextId: string = this.contextId): Promise<void> {
     if (!this.#roster.has(chosen.id)) this.registerAgent(chosen);
     await this.setAgentById(chosen.id, contextId);
   }
 
   /** One turn. Errors: `INVALID_INPUT` for an agent that is not of the team, listing those that are; those of `Agent.startTurn`. */
-  startTurn(input: TurnInput, options?: TeamTurnOptions): Turn<T>;
+  startTurn(input: TurnInput, options?: TeamTurnOptions & { readonly agentId?: undefined }): Turn<T, X>;
+  startTurn(input: TurnInput, options: TeamTurnOptions): Turn<T | M, X>;
   startTurn(input: TurnInput, options: TeamTurnOptions = {}): Turn {
     const { agentId, ...rest } = options;
     const named = agentId === undefined ? {} : { agentId: this.#roster.agentOf(agentId).id };
@@ -133,12 +170,17 @@ export class Team<T = unknown> {
   }
 
   /** The result of one turn; its `agentId` is the agent that answered. Rejects as `Turn.result` does. */
-  async ask(input: TurnInput, options: TeamTurnOptions = {}): Promise<TurnResult<T>> {
+  ask(input: TurnInput, options?: TeamTurnOptions & { readonly agentId?: undefined }): Promise<TurnResult<T>>;
+  ask(input: TurnInput, options: TeamTurnOptions): Promise<TurnResult<T | M>>;
+  async ask(input: TurnInput, options: TeamTurnOptions = {}): Promise<TurnResult> {
     return this.startTurn(input, options).result();
   }
 
-  /** Continues a turn of the team in any process, at the agent that had it. Errors: `NOT_FOUND`; those of `Agent.resume`. */
-  async resume(taskId: string, options?: AgentResumeOptions): Promise<Turn<T>>;
+  /**
+   * Continues a turn of the team in any process, at the agent that had it. The turn is lost with `MISSING_AGENT` where that one is not of the team
+   * here, and can be resumed again after `registerAgent`. Errors: `NOT_FOUND`; those of `Agent.resume`.
+   */
+  async resume(taskId: string, options?: AgentResumeOptions): Promise<Turn<T | M, X>>;
   async resume(taskId: string, options: AgentResumeOptions = {}): Promise<Turn> {
     await this.#assertKnown(taskId);
     return this.#coordinator.resume(taskId, options);
@@ -153,7 +195,7 @@ export class Team<T = unknown> {
    * The team as one agent, for what takes an agent: `a2aServer`, `agentTools`, the command line. Its turns are those of the team, and close with
    * it.
    */
-  asAgent(): Agent<T>;
+  asAgent(): Agent<T | M, unknown, X>;
   asAgent(): Agent {
     return this.#coordinator;
   }

@@ -1,9 +1,11 @@
 import { AgentLoop } from '../core/agent-loop.ts';
+import { systemClock } from '../core/clock.ts';
 import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { incomingMessage } from '../core/incoming-message.ts';
 import type { Message } from '../core/messages.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { ready } from '../core/operators/when-ready.ts';
+import type { Command, TaskStateStore } from '../stores/interfaces.ts';
 import { cancelOutside } from './cancel-outside.ts';
 import type { RunningTurns } from './running-turns.ts';
 
@@ -27,7 +29,7 @@ export class TurnControls {
   async pause(taskId: string, reason: string): Promise<void> {
     const running = this.#options.running.get(taskId);
     if (running) return running.turn.pause(reason);
-    await this.#journalOf(taskId).post(taskId, { id: this.#options.newId(), type: 'pause', reason });
+    await this.#post(taskId, { id: this.#options.newId(), type: 'pause', reason });
   }
 
   async steer(taskId: string, messages: readonly Message[]): Promise<void> {
@@ -38,7 +40,7 @@ export class TurnControls {
         continue;
       }
       const message = incomingMessage(this.#options.config.extensions ?? [], given);
-      await this.#journalOf(taskId).post(taskId, { id: this.#options.newId(), type: 'steer', message });
+      await this.#post(taskId, { id: this.#options.newId(), type: 'steer', message });
     }
   }
 
@@ -51,6 +53,12 @@ export class TurnControls {
     const end = await cancelOutside(config)(await store.read(taskId), store);
     await AgentLoop.cancel(taskId, { store, reason, ...(config.clock && { clock: config.clock }) });
     await end();
+  }
+
+  async #post(taskId: string, command: Command): Promise<void> {
+    const { storeDeadlineMs: ms = 30_000, clock = systemClock } = this.#options.config;
+    const store = this.#journalOf(taskId);
+    await ready(() => store.post(taskId, command), { ms, clock });
   }
 
   #journalOf(taskId: string): TaskStateStore {

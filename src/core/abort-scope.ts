@@ -1,3 +1,8 @@
+/** Hears of an abort without a closure of its own. */
+export interface AbortListener {
+  onAbort(): void;
+}
+
 /**
  * A node of the cancellation tree: turn → model call, turn → each tool. Aborting one aborts all below it, synchronously.
  * An `AbortSignal` costs microseconds, so it is made only when somebody reads it; the engine itself listens with `onAbort`. For the
@@ -8,7 +13,7 @@ export class AbortScope {
   #reason: unknown;
   #controller: AbortController | undefined;
   /** Callbacks, and children that somebody listens to: those without a closure each. */
-  #listeners: ((() => void) | AbortScope)[] | undefined;
+  #listeners: Listener[] | undefined;
   #parent: AbortScope | undefined;
   /** Whether the parent knows this scope. */
   #linked = false;
@@ -16,7 +21,8 @@ export class AbortScope {
   #unfollow: (() => void) | undefined;
 
   get aborted(): boolean {
-    return this.#aborted || this.#parent?.aborted === true;
+    for (let scope: AbortScope | undefined = this; scope; scope = scope.#parent) if (scope.#aborted) return true;
+    return false;
   }
 
   get reason(): unknown {
@@ -54,6 +60,11 @@ export class AbortScope {
     return () => this.#forget(listener);
   }
 
+  /** As `onAbort`, for as long as this scope lives. */
+  listen(listener: AbortListener): void {
+    if (!this.aborted) this.#listen(listener);
+  }
+
   /** A scope that is aborted with this one. `release` it when its work is over. */
   child(): AbortScope {
     const child = new AbortScope();
@@ -80,7 +91,7 @@ export class AbortScope {
     if (parent?.aborted) this.#end(parent.reason);
   }
 
-  #listen(listener: (() => void) | AbortScope): void {
+  #listen(listener: Listener): void {
     this.#link();
     if (this.#listeners === undefined) this.#listeners = [listener];
     else this.#listeners.push(listener);
@@ -104,15 +115,18 @@ export class AbortScope {
     if (!listeners) return;
     for (const listener of listeners) {
       if (typeof listener === 'function') listener();
-      else listener.#end(reason);
+      else if (listener instanceof AbortScope) listener.#end(reason);
+      else listener.onAbort();
     }
   }
 
-  #forget(listener: (() => void) | AbortScope): void {
+  #forget(listener: Listener): void {
     const index = this.#listeners?.indexOf(listener) ?? -1;
     if (index >= 0) this.#listeners?.splice(index, 1);
   }
 }
+
+type Listener = (() => void) | AbortListener | AbortScope;
 
 const scopes = new WeakMap<AbortSignal, AbortScope>();
 

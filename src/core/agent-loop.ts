@@ -2,6 +2,7 @@ import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, type Observable, switchMap } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
+import { admitted } from './admission.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import type { Answers } from './check-answers.ts';
@@ -82,7 +83,8 @@ export class AgentLoop {
     const config = parent ? childConfig(this.#config, parent) : this.#config;
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
-    const execution = (request: RunRequest) => startRun(request, { start, contextId: options.contextId });
+    const execution = (request: RunRequest) =>
+      admitted(options, startRun(request, { start, contextId: options.contextId }));
     return newTurn(config, options, { taskId, contextId, execution });
   }
 

@@ -4,6 +4,7 @@ import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import { childOf } from './open-turn.ts';
+import { ready } from './operators/when-ready.ts';
 import { appendFromOutside } from './outside-append.ts';
 import type { LoopState } from './state.ts';
 
@@ -25,14 +26,15 @@ export interface AnswerOptions {
  */
 export async function answerTask(taskId: string, options: AnswerOptions & { readonly root?: boolean }): Promise<void> {
   const { store, answers, deadlineMs = 30_000, clock = systemClock, commandId = newId } = options;
-  const state = foldRecords(await store.read(taskId));
+  const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
+  const state = foldRecords(await ready(() => store.read(taskId), deadline));
   const { parent } = state.turn;
   if (parent && options.root) throw childOf(taskId, parent);
   const ids = new Map<string, string>();
   for (const { questionId, answer } of open(state, answers)) {
     const id = commandId(questionId);
     ids.set(questionId, id);
-    await store.post(taskId, { id, type: 'answer', questionId, answer });
+    await ready(() => store.post(taskId, { id, type: 'answer', questionId, answer }), deadline);
   }
   const missing = (now: LoopState) => {
     const records = open(now, answers);

@@ -49,14 +49,18 @@ function addMessages(draft: Draft, messages: readonly Message[]): void {
     draft.told = [...draft.told, ...messages];
     return;
   }
-  for (const message of messages) draft.history = draft.history.append(message);
+  for (const message of messages) draft.history = draft.history.append(message, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';
   if (draft.changes.finish) draft.changes = { ...draft.changes, finish: undefined };
 }
 
 function replaceGiven(draft: Draft, given: readonly Message[], earlier = draft.turn.earlier): void {
-  const added = draft.history.toArray().slice(draft.turn.given);
-  draft.history = History.of([...given, ...added]);
+  const { history: before } = draft;
+  draft.history = History.of(given, draft.updatedAt);
+  for (let index = draft.turn.given; index < before.length; index++) {
+    const message = before.at(index);
+    if (message) draft.history = draft.history.append(message, before.timeAt(index));
+  }
   draft.turn = { ...draft.turn, given: given.length, earlier: Math.min(earlier, given.length) };
   draft.stint = { ...draft.stint, messages: draft.history.length };
 }

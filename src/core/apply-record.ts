@@ -1,5 +1,6 @@
 import { addUsed } from './add-usage.ts';
 import { addOwnUsage, addUsage, applyEffects } from './apply-effects.ts';
+import { optionsAfter } from './call-settings.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
@@ -23,6 +24,7 @@ import {
   type TurnStarted,
 } from './records.ts';
 import {
+  activeAt,
   type Draft,
   type GivenAnswer,
   LoopState,
@@ -174,8 +176,9 @@ function startState(state: LoopState | undefined, record: Stamped<TurnStarted>):
     attempt: 0,
     phase: 'closed',
     summary: false,
-    history: History.of(messages),
+    history: History.of(messages, at),
     availableTools: neverOffered,
+    call: undefined,
     pendingToolCalls: [],
     answers: noAnswers,
     told: [],
@@ -210,18 +213,23 @@ function endSuspension(draft: Draft, at: number): void {
 }
 
 function startCall(draft: Draft, record: Stamped<LlmStart>): void {
+  if (draft.hold) endSuspension(draft, record.at);
+  draft.hold = undefined;
+  draft.call = {
+    startedAt: record.at,
+    began: draft.call && draft.iteration === record.iteration ? draft.call.began : activeAt(draft, record.at),
+    options: optionsAfter(draft.call, record),
+  };
   draft.iteration = record.iteration;
   draft.attempt = record.attempt;
   draft.phase = 'llm';
-  if (draft.hold) endSuspension(draft, record.at);
-  draft.hold = undefined;
   draft.summary = record.summary === true;
   if (record.tools) draft.availableTools = record.tools;
 }
 
 function endCall(draft: Draft, record: Stamped<LlmDone>): void {
   draft.phase = record.calls.length > 0 ? 'tools' : 'answered';
-  if (!draft.summary) draft.history = draft.history.append(record.message);
+  if (!draft.summary) draft.history = draft.history.append(record.message, record.at);
   draft.pendingToolCalls = record.calls.map(({ callId, call }) => ({
     callId,
     call,
@@ -256,9 +264,10 @@ function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
   draft.openCalls--;
   if (draft.openCalls > 0) return;
   for (const pending of calls) {
-    if (pending.result) draft.history = draft.history.append(toolMessage(pending.call, pending.result));
+    if (!pending.result) continue;
+    draft.history = draft.history.append(toolMessage(pending.call, pending.result), pending.result.at);
   }
-  for (const message of draft.told) draft.history = draft.history.append(message);
+  for (const message of draft.told) draft.history = draft.history.append(message, record.at);
   draft.closedCalls = calls;
   draft.pendingToolCalls = noCalls;
   draft.told = [];
@@ -279,7 +288,8 @@ function changeAgent(draft: Draft, { from, to, reason, note }: AgentChanged): vo
     handOffs: draft.stint.handOffs + (reason === 'hand_off' ? 1 : 0),
   };
   draft.changes = { ...noChanges, data, decided: others };
-  if (note !== undefined) draft.history = draft.history.append({ role: 'user', content: note, name: from });
+  if (note !== undefined)
+    draft.history = draft.history.append({ role: 'user', content: note, name: from }, draft.updatedAt);
   if (draft.phase === 'answered') draft.phase = 'closed';
   draft.resumes = 0;
 }

@@ -25,11 +25,16 @@ export interface ToolContextOptions {
   readonly iteration: number;
   readonly scope: AbortScope;
   readonly traceContext: Context;
-  readonly progress: (update: unknown) => void;
+  readonly owner: CallOwner;
+}
+
+/** Who runs a call. */
+export interface CallOwner {
+  progress(update: unknown): void;
   /** Shows an event of the call's child turn. */
-  readonly show: (event: AgentEvent, childAgentId: string) => void;
+  show(event: AgentEvent, childAgentId: string): void;
   /** The turn as it is when that is read. */
-  readonly state: () => LoopState;
+  state(): LoopState;
 }
 
 /** What a running call is told. Its signal is made when it is read. */
@@ -47,7 +52,6 @@ export class CallContext implements ToolContext {
   readonly idempotencyKey: string;
   readonly attempt: number;
   readonly traceContext: Context;
-  readonly progress: (update: unknown) => void;
   readonly #deps: TurnDeps;
   readonly #options: ToolContextOptions;
   readonly #scope: AbortScope;
@@ -75,18 +79,21 @@ export class CallContext implements ToolContext {
     this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
     this.attempt = intent?.attempt ?? 1;
     this.traceContext = options.traceContext;
-    this.progress = options.progress;
     this.#scope = options.scope;
     this.#answers = answers;
   }
 
   get messages(): readonly Message[] {
-    return this.#options.state().messages;
+    return this.#options.owner.state().messages;
   }
 
   /** Made when it is read, so that a call which asks nothing costs nothing. */
   get ask(): (question: AskOptions) => unknown {
     return (question) => this.#ask(question);
+  }
+
+  get progress(): (update: unknown) => void {
+    return (update) => this.#options.owner.progress(update);
   }
 
   get noteUsage(): (usage: Usage) => void {
@@ -98,8 +105,9 @@ export class CallContext implements ToolContext {
   /** What a child turn of the call takes from this turn. */
   get [parentTurn](): ParentTurn {
     const { callId, agentId } = this;
-    const { started, scope, show, state } = this.#options;
-    const view = () => viewSince(this.#deps.hooks.lastCall, state());
+    const { started, scope, owner } = this.#options;
+    const show = (event: AgentEvent, childAgentId: string) => owner.show(event, childAgentId);
+    const view = () => viewSince(this.#deps.hooks.lastCall, owner.state());
     this.#parent ??= new ParentTurn(this.#deps, { callId, agentId, scope, recorded: started.childUsage, show, view });
     return this.#parent;
   }

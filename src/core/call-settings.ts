@@ -1,5 +1,6 @@
 import type { CallSettings } from '../providers/interfaces.ts';
-import type { LoopState } from './state.ts';
+import type { CallDetails, LlmStart } from './records.ts';
+import { type LoopState, noOptions, type ShownOptions, type StartedCall } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
 
 /** The settings of the next model call: the configuration's, as far as no extension changed them for the rest of the turn. */
@@ -8,6 +9,50 @@ export function callSettings({ config }: RunDeps, { changes }: LoopState): CallS
   copySettings(settings, config);
   copySettings(settings, changes.settings);
   return settings;
+}
+
+/**
+ * The options of the next call as its record says them; nothing where they are those of the call before. `view`: the settings that hooks made of
+ * them. Makes no object where there is nothing to say: this is the hot path.
+ */
+export function changedOptions(
+  { config, provider }: Pick<RunDeps, 'config' | 'provider'>,
+  { call, changes }: LoopState,
+  view: CallSettings | undefined,
+): CallDetails | undefined {
+  const before = call?.options ?? noOptions;
+  const own: CallSettings = view ?? config;
+  const changed: CallSettings = view ?? changes.settings;
+  const model = changed.model ?? own.model ?? provider.info?.model;
+  const toolChoice = changed.toolChoice ?? own.toolChoice;
+  const temperature = changed.temperature ?? own.temperature;
+  const maxTokens = changed.maxTokens ?? own.maxTokens;
+  const responseFormat = (changed.responseFormat ?? own.responseFormat)?.name;
+  const isSame =
+    model === before.model &&
+    isSameChoice(toolChoice, before.toolChoice) &&
+    temperature === before.temperature &&
+    maxTokens === before.maxTokens &&
+    responseFormat === before.responseFormat;
+  if (isSame) return undefined;
+  return {
+    ...(model !== undefined && { model }),
+    ...(toolChoice !== undefined && { toolChoice }),
+    ...(temperature !== undefined && { temperature }),
+    ...(maxTokens !== undefined && { maxTokens }),
+    ...(responseFormat !== undefined && { responseFormat }),
+  };
+}
+
+function isSameChoice(a: CallSettings['toolChoice'], b: CallSettings['toolChoice']): boolean {
+  return a === b || (typeof a === 'object' && typeof b === 'object' && a.name === b.name);
+}
+
+/** What a call is made with by its record; the same object as for the call before where that says neither options nor tools. */
+export function optionsAfter(before: StartedCall | undefined, { options, tools }: LlmStart): ShownOptions {
+  const known = before?.options ?? noOptions;
+  if (!options && !tools) return known;
+  return { ...(options ?? known), tools: tools ? tools.map(({ name }) => name) : known.tools };
 }
 
 /** Writes the settings that are given over those that are there. Written out: this is the hot path. */

@@ -3,6 +3,7 @@ import { foldRecords } from './apply-record.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import type { TaskState } from './events.ts';
+import { ready } from './operators/when-ready.ts';
 import { appendFromOutside } from './outside-append.ts';
 import type { ChildLink } from './records.ts';
 import type { LoopState } from './state.ts';
@@ -34,8 +35,9 @@ export async function cancelTask(taskId: string, options: CancelOptions): Promis
 /** As `cancelTask`; false where the turn was not over by the deadline. */
 async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<boolean> {
   const { store, reason = 'canceled', deadlineMs = 10_000, clock = systemClock, under } = options;
+  const deadline = { ms: deadlineMs, clock, option: 'deadlineMs' };
   try {
-    await store.post(taskId, { id: crypto.randomUUID(), type: 'cancel', reason });
+    await ready(() => store.post(taskId, { id: crypto.randomUUID(), type: 'cancel', reason }), deadline);
   } catch (error) {
     if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') throw error;
     // A stopped owner may have created a child turn after the end was written.

@@ -12,6 +12,7 @@ import { responseFlaw } from './response.ts';
 import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
+import { pairedByHook } from './view.ts';
 
 /** What extensions made of a model call. */
 export interface ChangedCall {
@@ -32,8 +33,13 @@ export function changeCall(
       place: { state, traceContext },
       asked: (question, extension) => new AskedModelCall(question, extension, changed.provider),
       ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
-      take(change) {
+      take(change, { name: extension }) {
         changed = behind(changed, change);
+        const given = change.params?.messages;
+        if (given) {
+          const messages = pairedByHook(deps, given, { extension, hook: 'beforeLLMCall' });
+          changed = { ...changed, params: { ...changed.params, messages } };
+        }
         return changed.response === undefined;
       },
     });

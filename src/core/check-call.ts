@@ -1,14 +1,15 @@
 import type { Context } from '@opentelemetry/api';
-import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
+import { exceptionOf } from '../observability/spans/tracing-options.ts';
+import type { ArgumentCheck, ArgumentChecker } from '../tools/interfaces.ts';
 import { type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
+import { stableJson } from './check-answers.ts';
 import { type ErrorCode, messageOf } from './errors.ts';
 import type { ToolAnswer } from './extension.ts';
 import { failTurn } from './hooks.ts';
-import type { ToolCall } from './messages.ts';
 import type { ToolResultRecord } from './records.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from './state.ts';
 import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
-import type { OfferedTool, ToolSet } from './tool-set.ts';
+import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** A call that may run, or why it may not, in words for the model. */
@@ -49,8 +50,8 @@ export interface CallPlace {
  * them gives one.
  */
 export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
-  const { pending, state } = place;
-  const checked = checkedArguments(deps.tools, { call: pending.call, state });
+  const { pending } = place;
+  const checked = checkedArguments(deps, place);
   const asked =
     deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
   return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, pending, answer)) : asked;
@@ -68,7 +69,7 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
     return { verdict: 'refused', code: fails.code, message: fails.message, arguments: checked.arguments, fails };
   };
   const recheck = ({ answer, deadline }: ChangedToolCall) =>
-    then('changed' in answer ? checkedValue(checked.tool, answer.changed) : answer, (each) =>
+    then('changed' in answer ? checkedValue(deps, place, { ...checked, arguments: answer.changed }) : answer, (each) =>
       each.verdict === 'run' ? { ...each, deadline } : each,
     );
   try {
@@ -113,12 +114,11 @@ export function rejected(reason: string | undefined): string {
   return `the call was rejected${reason === undefined || reason === '' ? '' : `: ${reason}`}`;
 }
 
-function checkedArguments(
-  tools: ToolSet,
-  { call, state }: { readonly call: ToolCall; readonly state: LoopState },
-): CheckedCall | Promise<CheckedCall> {
-  const { name } = call.function;
-  const parsed = parseArguments(call.function.arguments);
+function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+  const { tools } = deps;
+  const { pending, state } = place;
+  const { name, arguments: text } = pending.call.function;
+  const parsed = parseArguments(text);
   const tool = isOffered(tools, name, state) ? tools.byName.get(name) : undefined;
   if (!tool) {
     const message = unknownTool(tools, state, name);
@@ -128,12 +128,40 @@ function checkedArguments(
     const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
     return { verdict: 'refused', code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
   }
-  return parsed.ok ? checkedValue(tool, parsed.value) : { verdict: 'run', tool, arguments: parsed.value };
+  const allowed = { verdict: 'run' as const, tool, arguments: parsed.value };
+  return parsed.ok ? checkedValue(deps, place, allowed) : allowed;
 }
 
-function checkedValue(tool: OfferedTool, value: unknown): CheckedCall | Promise<CheckedCall> {
-  const { checkArguments } = tool.definition;
-  return checkArguments ? checked(tool, value, checkArguments) : { verdict: 'run', tool, arguments: value };
+type Allowed = Extract<CheckedCall, { verdict: 'run' }>;
+
+function checkedValue(
+  deps: TurnDeps,
+  { pending }: CallPlace,
+  { tool, arguments: value }: Allowed,
+): CheckedCall | Promise<CheckedCall> {
+  const check = tool.definition.checkArguments ?? schemaCheck(deps, pending, { tool, value });
+  return check ? checked(deps, { tool, value }, check) : { verdict: 'run', tool, arguments: value };
+}
+
+interface Given {
+  readonly tool: OfferedTool;
+  readonly value: unknown;
+}
+
+/**
+ * By the schema that a tool declares. A call that was started before was let through then: it may have taken effect, so it is not refused
+ * for the same arguments.
+ */
+function schemaCheck(
+  { config }: TurnDeps,
+  { attempts, intent }: PendingToolCall,
+  { tool, value }: Given,
+): ArgumentChecker | undefined {
+  const { argumentChecks } = config;
+  const { name, parameters } = tool.definition.function;
+  if (!argumentChecks || typeof parameters !== 'object' || parameters === null) return undefined;
+  if (attempts > 0 && (!intent || stableJson(intent.arguments) === stableJson(value))) return undefined;
+  return argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
 }
 
 /** A tool that was not offered with the last call of the model is not known to it. */
@@ -143,9 +171,9 @@ function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState):
 }
 
 function checked(
-  tool: OfferedTool,
-  value: unknown,
-  checkArguments: NonNullable<ToolDefinition['checkArguments']>,
+  deps: TurnDeps,
+  { tool, value }: Given,
+  checkArguments: ArgumentChecker,
 ): CheckedCall | Promise<CheckedCall> {
   const refuse = (message: string): CheckedCall => ({
     verdict: 'refused',
@@ -155,12 +183,17 @@ function checked(
   });
   const answer = (check: ArgumentCheck): CheckedCall =>
     check.ok ? { verdict: 'run', tool, arguments: check.value } : refuse(check.message);
+  const fail = (thrown: unknown): CheckedCall => {
+    const error = exceptionOf(thrown, deps.tracing.redact);
+    const { taskId } = deps.turn;
+    deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
+    return refuse(messageOf(thrown));
+  };
   try {
     const check = checkArguments(value);
-    if (!(check instanceof Promise)) return answer(check);
-    return check.then(answer, (error: unknown) => refuse(messageOf(error)));
+    return check instanceof Promise ? check.then(answer, fail) : answer(check);
   } catch (error) {
-    return refuse(messageOf(error));
+    return fail(error);
   }
 }
 

@@ -15,6 +15,9 @@ export function checkExtensions(
   const names = new Set<string>();
   for (const [index, extension] of extensions.entries()) {
     const at = `extensions[${index}]`;
+    // A function has a name too, and no hook.
+    if (typeof extension === 'function')
+      throw invalidConfig(`${at} must be an extension, not a function`, 'call what makes it, e.g. limits({ … })');
     checkName(at, extension?.name);
     if (names.has(extension.name)) {
       throw invalidConfig(

@@ -26,8 +26,8 @@ const shapes: ReadonlyMap<string, Shape> = new Map(
       forkedFrom: 'object?',
       parent: 'object?',
     },
-    'turn.resumed': { trace: 'object?' },
-    'llm.start': { iteration: 'number', attempt: 'number', tools: 'list?', summary: 'flag?' },
+    'turn.resumed': { trace: 'object?', lostAt: 'number?' },
+    'llm.start': { iteration: 'number', attempt: 'number', tools: 'list?', options: 'object?', summary: 'flag?' },
     'llm.done': {
       iteration: 'number',
       attempt: 'number',

@@ -2,6 +2,8 @@
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
+  /** Milliseconds since any moment, by a clock that nobody sets: time limits are measured by it. Default: `now()`. */
+  elapsed?(): number;
   /** Runs `callback` once after `ms` milliseconds unless the returned function is called first. */
   schedule(ms: number, callback: () => void): () => void;
 }
@@ -53,6 +55,7 @@ function forgetCanceled(): void {
  */
 export const systemClock: Clock = {
   now: () => Date.now(),
+  elapsed: () => performance.now(),
   schedule(ms, callback) {
     const appointment = new Appointment(ms, callback);
     unarmed.push(appointment);

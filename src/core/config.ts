@@ -1,7 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { AuthContext, ToolProvider } from '../tools/interfaces.ts';
+import type { ArtifactStore, TaskStateStore } from '../stores/interfaces.ts';
+import type { ArgumentChecks, AuthContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
 import type { Optional } from './defined.ts';
 import type { Extension } from './extension.ts';
@@ -25,6 +25,16 @@ export type OnLimit =
   /** The turn completes with the text of the last response and the reason `max_iterations`. */
   | 'stop';
 
+/** What happens when the model stops at its token limit in an answer that would end the turn. */
+export type OnLength =
+  /** The turn fails with `LENGTH`; `result.text` of the error and the events have the text so far. */
+  | 'fail'
+  /**
+   * The turn completes with the text so far and the reason `length`. Calls in that answer never run. A turn that has to end with a value of a
+   * schema fails with `LENGTH` all the same.
+   */
+  | 'complete';
+
 /** What an agent brings for the part of a turn that it runs. The defaults are those of `AgentLoopConfig`. */
 export interface AgentSetup
   extends CallSettings,
@@ -32,11 +42,15 @@ export interface AgentSetup
       AgentLoopConfig,
       | 'llmProvider'
       | 'toolProviders'
+      | 'artifactStore'
       | 'extensions'
       | 'maxIterations'
       | 'onLimit'
+      | 'onLength'
       | 'systemPrompt'
       | 'toolConcurrency'
+      | 'modelSilenceMs'
+      | 'toolListTimeoutMs'
       | 'toolTimeoutMs'
       | 'toolFailureMode'
     > {
@@ -51,6 +65,16 @@ export interface AgentLoopConfig extends CallSettings {
   readonly llmProvider: LLMProvider;
   /** Default none. */
   readonly toolProviders?: readonly ToolProvider[] | undefined;
+  /**
+   * Makes the checks of tools whose definitions have no `checkArguments`. Default: by the JSON Schema that they declare, each check within
+   * 500 ms; `null`: their arguments are parsed, and handed on as they are.
+   */
+  readonly argumentChecks?: ArgumentChecks | null | undefined;
+  /**
+   * Brings the tools of `artifactTools(artifactStore)`, with which the model keeps artifacts, unless `toolProviders` or an extension has them
+   * already. Default: none, and no such tools.
+   */
+  readonly artifactStore?: ArtifactStore | undefined;
   /** Hooks around the loop, asked in this order. Default none. */
   readonly extensions?: readonly Extension[] | undefined;
   /**
@@ -67,10 +91,19 @@ export interface AgentLoopConfig extends CallSettings {
   readonly maxIterations?: number | undefined;
   /** Default `'fail'`. */
   readonly onLimit?: OnLimit | undefined;
+  /** Default `'fail'`. */
+  readonly onLength?: OnLength | undefined;
   /** Put before the history at each call; never stored. */
   readonly systemPrompt?: string | undefined;
   /** Calls of one response that may run at the same time. Default 5. */
   readonly toolConcurrency?: number | undefined;
+  /**
+   * How long a model call may go without a chunk, for a provider without `stream` without its answer; waits in policies count. It then fails with
+   * `PROVIDER_TIMEOUT`, which is retryable. Milliseconds; default 900,000; 0 means no limit.
+   */
+  readonly modelSilenceMs?: number | undefined;
+  /** How long a tool provider may take to list its tools. Milliseconds; default 120,000; 0 means no limit. */
+  readonly toolListTimeoutMs?: number | undefined;
   /** For tools that name none. Milliseconds; default 30,000; 0 means no limit. */
   readonly toolTimeoutMs?: number | undefined;
   /** `'continue'` (default): the model reads the error. `'fail'`: the first failed call fails the turn. */

@@ -1,8 +1,12 @@
+import type { Usage } from '../providers/interfaces.ts';
+import { addUsage } from './add-usage.ts';
+import { optionsAfter } from './call-settings.ts';
 import type {
   A2AMessage,
   A2APart,
   AgentEvent,
   CheckpointEvent,
+  IterationCompleteEvent,
   PausedEvent,
   StatusUpdateEvent,
   TaskState,
@@ -18,12 +22,13 @@ import type {
   ToolResultRecord,
   TurnAnswered,
   TurnAsked,
+  TurnCanceled,
   TurnDone,
   TurnFailed,
   TurnStarted,
   TurnSuspended,
 } from './records.ts';
-import { type LoopState, openCallIndex, openQuestions, waitingState } from './state.ts';
+import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions, waitingState } from './state.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {
@@ -56,9 +61,9 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
     case 'turn.resumed':
       return to.resumed();
     case 'llm.start':
-      return to.llmStarted(record);
+      return to.llmStarted(before, record);
     case 'llm.done':
-      return to.llmDone(record);
+      return to.llmDone(before, record);
     case 'tool.intent':
       return to.toolStarted(before, record);
     case 'tool.result':
@@ -68,15 +73,15 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
     case 'turn.answered':
       return to.answered(before, record);
     case 'turn.suspended':
-      return to.suspended(record);
+      return to.suspended(before, record);
     case 'turn.done':
       return to.done(before, record);
     case 'turn.failed':
-      return to.end(before, 'failed', failure(record), record.message);
+      return to.failed(before, record);
     case 'turn.canceled':
-      return to.end(before, 'canceled', { reason: record.reason });
+      return to.canceled(before, record);
     case 'agent.changed':
-      return before.phase === 'answered' ? to.iterationOver(before.iteration) : [];
+      return before.phase === 'answered' ? to.iterationOver(before) : [];
     case 'turn.started':
       return [];
     default:
@@ -84,8 +89,10 @@ function eventsBehind(before: LoopState, record: JournalRecord, to: Projection):
   }
 }
 
-function failure(record: TurnFailed): Pick<StatusUpdateEvent, 'reason' | 'error'> {
-  return { reason: record.reason, error: { code: record.code, message: record.message } };
+type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
+
+function responseOf({ message, finishReason, usage, model }: LlmDone): IterationCompleteEvent['response'] {
+  return { message, finishReason, ...(usage && { usage }), ...(model !== undefined && { model }) };
 }
 
 /** Writes the events of one record, numbering their cursors. Every event is one literal: spreads are slow here. */
@@ -95,6 +102,7 @@ class Projection {
   readonly #contextId: string;
   readonly #agentId: string;
   readonly #timestamp: string;
+  readonly #at: number;
   readonly #place: string;
   readonly #options: ProjectionOptions;
 
@@ -107,6 +115,7 @@ class Projection {
     this.#contextId = turn.contextId;
     this.#agentId = agentId;
     this.#timestamp = isoTime(record.at);
+    this.#at = record.at;
     this.#place = `${record.seq}-${record.epoch}.`;
     this.#options = options;
   }
@@ -141,7 +150,8 @@ class Projection {
     return this.#events;
   }
 
-  llmStarted({ iteration, attempt, summary }: LlmStart): readonly AgentEvent[] {
+  llmStarted(before: LoopState, record: LlmStart): readonly AgentEvent[] {
+    const { iteration, attempt, summary } = record;
     if (attempt === 1) {
       const event = {
         kind: 'internal:iteration-start' as const,
@@ -175,11 +185,12 @@ class Projection {
       cursor: this.#cursor(),
       iteration,
       attempt,
+      options: summary ? { ...optionsAfter(before.call, record), tools: [] } : optionsAfter(before.call, record),
     });
     return this.#events;
   }
 
-  llmDone(record: LlmDone): readonly AgentEvent[] {
+  llmDone(before: LoopState, record: LlmDone): readonly AgentEvent[] {
     const text = textOf(record.message.content);
     this.#lastChunk(record.iteration, text);
     this.#events.push({
@@ -196,6 +207,7 @@ class Projection {
       ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
       ...(record.usage ? { usage: record.usage } : {}),
       ...(record.model ? { model: record.model } : {}),
+      durationMs: Math.max(0, this.#at - (before.call?.startedAt ?? this.#at)),
     });
     this.#checkpoint('after-llm', record.iteration);
     return this.#events;
@@ -239,11 +251,19 @@ class Projection {
       durationMs: record.durationMs,
       ...(record.error ? { error: record.error } : {}),
     });
-    return before.openCalls > 1 ? this.#events : this.iterationOver(before.iteration);
+    return before.openCalls > 1 ? this.#events : this.iterationOver(before);
   }
 
-  iterationOver(iteration: number): readonly AgentEvent[] {
-    this.#checkpoint('before-iteration', iteration);
+  iterationOver(before: LoopState): readonly AgentEvent[] {
+    this.#checkpoint('before-iteration', before.iteration);
+    this.#iterationComplete(before);
+    return this.#events;
+  }
+
+  #iterationComplete(before: LoopState): void {
+    const { iteration, call, lastResponse } = before;
+    if (!lastResponse) return;
+    const now = activeAt(before, this.#at);
     this.#events.push({
       kind: 'internal:iteration-complete',
       taskId: this.#taskId,
@@ -252,13 +272,14 @@ class Projection {
       timestamp: this.#timestamp,
       cursor: this.#cursor(),
       iteration,
+      response: responseOf(lastResponse),
+      durationMs: Math.max(0, now - (call?.began ?? now)),
     });
-    return this.#events;
   }
 
   /** Messages behind the last response end its iteration: the turn goes on. */
   extended(before: LoopState, { effects, event }: ExtensionRecord): readonly AgentEvent[] {
-    if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before.iteration);
+    if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before);
     if (event) {
       const { iteration } = before;
       const [taskId, contextId, agentId, timestamp] = [this.#taskId, this.#contextId, this.#agentId, this.#timestamp];
@@ -278,11 +299,11 @@ class Projection {
     const questions = openQuestions(before).filter(({ id }) => id !== questionId);
     const final = before.outcome !== undefined && this.#options.last;
     if (questions.length === 0) this.#status('working', false, {});
-    else this.#status(waitingState(questions), final, { questions });
+    else this.#status(waitingState(questions), final, { questions, ...(final && this.#totals(before, undefined)) });
     return this.#events;
   }
 
-  suspended(record: TurnSuspended): readonly AgentEvent[] {
+  suspended(before: LoopState, record: TurnSuspended): readonly AgentEvent[] {
     this.#events.push({
       kind: 'internal:paused',
       taskId: this.#taskId,
@@ -293,40 +314,39 @@ class Projection {
       reason: record.reason,
       ...shownHold(record.hold),
     });
-    this.#status(record.state, this.#options.last && !record.hold, {
-      reason: record.reason,
-      questions: record.questions,
-    });
+    const final = this.#options.last && !record.hold;
+    const { reason, questions } = record;
+    this.#status(record.state, final, { reason, questions, ...(final && this.#totals(before, record.usage)) });
     return this.#events;
   }
 
   /** Artifacts hold the answer, also where the turn did not end with what the model said last. */
-  done(before: LoopState, { reason, text, value }: TurnDone): readonly AgentEvent[] {
+  done(before: LoopState, { reason, text, value, usage }: TurnDone): readonly AgentEvent[] {
     const { iteration, lastResponse } = before;
     const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
     if (text !== '' && text !== said) this.#artifact(artifactId(iteration), { kind: 'text', text }, false);
     else if (text === '' && value !== undefined) this.#artifact(outputId, partOf(value), false);
-    return this.end(before, 'completed', { reason }, text);
+    return this.#end(before, 'completed', { reason, ...this.#totals(before, usage) }, text);
   }
 
-  end(
-    before: LoopState,
-    state: TaskState,
-    why: Pick<StatusUpdateEvent, 'reason' | 'error'>,
-    text = '',
-  ): readonly AgentEvent[] {
+  failed(before: LoopState, record: TurnFailed): readonly AgentEvent[] {
+    const { reason, code, message, usage } = record;
+    return this.#end(before, 'failed', { reason, error: { code, message }, ...this.#totals(before, usage) }, message);
+  }
+
+  canceled(before: LoopState, { reason, usage }: TurnCanceled): readonly AgentEvent[] {
+    return this.#end(before, 'canceled', { reason, ...this.#totals(before, usage) });
+  }
+
+  /** What the turn took in all, with what its last record says. */
+  #totals(before: LoopState, used: Usage | undefined): Required<Pick<StatusUpdateEvent, 'usage' | 'durationMs'>> {
+    const usage = used ? addUsage(before.usage, used) : before.usage;
+    return { usage, durationMs: durationAt(before, this.#at) };
+  }
+
+  #end(before: LoopState, state: TaskState, why: Omit<Reason, 'questions'>, text = ''): readonly AgentEvent[] {
     this.#checkpoint('end', before.iteration);
-    if (before.phase === 'answered') {
-      this.#events.push({
-        kind: 'internal:iteration-complete',
-        taskId: this.#taskId,
-        contextId: this.#contextId,
-        agentId: this.#agentId,
-        timestamp: this.#timestamp,
-        cursor: this.#cursor(),
-        iteration: before.iteration,
-      });
-    }
+    if (before.phase === 'answered') this.#iterationComplete(before);
     this.#status(state, true, why, text);
     return this.#events;
   }
@@ -372,12 +392,7 @@ class Projection {
     });
   }
 
-  #status(
-    state: TaskState,
-    final: boolean,
-    why: Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions'>,
-    text = '',
-  ): void {
+  #status(state: TaskState, final: boolean, why: Reason, text = ''): void {
     const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
     this.#events.push({
       kind: 'status-update',

@@ -1,7 +1,10 @@
-import type { FinishReason, Usage } from '../providers/interfaces.ts';
+import type { FinishReason, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { Tool } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { Content, ToolCall } from './messages.ts';
 import type { Question } from './records.ts';
+import type { ShownOptions } from './state.ts';
+import type { ToolEvent } from './tool-events.ts';
 
 /** A2A's task states. */
 export type TaskState =
@@ -64,6 +67,10 @@ export interface StatusUpdateEvent extends EventBase {
   readonly error?: { readonly code: ErrorCode; readonly message: string };
   /** On `input-required` and `auth-required`. */
   readonly questions?: readonly Question[];
+  /** Where `final`: usage of the model calls of the turn and of its child turns, as in `result()`. */
+  readonly usage?: Usage;
+  /** Where `final`: how long the turn took, as in `result()`. Milliseconds. */
+  readonly durationMs?: number;
 }
 
 export interface ArtifactUpdateEvent extends EventBase {
@@ -86,10 +93,16 @@ export interface IterationStartEvent extends IterationEventBase {
 }
 export interface IterationCompleteEvent extends IterationEventBase {
   readonly kind: 'internal:iteration-complete';
+  /** What the model answered in it. */
+  readonly response: Required<Pick<LLMResponse, 'message' | 'finishReason'>> & Pick<LLMResponse, 'usage' | 'model'>;
+  /** From its first model call to here, without the time in which the turn was suspended. Milliseconds. */
+  readonly durationMs: number;
 }
 export interface LlmCallEvent extends IterationEventBase {
   readonly kind: 'internal:llm-call';
   readonly attempt: number;
+  /** What the call is made with, and the names of the tools that the model may call. */
+  readonly options: ShownOptions;
 }
 export interface LlmResponseEvent extends IterationEventBase {
   readonly kind: 'internal:llm-response';
@@ -100,6 +113,8 @@ export interface LlmResponseEvent extends IterationEventBase {
   readonly finishReason: FinishReason;
   readonly usage?: Usage;
   readonly model?: string;
+  /** Since its `llm-call`, with the attempts of policies in between. Milliseconds. */
+  readonly durationMs: number;
 }
 export interface LlmAttemptDiscardedEvent extends IterationEventBase {
   readonly kind: 'internal:llm-attempt-discarded';
@@ -118,16 +133,16 @@ export interface ToolCallDeltaEvent extends IterationEventBase {
   readonly arguments: string;
 }
 
-interface ToolEventBase extends IterationEventBase {
+interface ToolEventBase<Name extends string = string> extends IterationEventBase {
   /** `<iteration>:<index>`. */
   readonly callId: string;
-  readonly toolName: string;
+  readonly toolName: Name;
 }
 
 /** A call begins to run; its intent is durable. */
-export interface ToolStartEvent extends ToolEventBase {
+export interface ToolStartEvent<Name extends string = string, Args = unknown> extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-start';
-  readonly arguments: unknown;
+  readonly arguments: Args;
   readonly attempt: number;
 }
 export interface ToolProgressEvent extends ToolEventBase {
@@ -135,10 +150,11 @@ export interface ToolProgressEvent extends ToolEventBase {
   readonly update: unknown;
 }
 /** A call has its result; without a tool-start before it where it was refused and never ran. */
-export interface ToolCompleteEvent extends ToolEventBase {
+export interface ToolCompleteEvent<Name extends string = string, Args = unknown, C extends Content = Content>
+  extends ToolEventBase<Name> {
   readonly kind: 'internal:tool-complete';
-  readonly arguments: unknown;
-  readonly content: Content;
+  readonly arguments: Args;
+  readonly content: C;
   readonly success: boolean;
   readonly error?: { readonly code: ErrorCode; readonly message: string };
   readonly durationMs: number;
@@ -207,8 +223,11 @@ export interface SubAgentEvent extends EventBase {
   readonly event: Exclude<AgentEvent, SubAgentEvent>;
 }
 
-/** What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. */
-export type AgentEvent =
+/**
+ * What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. `X`: the tools whose calls have
+ * typed events, see `agent`.
+ */
+export type AgentEvent<X extends Tool = Tool> =
   | TaskEvent
   | StatusUpdateEvent
   | ArtifactUpdateEvent
@@ -219,9 +238,8 @@ export type AgentEvent =
   | LlmAttemptDiscardedEvent
   | ReasoningDeltaEvent
   | ToolCallDeltaEvent
-  | ToolStartEvent
+  | ToolEvent<X>
   | ToolProgressEvent
-  | ToolCompleteEvent
   | CheckpointEvent
   | PausedEvent
   | ResumedEvent

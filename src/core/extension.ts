@@ -51,6 +51,8 @@ export interface Failure {
   readonly message: string;
   /** Default: the code in lower case. */
   readonly reason?: string;
+  /** What was thrown: the `cause` of the error that `result()` rejects with. Never journaled. */
+  readonly cause?: unknown;
 }
 
 /** What a turn and its child turns used so far, those that still run included. */
@@ -253,6 +255,11 @@ export type ApprovalDecision =
   | { readonly decision: 'ask'; readonly prompt?: string }
   /** As an answer to the question would be: `{ approved: true }`, `{ approved: false, reason }`. */
   | Approval;
+
+/** An extension that ends turns with a value: `V` is its type, which `agent` reads. There is no such member. */
+export interface ValueExtension<V> extends Extension {
+  readonly '~value'?: V;
+}
 
 /**
  * Optional hooks around the loop, in the order in which a turn comes by them. Those of several extensions run one after another, in the

@@ -1,8 +1,13 @@
 import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
 
-/** Gives back a lease that is not needed any more, so that the next owner need not wait. Where that fails, it runs out by itself. */
+/**
+ * Gives back a lease of a turn that was not run under it, so that the next owner need not wait: that one still learns of an owner before that
+ * was lost. Where it fails, the lease runs out by itself.
+ */
 export async function giveBack(store: Pick<TaskStateStore, 'release'>, lease: Lease): Promise<void> {
   try {
-    await store.release(lease);
+    const { abandonedAt } = lease;
+    if (abandonedAt == null) await store.release(lease);
+    else await store.release(lease, abandonedAt);
   } catch {}
 }

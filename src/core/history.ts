@@ -1,4 +1,4 @@
-import type { Message } from './messages.ts';
+import { type Message, Pairing } from './messages.ts';
 
 /**
  * An append-only list of messages with cheap versions: appending gives a new `History` that shares the array of the old
@@ -10,43 +10,57 @@ export class History implements Iterable<Message> {
   /** Whether a system or developer message is among them. */
   readonly hasInstructions: boolean;
   readonly #log: Message[];
-  readonly #calls: CallIndex;
+  readonly #index: LogIndex;
 
-  private constructor(log: Message[], calls: CallIndex, hasInstructions: boolean) {
+  private constructor(log: Message[], index: LogIndex, hasInstructions: boolean) {
     this.#log = log;
-    this.#calls = calls;
+    this.#index = index;
     this.length = log.length;
     this.hasInstructions = hasInstructions;
   }
 
-  static of(messages: readonly Message[]): History {
-    const log = [...messages];
-    return new History(log, new CallIndex(log), messages.some(isInstruction));
+  /** `at`: when the messages came, in milliseconds since 1970. */
+  static of(messages: readonly Message[], at = 0): History {
+    return History.#of([...messages], new Array<number>(messages.length).fill(at));
   }
 
-  append(message: Message): History {
+  static #of(log: Message[], times: number[]): History {
+    return new History(log, indexOf(log, times), log.some(isInstruction));
+  }
+
+  /** `at`: when the message came, in milliseconds since 1970. */
+  append(message: Message, at = 0): History {
     const isNewest = this.#log.length === this.length;
     const log = isNewest ? this.#log : this.#log.slice(0, this.length);
+    const index = isNewest ? this.#index : indexOf(log, this.#index.times.slice(0, this.length));
     log.push(message);
-    return new History(
-      log,
-      isNewest ? this.#calls : new CallIndex(log),
-      this.hasInstructions || isInstruction(message),
-    );
+    index.times.push(at);
+    return new History(log, index, this.hasInstructions || isInstruction(message));
   }
 
   /** A version with other messages at some places: O(n). */
   with(replacements: ReadonlyMap<number, Message>): History {
-    return History.of(this.toArray().map((message, index) => replacements.get(index) ?? message));
+    const log = this.toArray().map((message, index) => replacements.get(index) ?? message);
+    return History.#of(log, this.#index.times.slice(0, this.length));
   }
 
   /** Whether a tool call with that id is among its messages. Each message is looked at once for all versions. */
   hasCall(id: string): boolean {
-    return this.#calls.placeOf(id) < this.length;
+    return this.#index.calls.placeOf(id) < this.length;
+  }
+
+  /** True where each call has its results behind it, and each result its call. False may also mean: not known of this version. */
+  get isPaired(): boolean {
+    return this.#index.pairing.isWhole(this.length);
   }
 
   at(index: number): Message | undefined {
     return index < this.length ? this.#log[index] : undefined;
+  }
+
+  /** When the message at that index came, in milliseconds since 1970; `undefined` where there is none. */
+  timeAt(index: number): number | undefined {
+    return index < this.length ? this.#index.times[index] : undefined;
   }
 
   /** A new array of this version's messages. */
@@ -57,6 +71,18 @@ export class History implements Iterable<Message> {
   [Symbol.iterator](): Iterator<Message> {
     return this.toArray()[Symbol.iterator]();
   }
+}
+
+/** What all versions of a log know of its messages. */
+interface LogIndex {
+  readonly calls: CallIndex;
+  readonly pairing: Pairing;
+  /** When each message came, in milliseconds since 1970. */
+  readonly times: number[];
+}
+
+function indexOf(log: readonly Message[], times: number[]): LogIndex {
+  return { calls: new CallIndex(log), pairing: new Pairing(log), times };
 }
 
 /** Where the ids of tool calls stand first in a log that grows. */

@@ -245,9 +245,9 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
 class DeliberateFailure extends Error {
   readonly error: AgentLoopError;
 
-  constructor({ code, message, reason }: Failure) {
+  constructor({ code, message, reason, cause }: Failure) {
     super(message);
-    this.error = new AgentLoopError(code, message, reason === undefined ? {} : { reason });
+    this.error = new AgentLoopError(code, message, { cause, ...(reason !== undefined && { reason }) });
   }
 }
 

@@ -6,6 +6,7 @@ import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
  * a `next` waits. Events that nobody has asked for yet wait, with adjacent pieces of one text merged, so that a slow reader holds
  * the text and the records, not every delta. A lost turn throws.
  */
+export function iterateEvents<E extends AgentEvent>(events$: Observable<E>): TurnIterator<E>;
 export function iterateEvents(events$: Observable<AgentEvent>): TurnIterator<AgentEvent> {
   return iterate(events$, merge);
 }

@@ -1,6 +1,7 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
 import { cancelSpan, failSpan } from '../observability/spans/tracing-options.ts';
+import type { ToolProvider } from '../tools/interfaces.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import { checkToolsOfOpenCalls } from './in-doubt.ts';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
@@ -9,7 +10,7 @@ import { loopIterations } from './operators/iteration-operators.ts';
 import type { Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { stintDeps, stintSpan } from './stint-deps.ts';
-import { collectTools, noTools, ToolSet } from './tool-set.ts';
+import { collectTools, noTools, providerName, ToolSet } from './tool-set.ts';
 import type { RunDeps, TurnDeps } from './turn-deps.ts';
 
 /**
@@ -136,13 +137,21 @@ function toolsOf(deps: RunDeps, resumed: boolean): Observable<ToolSet> {
     };
     if (stopped(deps)) return give(noTools);
     const { turn, authContext, context } = deps;
-    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext, context });
+    const waiting = new Set<ToolProvider>();
+    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext, context }, waiting);
     if (!(tools instanceof Promise)) return give(new ToolSet(tools));
+    const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
+    const { toolListTimeoutMs: ms, clock } = deps.config;
+    if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
     for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools
-      .then((all) => give(new ToolSet(all)))
-      .catch((error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error));
+    tools.then((all) => give(new ToolSet(all))).catch(fail);
   });
+}
+
+function lateTools(waiting: ReadonlySet<ToolProvider>, ms: number): AgentLoopError {
+  const names = [...waiting].map(providerName).join(', ');
+  const message = `Tool providers did not list their tools within ${ms} ms (toolListTimeoutMs): ${names}.`;
+  return new AgentLoopError('TOOL_TIMEOUT', message, { retryable: true });
 }
 
 function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {

@@ -83,8 +83,9 @@ export const missingResult = 'No result: the turn ended before this call finishe
 /**
  * The same messages in a form that every model accepts: each call of an assistant message has exactly one result, in call
  * order right behind it; results that no call asked for are dropped. Messages that need no repair are kept as they are.
+ * `missing`: what a call without a result is given.
  */
-export function repairHistory(messages: readonly Message[]): readonly Message[] {
+export function repairHistory(messages: readonly Message[], missing: string = missingResult): readonly Message[] {
   const repaired: Message[] = [];
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index] as Message;
@@ -94,11 +95,54 @@ export function repairHistory(messages: readonly Message[]): readonly Message[] 
     const results = resultsAfter(messages, index);
     for (const call of message.toolCalls) {
       repaired.push(
-        results.get(call.id)?.shift() ?? { role: 'tool', toolCallId: call.id, content: missingResult, status: 'error' },
+        results.get(call.id)?.shift() ?? { role: 'tool', toolCallId: call.id, content: missing, status: 'error' },
       );
     }
   }
   return repaired;
+}
+
+/** What a model reads in place of a result that it is not sent. */
+const notSent = 'No result: it is not part of this request.';
+
+/**
+ * The messages of a request: themselves where each call has its results before the next message and each result its call, else repaired.
+ * Instructions may stand anywhere.
+ */
+export function pairedMessages(messages: readonly Message[]): readonly Message[] {
+  return new Pairing(messages).isWhole(messages.length) ? messages : repairHistory(messages, notSent);
+}
+
+/** Whether the calls and results of an array that grows belong together. Looks at each message once, as long as it is asked of ever longer parts. */
+export class Pairing {
+  readonly #messages: readonly Message[];
+  /** Calls that have no result yet. */
+  readonly #open = new Set<string>();
+  #seen = 0;
+  #isBroken = false;
+
+  constructor(messages: readonly Message[]) {
+    this.#messages = messages;
+  }
+
+  /** Of the first `length` messages. False for a part that is shorter than one before: it has to be looked at anew. */
+  isWhole(length: number): boolean {
+    if (length < this.#seen) return false;
+    while (this.#seen < length && !this.#isBroken) this.#look(this.#messages[this.#seen++] as Message);
+    return !this.#isBroken && this.#open.size === 0;
+  }
+
+  #look(message: Message): void {
+    if (message.role === 'tool') {
+      if (!this.#open.delete(message.toolCallId)) this.#isBroken = true;
+      return;
+    }
+    if (message.role === 'system' || message.role === 'developer') return;
+    if (this.#open.size > 0) this.#isBroken = true;
+    if (message.role !== 'assistant' || !message.toolCalls) return;
+    for (const { id } of message.toolCalls) this.#open.add(id);
+    if (this.#open.size < message.toolCalls.length) this.#isBroken = true;
+  }
 }
 
 /** The results between an assistant message and the next one, by call id. */

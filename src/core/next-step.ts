@@ -1,13 +1,21 @@
-import { iterationsBefore, maxIterationsOf } from './call-settings.ts';
+import { changedOptions, maxIterationsOf } from './call-settings.ts';
 import { agentChange, isIterationOpen } from './change-agent.ts';
 import type { StepHook, StepQuestion } from './decide-step.ts';
 import { messageOf } from './errors.ts';
 import type { PauseRequest } from './inbox.ts';
 import { textOf } from './messages.ts';
 import type { PreparedView } from './prepare-view.ts';
-import { type Finish, type LlmDone, type LlmStart, leftCall, type TurnDone, type TurnRecord } from './records.ts';
+import {
+  type CallDetails,
+  type Finish,
+  type LlmDone,
+  type LlmStart,
+  leftCall,
+  type TurnDone,
+  type TurnRecord,
+} from './records.ts';
 import { takeReply } from './replies.ts';
-import { endWithResponse, failed, type Limit, limitReason } from './response.ts';
+import { allowedIterations, endWithResponse, failed, limitReason } from './response.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
 import { suspension } from './suspension.ts';
 import { failureBy } from './tool-results.ts';
@@ -88,7 +96,7 @@ function ask(hook: StepHook, ending?: TurnDone): NextStep {
 /** How a turn ends whose model asked for nothing more. */
 function ending(deps: TurnDeps, state: LoopState, response: LlmDone): TurnRecord {
   const { finish } = state.changes;
-  return finish ? doneWith(state, finish) : endWithResponse(limitOf(deps, state), state, response);
+  return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
 }
 
 function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
@@ -120,10 +128,6 @@ function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
   return hasEnd && state.iteration >= maxIterationsOf(deps, state);
 }
 
-function limitOf(deps: TurnDeps, state: LoopState): Limit {
-  return { maxIterations: maxIterationsOf(deps, state) - iterationsBefore(state) };
-}
-
 function canceled({ scope, openCall }: TurnDeps): TurnRecord {
   return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
 }
@@ -136,7 +140,12 @@ function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: numb
   if (state.phase === 'llm' && state.summary) {
     return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
   }
-  return { do: 'call', start: offering(state, { iteration, attempt }, deps.tools.after(state.changes.tools)) };
+  const start = offering(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
+  return { do: 'call', start: withOptions(start, changedOptions(deps, state, undefined)) };
+}
+
+function withOptions(start: LlmStart, options: CallDetails | undefined): LlmStart {
+  return options ? { ...start, options } : start;
 }
 
 /** The start of a call; what it offers is recorded where it differs from what was offered last. */
@@ -151,10 +160,12 @@ function offering(
 
 /** The call with what extensions made of it. */
 export function callWith(
+  deps: TurnDeps,
   state: LoopState,
   { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
 ): CallStep {
-  return { do: 'call', start: start.summary ? start : offering(state, start, view.offer), view };
+  const offered = start.summary ? start : offering(state, start, view.offer);
+  return { do: 'call', start: withOptions(offered, changedOptions(deps, state, view.settings)), view };
 }
 
 function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {
@@ -196,15 +207,15 @@ export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
 }
 
 function atLimit(deps: TurnDeps, state: LoopState): NextStep {
-  const { maxIterations } = limitOf(deps, state);
-  const reason = limitReason({ maxIterations });
+  const reason = limitReason(deps, state);
   switch (deps.config.onLimit) {
     case 'summarize':
       return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
     case 'stop':
       return end(deps, state, doneWith(state, { reason }));
     case 'fail': {
-      const limit = `${maxIterations} iteration${maxIterations === 1 ? '' : 's'}`;
+      const allowed = allowedIterations(deps, state);
+      const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
       const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
       return write(failed('MAX_ITERATIONS', message, reason));
     }

@@ -1,12 +1,14 @@
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
+import { ModelSilence } from './model-silence.ts';
 import type { TerminalRecord, TurnSuspended } from './records.ts';
 import { StreamedTokens } from './text-tokens.ts';
 import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
 export class OpenCall {
+  readonly silence = new ModelSilence();
   #params: LLMCallParams | undefined;
   #told: ToldUsage | undefined;
   #response: LLMResponse | undefined;
@@ -26,6 +28,7 @@ export class OpenCall {
 
   /** Gives the chunk as it goes on: an answer says what its provider told of requests without one. */
   saw(chunk: LLMChunk): LLMChunk {
+    this.silence.heard();
     if (chunk.type === 'done') {
       const response = this.#params && this.#told ? this.#told.answered(chunk.response) : chunk.response;
       this.#response = response;
@@ -34,6 +37,11 @@ export class OpenCall {
     if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output.add(chunk.text);
     else if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
     return chunk;
+  }
+
+  /** Whether the answer is there. */
+  get isAnswered(): boolean {
+    return this.#response !== undefined;
   }
 
   failed(error: AgentLoopError): void {

@@ -13,7 +13,7 @@ import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { Offer } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
-import { instructionsOf, withoutInstructions } from './view.ts';
+import { instructionsOf, pairedByHook, withoutInstructions } from './view.ts';
 
 /** What one model call sees, as the extensions left it. */
 export interface PreparedView {
@@ -45,7 +45,7 @@ export function prepareView(
       ask: (extension, context) => extension.prepareIteration?.(shown, context),
       take: (change, { name }, { childUsage: used }) => {
         if (change.view) {
-          view = changedView(deps, view, change.view);
+          view = changedView(deps, view, { change: change.view, extension: name });
           shown = shownView(view);
         }
         const record = recordOfChange(kept(change), {
@@ -88,7 +88,11 @@ function firstView(deps: TurnDeps, state: LoopState): PreparedView {
   };
 }
 
-function changedView(deps: TurnDeps, before: PreparedView, change: NonNullable<IterationChange['view']>): PreparedView {
+function changedView(
+  deps: TurnDeps,
+  before: PreparedView,
+  { change, extension }: { readonly change: NonNullable<IterationChange['view']>; readonly extension: string },
+): PreparedView {
   if (typeof change !== 'object') throw new TypeError(`its view must be an object, not ${shownValue(change)}`);
   const { messages, systemPrompt, tools, settings } = change;
   if (messages) checkChangedMessages(messages, before.messages);
@@ -96,7 +100,7 @@ function changedView(deps: TurnDeps, before: PreparedView, change: NonNullable<I
     throw new TypeError(`systemPrompt must be a text or null, not ${shownValue(systemPrompt)}`);
   }
   return {
-    messages: messages ?? before.messages,
+    messages: messages ? pairedByHook(deps, messages, { extension, hook: 'prepareIteration' }) : before.messages,
     systemPrompt: systemPrompt === undefined ? before.systemPrompt : (systemPrompt ?? undefined),
     offer: tools ? deps.tools.only(knownNames(deps, tools)) : before.offer,
     settings: settings ? changedSettings(before.settings, settings) : before.settings,

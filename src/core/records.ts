@@ -1,4 +1,4 @@
-import type { CallSettings, FinishReason, Usage } from '../providers/interfaces.ts';
+import type { CallSettings, FinishReason, ToolChoice, Usage } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { ExtensionEvent } from './events.ts';
@@ -11,7 +11,14 @@ export const journalSchema = 2;
 /** The trace that a record was written in, so that a resumed turn can link to it. */
 export interface TraceLink {
   readonly traceId: string;
+  /** Of `agent.execute`. */
   readonly spanId: string;
+  /** False where the trace is not exported. Absent: it is. */
+  readonly sampled?: false;
+  /** The span above it, where that is there whatever becomes of the process. */
+  readonly parentSpanId?: string;
+  /** The `agent.turn` span between the two. */
+  readonly agentTurn?: { readonly spanId: string; readonly agentName: string };
 }
 
 /** What the caller gave for this turn beyond the configuration; a resumed turn uses the same. */
@@ -96,6 +103,22 @@ export interface TurnStarted {
 export interface TurnResumed {
   readonly type: 'turn.resumed';
   readonly trace?: TraceLink;
+  /** Where the run before was lost with its process: when that was last seen alive, in milliseconds since 1970. */
+  readonly lostAt?: number;
+}
+
+/**
+ * What a model call is made with, as the configuration and hooks before it say; `providerOptions` may hold secrets and is left out. A
+ * `beforeLLMCall` hook may still change it.
+ */
+export interface CallDetails {
+  /** The one that is asked for, else the provider's own; absent where neither is named. */
+  readonly model?: string;
+  readonly toolChoice?: ToolChoice;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  /** The name of the response format. */
+  readonly responseFormat?: string;
 }
 
 export interface LlmStart {
@@ -105,6 +128,8 @@ export interface LlmStart {
   readonly attempt: number;
   /** What the model may call, as sent to it; only where it differs from the last `llm.start`. */
   readonly tools?: readonly ToolDefinition['function'][];
+  /** Only where they differ from those of the last `llm.start`. */
+  readonly options?: CallDetails;
   /** The closing call of `onLimit: 'summarize'`: its message does not enter the history. */
   readonly summary?: true;
 }

@@ -3,7 +3,7 @@ import type { ToolProvider } from '../tools/interfaces.ts';
 import { checkExtensions } from './check-extensions.ts';
 import { settingsFlaw } from './check-settings.ts';
 import { type Clock, systemClock } from './clock.ts';
-import type { AgentLoopConfig, Logger, OnLimit } from './config.ts';
+import type { AgentLoopConfig, Logger, OnLength, OnLimit } from './config.ts';
 import { guardedLogger } from './guarded-logger.ts';
 import { type HookLists, hookLists } from './hooks.ts';
 import { invalidConfig } from './invalid-config.ts';
@@ -17,7 +17,10 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly hooks: HookLists;
   readonly maxIterations: number;
   readonly onLimit: OnLimit;
+  readonly onLength: OnLength;
   readonly toolConcurrency: number;
+  readonly modelSilenceMs: number;
+  readonly toolListTimeoutMs: number;
   readonly toolTimeoutMs: number;
   readonly toolFailureMode: 'continue' | 'fail';
   readonly abortGraceMs: number;
@@ -39,7 +42,10 @@ const defaults = {
   extensions: [],
   maxIterations: 10,
   onLimit: 'fail' as const,
+  onLength: 'fail' as const,
   toolConcurrency: 5,
+  modelSilenceMs: 900_000,
+  toolListTimeoutMs: 120_000,
   toolTimeoutMs: 30_000,
   toolFailureMode: 'continue' as const,
   abortGraceMs: 5_000,
@@ -59,12 +65,15 @@ export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>(
   'agentId',
   'llmProvider',
   'toolProviders',
+  'argumentChecks',
+  'artifactStore',
   'extensions',
   'agents',
   'maxHandOffs',
   'taskStateStore',
   'maxIterations',
   'onLimit',
+  'onLength',
   'systemPrompt',
   'toolChoice',
   'model',
@@ -73,6 +82,8 @@ export const knownOptions: ReadonlySet<string> = new Set<keyof AgentLoopConfig>(
   'responseFormat',
   'providerOptions',
   'toolConcurrency',
+  'modelSilenceMs',
+  'toolListTimeoutMs',
   'toolTimeoutMs',
   'toolFailureMode',
   'abortGraceMs',
@@ -127,6 +138,12 @@ function checkParts(config: ResolvedConfig): void {
   }
   for (const [index, provider] of config.toolProviders.entries())
     checkToolProvider(`toolProviders[${index}]`, provider);
+  if (config.artifactStore !== undefined) {
+    throw invalidConfig(
+      'artifactStore is given to the core, which has no tools of its own',
+      'use the AgentLoop of "millrace", or toolProviders: [artifactTools(store)]',
+    );
+  }
   checkExtensions(config.extensions, checkToolProvider);
   if (config.taskStateStore !== undefined) checkStore('taskStateStore', config.taskStateStore);
 }
@@ -173,7 +190,8 @@ export function checkStore(name: string, store: unknown): asserts store is TaskS
     );
   }
   const lacks = missing.length === storeMethods.length ? '' : `; it lacks ${missing.join(', ')}`;
-  throw invalidConfig(`${name} must be a TaskStateStore${lacks}`, 'give new InMemoryStateStore(), or leave it out');
+  const cure = name === 'store' ? 'give the store of the turn' : 'give new InMemoryStateStore(), or leave it out';
+  throw invalidConfig(`${name} must be a TaskStateStore${lacks}`, cure);
 }
 
 function checkNumbers(config: ResolvedConfig): void {
@@ -181,6 +199,8 @@ function checkNumbers(config: ResolvedConfig): void {
   wholeNumber('toolConcurrency', config.toolConcurrency, 1);
   wholeNumber('maxResumes', config.maxResumes, 1);
   wholeNumber('maxHandOffs', config.maxHandOffs, 0);
+  milliseconds('modelSilenceMs', config.modelSilenceMs, 0);
+  milliseconds('toolListTimeoutMs', config.toolListTimeoutMs, 0);
   milliseconds('toolTimeoutMs', config.toolTimeoutMs, 0);
   milliseconds('abortGraceMs', config.abortGraceMs, 0);
   milliseconds('leaseMs', config.leaseMs, 100);
@@ -191,6 +211,7 @@ function checkNumbers(config: ResolvedConfig): void {
 
 function checkChoices(config: ResolvedConfig): void {
   oneOf('onLimit', config.onLimit, ['fail', 'summarize', 'stop']);
+  oneOf('onLength', config.onLength, ['fail', 'complete']);
   oneOf('toolFailureMode', config.toolFailureMode, ['continue', 'fail']);
   oneOf('subAgentEvents', config.subAgentEvents, ['all', 'records', 'none']);
   if (config.spanNames !== undefined) oneOf('spanNames', config.spanNames, ['millrace', 'semconv']);
@@ -210,11 +231,10 @@ function checkSeams(config: ResolvedConfig): void {
       throw invalidConfig(`${name} must be true or false, not ${shownValue(flag)}`, leaveOut(name));
     }
   }
-  for (const name of ['redact', 'generateId', 'agents'] as const) {
+  for (const name of ['redact', 'generateId', 'agents', 'argumentChecks'] as const) {
     const given = config[name];
-    if (given !== undefined && typeof given !== 'function') {
-      throw invalidConfig(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');
-    }
+    if (given === undefined || (given === null && name === 'argumentChecks') || typeof given === 'function') continue;
+    throw invalidConfig(`${name} must be a function, not ${shownValue(given)}`, 'or leave it out');
   }
   if (config.shutdown !== undefined && !hasAll(config.shutdown, ['aborted', 'addEventListener'])) {
     throw invalidConfig(`shutdown must be an AbortSignal, not ${shownValue(config.shutdown)}`, 'or leave it out');

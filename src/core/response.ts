@@ -1,9 +1,11 @@
 import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
+import { iterationsBefore, maxIterationsOf } from './call-settings.ts';
 import { asJson } from './check-answers.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { type AssistantMessage, type ToolCall, textOf } from './messages.ts';
 import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from './records.ts';
 import type { LoopState } from './state.ts';
+import type { RunDeps } from './turn-deps.ts';
 
 /** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
 export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
@@ -118,13 +120,18 @@ function argumentsText(value: unknown): string {
 /** What is said where the closing summary fails. */
 export const summaryFallback = 'The limit of steps was reached before an answer was found.';
 
+/** What is said of an answer that is not whole, where that fails the turn. */
+export const cutShort = 'The model stopped at its token limit; raise maxTokens, or ask for less.';
+
 /** How the turn ends with a response that asks for no tool: completed, or failed for the reason that the model gave. */
-export function endWithResponse(limit: Limit, state: LoopState, record: LlmDone): TurnRecord {
+export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone): TurnRecord {
   const text = textOf(record.message.content);
-  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(limit) };
+  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(deps, state) };
   switch (record.finishReason) {
     case 'length':
-      return failed('LENGTH', 'The model stopped at its token limit; raise maxTokens or ask for less.');
+      return deps.config.onLength === 'complete'
+        ? { type: 'turn.done', text, reason: 'length' }
+        : failed('LENGTH', cutShort);
     case 'content_filter':
       return failed(
         'CONTENT_FILTER',
@@ -139,13 +146,17 @@ export function endWithResponse(limit: Limit, state: LoopState, record: LlmDone)
   return { type: 'turn.done', text, reason: 'stop' };
 }
 
-export interface Limit {
-  readonly maxIterations: number;
+/** What of a run says how its turn ends. */
+type Limits = Pick<RunDeps, 'config' | 'maxIterations'>;
+
+/** How many iterations the turn may have, without those of agents that ran it before. */
+export function allowedIterations(deps: Pick<Limits, 'maxIterations'>, state: LoopState): number {
+  return maxIterationsOf(deps, state) - iterationsBefore(state);
 }
 
 /** Why a turn ended whose last iteration asked for tools: with one iteration allowed, nobody expected another. */
-export function limitReason({ maxIterations }: Limit): string {
-  return maxIterations === 1 ? 'unfinished' : 'max_iterations';
+export function limitReason(deps: Pick<Limits, 'maxIterations'>, state: LoopState): string {
+  return allowedIterations(deps, state) === 1 ? 'unfinished' : 'max_iterations';
 }
 
 /** The record of a failed turn; its reason is the code in lower case unless it is given. */

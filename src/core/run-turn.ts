@@ -1,7 +1,9 @@
-import { type Context, type Link, type Span, trace } from '@opentelemetry/api';
+import { type Context, type Link, type Span, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
 import { catchError, concat, defer, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
 import { startExecuteSpan } from '../observability/spans/execute-span.ts';
+import { restoreSpans } from '../observability/spans/restore-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
+import { turnSpanOf } from '../observability/spans/turn-span.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
@@ -14,6 +16,7 @@ import { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
+import { type EarlierRuns, earlierRuns } from './lost-runs.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { OpenCall } from './open-call.ts';
 import {
@@ -41,7 +44,7 @@ import { type FusibleOperator, fuse } from './operators/operate.ts';
 import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from './records.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
-import type { LoopState } from './state.ts';
+import type { LoopState, TurnIdentity } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
 
 /** What every run of a turn needs, whether it starts or goes on. */
@@ -79,12 +82,12 @@ export function startRun(
     const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
     const started = startRecord(request, start, traced.span);
     const { taskStateStore: store } = config;
-    if (!store) return runOwned({ request, tracing, traced, resumed: false }, { past: replayOf([started]) });
+    if (!store) return runOwned({ request, tracing, traced }, { past: replayOf([started]) });
     return openNewTurn(openOptions(request, store, contextId), started).pipe(
       leftOnShutdown(request, start.taskId),
       endingOnError(traced.span),
       handOver((opening) => {
-        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced, resumed: false }, opening);
+        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced }, opening);
         traced.span.end();
         return goOn(request, store, { opening, taskId: start.taskId });
       }),
@@ -125,7 +128,7 @@ function drainsOf({ config, parent }: RunRequest): readonly AbortScope[] {
 function goOn(
   request: RunRequest,
   store: TaskStateStore,
-  { opening, taskId }: { readonly opening: Opening; readonly taskId: string },
+  { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
 ): Observable<Signal> {
   if (!opening.own) {
     const { busyMs } = opening;
@@ -133,12 +136,41 @@ function goOn(
       busyMs === undefined ? watch(request, store, taskId) : watchUntilFree(request, store, { taskId, busyMs });
     return watched$.pipe(notingEnd(), leftOnShutdown(request, taskId));
   }
-  const { turn, trace: before } = opening.past.after;
-  const tracing = turnTracing(request.config, turn);
-  const maxIterations = turn.settings.maxIterations ?? request.config.maxIterations;
-  const input = { maxIterations, resumed: true, links: linksTo(before) };
-  const traced = startExecuteSpan(tracing, input, request.parentContext);
-  return runOwned({ request, tracing, traced, resumed: true }, opening);
+  const { config, parentContext } = request;
+  const { past, lease } = opening;
+  const { turn, trace: before } = past.after;
+  const earlier = earlierRuns(past, lease.abandonedAt);
+  const isThere = restoreRuns(config, past.after, earlier);
+  const tracing = turnTracing(config, turn);
+  const links = isThere ? linksTo(before) : [];
+  const traced = startExecuteSpan(
+    tracing,
+    { maxIterations: limitOf(config, turn), resumed: true, links },
+    parentContext,
+  );
+  const resumed = { lostAt: earlier.lostAt };
+  if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
+  const steps = past.steps.filter(({ record }) => record.seq > seen);
+  return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
+}
+
+function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
+  return settings.maxIterations ?? config.maxIterations;
+}
+
+/** Writes the spans that were lost with the processes of earlier runs. Whether the last of these runs has its spans then. */
+function restoreRuns(config: ResolvedConfig, { turn }: LoopState, { lost, lostAt }: EarlierRuns): boolean {
+  const setupOf = (agentId: string) => (agentId === config.agentId ? config : config.agents?.(agentId));
+  const options = {
+    tracingOf: (agentId: string) => turnTracing(config, { ...turn, agentId }),
+    maxIterations: limitOf(config, turn),
+    infoOf: (agentId: string) => setupOf(agentId)?.llmProvider.info,
+    agentNameOf: (agentId: string) => config.agents?.(agentId)?.name ?? agentId,
+    enableTracing: config.enableTracing !== false,
+  };
+  let isThere = lostAt === undefined;
+  for (const run of lost) isThere = restoreSpans(run, options);
+  return isThere;
 }
 
 /** Says of a turn that had ended before that this is what is shown. */
@@ -208,9 +240,7 @@ function watchUntilFree(
     to.add(() => cancelPoll());
     const take = (opening: Extract<Opening, { own: true }>) => {
       watching.unsubscribe();
-      const { past } = opening;
-      const steps = past.steps.filter(({ record }) => record.seq > seen);
-      to.add(goOn(request, store, { opening: { ...opening, past: { ...past, steps } }, taskId }).subscribe(to));
+      to.add(goOn(request, store, { opening, taskId, seen }).subscribe(to));
     };
     const ask = () => {
       if (watching.closed) return;
@@ -244,7 +274,8 @@ interface Run {
   readonly tracing: TurnTracing;
   /** `agent.execute`. */
   readonly traced: TracedSpan;
-  readonly resumed: boolean;
+  /** Absent for the first run of a turn. */
+  readonly resumed?: { readonly lostAt: number | undefined };
 }
 
 /** The records so far, and the lease, where there is a store. */
@@ -261,8 +292,8 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { lease } = leased;
   const { config } = request;
   const deps = runDeps(run, past.after, leased);
-  const first = run.resumed ? resumption(deps, past.after, { span: traced.span, answers: request.answers }) : undefined;
-  const loop$ = loopWithTools(deps, traced.traceContext, run.resumed)(first?.after ?? past.after);
+  const first = run.resumed ? resumption(deps, past.after, run) : undefined;
+  const loop$ = loopWithTools(deps, traced.traceContext, run.resumed !== undefined)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
@@ -332,7 +363,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     ),
     hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.hold),
     epoch: lease?.epoch ?? 0,
-    now: () => config.clock.now(),
+    now: config.clock.now.bind(config.clock),
   };
 }
 
@@ -343,8 +374,9 @@ function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
   return hooks;
 }
 
-function startRecord({ config, parent }: RunRequest, start: TurnStart, span: Span): Stamped<TurnStarted> {
-  const link = linkOf(span);
+function startRecord(request: RunRequest, start: TurnStart, span: Span): Stamped<TurnStarted> {
+  const { config, parent } = request;
+  const link = linkOf(span, request);
   const record = {
     type: 'turn.started' as const,
     schema: journalSchema,
@@ -357,23 +389,49 @@ function startRecord({ config, parent }: RunRequest, start: TurnStart, span: Spa
   return link ? { ...record, trace: link } : record;
 }
 
-function resumption(
-  deps: RunDeps,
-  state: LoopState,
-  { span, answers = {} }: { readonly span: Span; readonly answers: Answers | undefined },
-): Commit {
-  const link = linkOf(span);
-  const resumed = link ? { type: 'turn.resumed' as const, trace: link } : { type: 'turn.resumed' as const };
-  return commitOf(deps, state, [resumed, ...recordsOfAnswers(state, answers)]);
+function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
+  const link = linkOf(span, request);
+  const lostAt = resumed?.lostAt;
+  const record = {
+    type: 'turn.resumed' as const,
+    ...(link && { trace: link }),
+    ...(lostAt !== undefined && { lostAt }),
+  };
+  return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
 }
 
-function linkOf(span: Span): TraceLink | undefined {
+/** What the journal tells of the span of a run. */
+function linkOf(span: Span, request: RunRequest): TraceLink | undefined {
   const context = span.spanContext();
-  return trace.isSpanContextValid(context) ? { traceId: context.traceId, spanId: context.spanId } : undefined;
+  if (!trace.isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags } = context;
+  const above = trace.getSpanContext(request.parentContext);
+  const agentTurn = turnSpanOf(request.parentContext);
+  const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, request);
+  return {
+    traceId,
+    spanId,
+    ...((traceFlags & TraceFlags.SAMPLED) === 0 && { sampled: false as const }),
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    ...(above && agentTurn && { agentTurn: { spanId: above.spanId, agentName: agentTurn.agentName } }),
+  };
+}
+
+const ofCall = /^\d+:\d+$/;
+
+/**
+ * The id of a span above a turn, where that is there also when this process is lost: another process wrote it, or it is that of a call, which whoever
+ * resumes the parent turn writes. A span of the caller in this process is lost too.
+ */
+function lastingId(context: SpanContext | undefined, { parent }: RunRequest): string | undefined {
+  if (!context || !trace.isSpanContextValid(context)) return undefined;
+  return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
 }
 
 function linksTo(link: TraceLink | undefined): readonly Link[] {
-  return link ? [{ context: { ...link, traceFlags: 1, isRemote: true } }] : [];
+  if (!link || link.sampled === false) return [];
+  const { traceId, spanId } = link;
+  return [{ context: { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true } }];
 }
 
 function openOptions(

@@ -9,6 +9,7 @@ import type {
   AgentChanged,
   AgentChoice,
   AgentUsage,
+  CallDetails,
   ChildLink,
   DecisionPoint,
   Finish,
@@ -100,6 +101,9 @@ export interface Changes {
 /** Where no record says what the model was offered. */
 export const neverOffered: LoopFields['availableTools'] = [];
 
+/** Where no record says what a model call was made with. */
+export const noOptions: ShownOptions = { tools: [] };
+
 /** Before the first model call. */
 export const noneUsed: readonly AgentUsage[] = [];
 
@@ -111,6 +115,18 @@ export const noChanges: Changes = {
   decided: {},
   data: {},
 };
+
+/** What a model call is made with, and the names of the tools that the model may call. */
+export type ShownOptions = CallDetails & { readonly tools: readonly string[] };
+
+/** The last model call that was started. */
+export interface StartedCall {
+  /** Milliseconds since 1970. */
+  readonly startedAt: number;
+  /** When its iteration began, as `activeAt` counts. */
+  readonly began: number;
+  readonly options: ShownOptions;
+}
 
 /** The part of a turn that one agent runs. */
 export interface Stint {
@@ -149,6 +165,8 @@ export interface LoopFields {
   readonly history: History;
   /** What the model was offered last. */
   readonly availableTools: readonly ToolDefinition['function'][];
+  /** Absent before the first one. */
+  readonly call: StartedCall | undefined;
   /** The calls of the last response, until all have a result. */
   readonly pendingToolCalls: readonly PendingToolCall[];
   /** What was answered in the whole turn, in order: an answer that comes twice is known. */
@@ -196,6 +214,17 @@ export interface LoopFields {
 /** A state in the making. Copied and changed member by member: this is the hottest path, and spreads cost ten times as much. */
 export type Draft = { -readonly [Name in keyof LoopFields]: LoopFields[Name] };
 
+/** A time of a turn, in milliseconds, on a clock that stands still while the turn is suspended. */
+export function activeAt(state: Pick<LoopFields, 'suspendedMs' | 'suspendedAt'>, at: number): number {
+  const { suspendedMs, suspendedAt } = state;
+  return (suspendedAt === undefined || at < suspendedAt ? at : suspendedAt) - suspendedMs;
+}
+
+/** How long the turn took until then, without the time in which it was suspended. Milliseconds. */
+export function durationAt(state: LoopFields, at: number): number {
+  return Math.max(0, activeAt(state, at) - state.turn.createdAt);
+}
+
 /**
  * A turn as the fold of its records: immutable, each version cheap, all versions sharing one history. Its members are declared only: defined
  * ones would be written twice.
@@ -211,6 +240,7 @@ export class LoopState implements LoopFields {
   declare readonly summary: boolean;
   declare readonly history: History;
   declare readonly availableTools: LoopFields['availableTools'];
+  declare readonly call: StartedCall | undefined;
   declare readonly pendingToolCalls: readonly PendingToolCall[];
   declare readonly answers: readonly GivenAnswer[];
   declare readonly told: readonly Message[];
@@ -247,6 +277,7 @@ export class LoopState implements LoopFields {
     this.summary = fields.summary;
     this.history = fields.history;
     this.availableTools = fields.availableTools;
+    this.call = fields.call;
     this.pendingToolCalls = fields.pendingToolCalls;
     this.answers = fields.answers;
     this.told = fields.told;
@@ -304,8 +335,22 @@ export function isSuspended(state: TaskState): boolean {
 
 /** Where a call stands in the open batch, by the index that its id ends with; -1 where no such call is open. */
 export function openCallIndex(state: LoopFields, callId: string): number {
-  const index = Number(callId.slice(callId.lastIndexOf(':') + 1));
+  const index = indexOf(callId);
   return state.pendingToolCalls[index]?.callId === callId ? index : -1;
+}
+
+const zero = 48;
+const colon = 58;
+
+/** The number behind the colon, read without a string of its own: each record of a call is looked up by it, and each of its events. */
+function indexOf(callId: string): number {
+  let index = 0;
+  for (let at = callId.length - 1, power = 1; at >= 0; at--, power *= 10) {
+    const code = callId.charCodeAt(at);
+    if (code === colon) return index;
+    index += (code - zero) * power;
+  }
+  return -1;
 }
 
 /** The id of a call's next question. */

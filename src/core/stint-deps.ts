@@ -46,6 +46,7 @@ type TurnOption = Exclude<keyof AgentLoopConfig, keyof AgentSetup | 'agentId' | 
 const turnOptions: Readonly<Record<TurnOption, true>> = {
   agents: true,
   maxHandOffs: true,
+  argumentChecks: true,
   taskStateStore: true,
   abortGraceMs: true,
   leaseMs: true,
@@ -78,6 +79,6 @@ function againConfig(config: ResolvedConfig, agentChanges: number): ResolvedConf
 }
 
 function missingAgent({ turn }: RunDeps, agentId: string): AgentLoopError {
-  const message = `Turn "${turn.taskId}" is at the agent "${agentId}", which agents of the configuration does not know; add it there, and resume the turn.`;
+  const message = `Turn "${turn.taskId}" is at the agent "${agentId}", which this process does not know; add it to agents of the configuration (or to the team: registerAgent), and resume the turn.`;
   return new AgentLoopError('MISSING_AGENT', message, { taskId: turn.taskId, retryable: true });
 }

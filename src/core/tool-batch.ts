@@ -1,18 +1,22 @@
-import type { Context } from '@opentelemetry/api';
-import { isObservable, mergeMap, Observable, type Subscriber, Subscription } from 'rxjs';
+import type { Context, Span } from '@opentelemetry/api';
+import { isObservable, type Subscriber, Subscription } from 'rxjs';
+import { noteQuestion, startToolsSpan } from '../observability/spans/tools-span.ts';
+import { cancelSpan } from '../observability/spans/tracing-options.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { CallChecks } from './call-checks.ts';
 import { CallContext } from './call-context.ts';
+import { CallPipe, type PipedBatch } from './call-pipe.ts';
 import { agentChange } from './change-agent.ts';
 import { leftReason } from './child-turns.ts';
+import { Deadlines } from './deadlines.ts';
 import { AgentLoopError } from './errors.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
-import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { ExtensionRecord, Question, ToolIntent, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import type { ExtensionRecord, ToolIntent, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
+import { RunningTool } from './running-tool.ts';
 import { CommitDraft, type Signal, type SubAgentSignal, type ToolProgress } from './signals.ts';
-import { type LoopState, openCallIndex, type PendingToolCall } from './state.ts';
+import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from './state.ts';
 import { decideCall, isSequential, type PlannedRecord, planWithoutPlace, type StartedCall } from './tool-plan.ts';
 import { failureBy, refusedCall } from './tool-results.ts';
 import type { OfferedTool } from './tool-set.ts';
@@ -29,6 +33,8 @@ export interface ToolCallRun {
   readonly scope: AbortScope;
   /** Of the batch: once it is aborted nobody waits for extensions any more. */
   readonly batch: AbortScope;
+  /** Of the batch: where the call's time limit is kept. */
+  readonly deadlines: Deadlines;
 }
 
 /** The result of a call, and what extensions changed with it. */
@@ -49,20 +55,22 @@ export interface ToolLeft {
 /** What comes of a running call: progress updates, then its result or a question. */
 export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
 
+/** Who has a batch run. */
+export interface BatchOwner {
+  give(signal: Signal): void;
+  /** The last that is heard of the batch, as `end`. */
+  fail(error: unknown): void;
+  end(): void;
+}
+
 export interface ToolBatchOptions {
   /** The state with the open batch. */
   readonly state: LoopState;
-  readonly out: Subscriber<Signal>;
-  /** Of the loop that the batch belongs to. */
-  readonly pipe: CallPipe;
-  /** Starts a call, which gives its signals to `out` until that is closed. */
-  readonly run: (run: ToolCallRun, out: Subscriber<ToolSignal>) => void;
-  /** The context of the batch's span. */
+  readonly owner: BatchOwner;
+  /** Of the loop that the batch belongs to. Default: one of its own. */
+  readonly pipe: CallPipe | undefined;
+  /** The parent of the batch's span. */
   readonly traceContext: Context;
-  /** Called with each question, before it is shown. */
-  readonly onAsked: (question: Question) => void;
-  /** Called once, before the batch completes, errors or is left. */
-  readonly end: (canceled: boolean) => void;
 }
 
 /** A call that has a place of `mergeMap`. */
@@ -71,70 +79,6 @@ interface PlacedCall {
   readonly index: number;
   /** Completes when the call has its result or asks. */
   readonly place: Subscriber<ToolSignal>;
-}
-
-/** The batch that a pipe runs the calls of. */
-interface PipedBatch {
-  arrive(index: number, place: Subscriber<ToolSignal>): void;
-  take(signal: ToolSignal): void;
-  failed(error: unknown): void;
-}
-
-/**
- * `calls$.pipe(mergeMap(runCall, toolConcurrency))` for the batches of a loop, one after another: a pipe for each batch would cost more than a
- * call in it. Holds no resource while no batch runs.
- */
-export class CallPipe {
-  readonly #toolConcurrency: number;
-  #signals$: Observable<ToolSignal> | undefined;
-  #calls: Subscriber<number> | undefined;
-  #running: Subscription | undefined;
-  #batch: PipedBatch | undefined;
-  /** Calls that wait for a place in the buffer of `mergeMap`. */
-  #waiting = 0;
-
-  constructor(toolConcurrency: number) {
-    this.#toolConcurrency = toolConcurrency;
-  }
-
-  begin(batch: PipedBatch): void {
-    this.#batch = batch;
-    if (this.#running) return;
-    this.#signals$ ??= this.#pipe();
-    const signals = new DirectSubscriber<ToolSignal>({
-      next: (signal) => this.#batch?.take(signal),
-      error: (error) => this.#batch?.failed(error),
-      complete: () => {},
-    });
-    this.#running = this.#signals$.subscribe(signals);
-  }
-
-  #pipe(): Observable<ToolSignal> {
-    const calls$ = new Observable<number>((calls) => {
-      this.#calls = calls;
-    });
-    const runCall = (index: number) =>
-      new Observable<ToolSignal>((place) => {
-        this.#waiting--;
-        this.#batch?.arrive(index, place);
-      });
-    return calls$.pipe(mergeMap(runCall, this.#toolConcurrency));
-  }
-
-  /** A call of the batch wants a place. */
-  next(index: number): void {
-    this.#waiting++;
-    this.#calls?.next(index);
-  }
-
-  /** The batch has ended. Where calls of it still have a place or wait for one, all that runs is left. */
-  end(hasPlaces: boolean): void {
-    this.#batch = undefined;
-    if (!hasPlaces && this.#waiting === 0 && this.#running?.closed === false) return;
-    this.#running?.unsubscribe();
-    this.#running = undefined;
-    this.#waiting = 0;
-  }
 }
 
 const noStarts: readonly StartedCall[] = [];
@@ -149,7 +93,10 @@ const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before t
  */
 export class MergedBatch implements PipedBatch {
   readonly #deps: TurnDeps;
-  readonly #options: ToolBatchOptions;
+  readonly #owner: BatchOwner;
+  /** `tools.execute`. */
+  readonly #span: Span;
+  readonly #traceContext: Context;
   /** Aborted with the turn, and when a failed call fails the turn. */
   readonly #scope: AbortScope;
   /** Takes the open calls, by index; a call that was answered comes again. */
@@ -166,6 +113,8 @@ export class MergedBatch implements PipedBatch {
   #repeats: Set<string> | undefined;
   /** Calls whose intent is durable and that have not started yet. */
   #ready: StartedCall[] = [];
+  /** Of the calls that run. */
+  #deadlines: Deadlines | undefined;
   /** Checks that have not answered. A cancel does not wait for them. */
   #checking: CallChecks | undefined;
   readonly #stopListening: () => void;
@@ -180,15 +129,19 @@ export class MergedBatch implements PipedBatch {
   #failure: AgentLoopError | undefined;
   #cancelDrain: (() => void) | undefined;
 
-  constructor(deps: TurnDeps, options: ToolBatchOptions) {
+  constructor(deps: TurnDeps, { state, owner, pipe, traceContext }: ToolBatchOptions) {
     this.#deps = deps;
-    this.#options = options;
-    this.#state = options.state;
+    this.#owner = owner;
+    this.#state = state;
+    const traced = startToolsSpan(deps.tracing, traceContext);
+    this.#span = traced.span;
+    this.#traceContext = traced.traceContext;
+    for (const question of openQuestions(state)) noteQuestion(this.#span, question);
     this.#scope = deps.scope.child();
     this.#scope.onAbort(() => this.#stopChecking());
     this.#stopListening = deps.drain.onAbort(() => this.#drain());
     deps.inbox.onReply(() => this.#takeReplies());
-    this.#pipe = options.pipe;
+    this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
     this.#pipe.begin(this);
   }
 
@@ -266,8 +219,8 @@ export class MergedBatch implements PipedBatch {
     if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
     if (this.#busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
-    if (this.#failure && !this.#state.outcome) this.#options.out.error(this.#failure);
-    else this.#options.out.complete();
+    if (this.#failure && !this.#state.outcome) this.#owner.fail(this.#failure);
+    else this.#owner.end();
   }
 
   /** A call that is stopped does not start, so it need not wait. */
@@ -279,11 +232,13 @@ export class MergedBatch implements PipedBatch {
     this.#ended = true;
     this.#pipe.end(this.#busy.size > 0 || this.#line.length > 0);
     this.#asked?.unsubscribe();
+    this.#deadlines?.stop();
     this.#scope.release();
     this.#stopListening();
     this.#cancelDrain?.();
     this.#deps.inbox.onReply(undefined);
-    this.#options.end(canceled);
+    if (canceled) cancelSpan(this.#span);
+    this.#span.end();
   }
 
   #start(started: StartedCall): void {
@@ -292,19 +247,21 @@ export class MergedBatch implements PipedBatch {
     if (this.#stopping || !tool || !placed) return this.#settle(refusedCall(started.callId, neverStarted));
     const scope = this.#scope.child();
     const { iteration } = this.#state;
-    const run = { started, tool, scope, batch: this.#scope, iteration, state: this.#stateNow };
-    this.#options.run(run, placed.place);
+    this.#deadlines ??= new Deadlines(this.#deps.config.clock);
+    const deadlines = this.#deadlines;
+    const run = { started, tool, scope, batch: this.#scope, deadlines, iteration, state: this.#stateNow };
+    new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
   }
 
   take(signal: ToolSignal): void {
-    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#options.out.next(signal);
+    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.give(signal);
     else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records, signal.thrown);
     else if (signal.type === 'tool-left') this.#leave(signal.callId);
     else this.#settle(signal);
   }
 
   failed(error: unknown): void {
-    this.#options.out.error(error);
+    this.#owner.fail(error);
   }
 
   /** Running calls get their time to end; the others are left to the next owner of the turn. */
@@ -312,7 +269,7 @@ export class MergedBatch implements PipedBatch {
     const { clock, abortGraceMs } = this.#deps.config;
     this.#cancelDrain = clock.schedule(abortGraceMs, () => {
       this.stop();
-      this.#options.out.complete();
+      this.#owner.end();
     });
     this.#stopChecking();
   }
@@ -404,26 +361,26 @@ export class MergedBatch implements PipedBatch {
     if (steps.length === 0) return;
     const asks = steps.some((step) => step.record.type === 'turn.asked');
     if (asks)
-      for (const step of steps) if (step.record.type === 'turn.asked') this.#options.onAsked(step.record.question);
+      for (const step of steps) if (step.record.type === 'turn.asked') noteQuestion(this.#span, step.record.question);
     if (after.outcome) {
       this.#deps.inbox.close();
-      return this.#options.out.next({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
+      return this.#owner.give({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
-    if (starts.length === 0 && !asks) return this.#options.out.next({ type: 'commit', steps, after, barrier: false });
+    if (starts.length === 0 && !asks) return this.#owner.give({ type: 'commit', steps, after, barrier: false });
     if (asks) this.#unseen++;
     const durable = () => {
       if (asks) this.#unseen--;
       for (const started of starts) this.#ready.push(started);
       this.#pump();
     };
-    this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });
+    this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });
   }
 
   /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
   #plan(draft: CommitDraft): readonly StartedCall[] {
     const { records, checks, mayStart } = planWithoutPlace(
       this.#deps,
-      { state: draft.after, traceContext: this.#options.traceContext },
+      { state: draft.after, traceContext: this.#traceContext },
       this.#busy,
     );
     for (const { pending, done } of checks) this.#awaitCheck(pending, done);
@@ -442,7 +399,7 @@ export class MergedBatch implements PipedBatch {
   /** Decides about the calls in the line, in call order; a `sequential` one waits, and all after it, until it is alone. */
   #takeUp(state: LoopState, planned: PlannedRecord[]): readonly StartedCall[] {
     const starts: StartedCall[] = [];
-    const { traceContext } = this.#options;
+    const traceContext = this.#traceContext;
     for (let placed = this.#line[0]; placed && this.#alone === undefined; placed = this.#line[0]) {
       const { callId, index, place } = placed;
       const pending = state.pendingToolCalls[index];
@@ -511,7 +468,7 @@ export class MergedBatch implements PipedBatch {
   }
 
   #settleDoubt(pending: PendingToolCall): void {
-    const { traceContext, out } = this.#options;
+    const traceContext = this.#traceContext;
     const { callId } = pending;
     const toolName = pending.call.function.name;
     const scope = this.#scope.child();
@@ -520,9 +477,11 @@ export class MergedBatch implements PipedBatch {
       iteration: this.#state.iteration,
       scope,
       traceContext,
-      progress: (update) => out.next({ type: 'tool-progress', callId, toolName, update }),
-      show: () => {},
-      state: this.#stateNow,
+      owner: {
+        progress: (update) => this.#owner.give({ type: 'tool-progress', callId, toolName, update }),
+        show: () => {},
+        state: this.#stateNow,
+      },
     });
     const act = (settled: Settled) => {
       if (settled === 'run') return this.#repeat(callId);

@@ -34,7 +34,8 @@ export function answeredCall(
     durationMs,
     arguments: args,
     usage,
-  }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments' | 'usage'>,
+    usageBy,
+  }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments' | 'usage' | 'usageBy'>,
 ): ToolResultRecord {
   const record = {
     type: 'tool.result' as const,
@@ -44,6 +45,7 @@ export function answeredCall(
     ...(args === undefined ? {} : { arguments: args }),
     durationMs,
     ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
   };
   if (success) return record;
   return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };

@@ -77,12 +77,19 @@ export const noTools: ToolSet = new ToolSet([]);
 
 /**
  * Asks every provider for its tools, at the same time. Errors: `TOOL_FAILED` where a provider fails or gives no list of definitions, naming it, with its error as the cause.
+ * `waiting` has those that have not answered yet.
  */
 export function collectTools(
   providers: readonly ToolProvider[],
   context: ToolListContext,
+  waiting: Set<ToolProvider> = new Set(),
 ): readonly OfferedTool[] | Promise<readonly OfferedTool[]> {
-  const lists = providers.map((provider) => listOf(provider, context));
+  const lists = providers.map((provider) => {
+    const list = listOf(provider, context);
+    if (!(list instanceof Promise)) return list;
+    waiting.add(provider);
+    return list.finally(() => waiting.delete(provider));
+  });
   if (!lists.some((list) => list instanceof Promise))
     return lists.flatMap((list) => (list instanceof Promise ? [] : list));
   return Promise.all(lists).then((all) => all.flat());
@@ -128,6 +135,7 @@ function addTool(byName: Map<string, OfferedTool>, tool: OfferedTool): void {
   byName.set(name, tool);
 }
 
-function providerName(provider: ToolProvider): string {
+/** What errors call a provider. */
+export function providerName(provider: ToolProvider): string {
   return provider.name ?? provider.constructor.name;
 }

@@ -4,7 +4,7 @@ import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from './er
 import type { TaskState } from './events.ts';
 import { type AssistantMessage, type Message, textOf } from './messages.ts';
 import type { AgentUsage, Question } from './records.ts';
-import { closedMessages, type LoopState, taskState } from './state.ts';
+import { closedMessages, durationAt, type LoopState, taskState } from './state.ts';
 
 /** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
 export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;
@@ -43,6 +43,8 @@ interface AnyTurnResult {
   readonly ownUsage: Usage;
   /** `usage` by agent and model. */
   readonly usageBy: readonly AgentUsage[];
+  /** From the start of the turn to its last record, without the time in which it was suspended. Milliseconds. */
+  readonly durationMs: number;
   readonly iterations: number;
   readonly toolCalls: number;
   /** What a suspended turn asks. */
@@ -69,6 +71,7 @@ export function resultOf(state: LoopState): TurnResult {
     usage: state.usage,
     ownUsage: usageOf(state.ownUsage),
     usageBy: state.usageBy,
+    durationMs: durationAt(state, state.updatedAt),
     iterations: state.iteration,
     toolCalls: state.toolCalls,
     questions: state.outcome?.questions ?? [],

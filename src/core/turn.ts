@@ -1,4 +1,5 @@
 import { Observable } from 'rxjs';
+import type { Tool } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { recordsOfAnswers } from './check-answers.ts';
 import { checkMessages } from './check-messages.ts';
@@ -41,12 +42,17 @@ type End = { readonly lost: false } | { readonly lost: true; readonly cause: unk
  *
  * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
  * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
+ *
+ * `T`: what it finishes with besides text. `X`: the tools whose calls have typed events.
  */
-export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIterable<AgentEvent> {
+export class Turn<T = unknown, X extends Tool = Tool>
+  extends Observable<AgentEvent<X>>
+  implements AsyncIterable<AgentEvent<X>>
+{
   readonly taskId: string;
   readonly #contextId: string;
-  readonly #shared: SharedTurn;
-  readonly #shown$: Observable<AgentEvent>;
+  readonly #shared: SharedTurn<X>;
+  readonly #shown$: Observable<AgentEvent<X>>;
   readonly #scope: AbortScope;
   readonly #inbox: Inbox;
   readonly #partialsOf: TurnOptions['partialsOf'];
@@ -94,7 +100,7 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
    * Its events from now on, for who looks on: subscribing does not start the turn, and leaving does not stop it. An event comes here
    * before the readers have it; the stream ends as theirs does, and before `result()` and `settled` do.
    */
-  get live$(): Observable<AgentEvent> {
+  get live$(): Observable<AgentEvent<X>> {
     return this.#shared.live$;
   }
 
@@ -198,8 +204,8 @@ export class Turn<T = unknown> extends Observable<AgentEvent> implements AsyncIt
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
   }
 
-  [Symbol.asyncIterator](): AsyncIterator<AgentEvent> {
-    return iterateEvents(this);
+  [Symbol.asyncIterator](): AsyncIterator<AgentEvent<X>> {
+    return iterateEvents<AgentEvent<X>>(this);
   }
 
   /** The events, with an error at the end where `result()` rejects. */

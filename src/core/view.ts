@@ -1,7 +1,8 @@
 import { type History, isInstruction } from './history.ts';
-import type { LastCall } from './hooks.ts';
-import { type Message, textOf } from './messages.ts';
+import type { HookName, LastCall } from './hooks.ts';
+import { type Message, pairedMessages, textOf } from './messages.ts';
 import type { LoopState } from './state.ts';
+import type { HookDeps } from './turn-deps.ts';
 
 /** What the model is told at the limit under `onLimit: 'summarize'`. */
 const summaryRequest: Message = {
@@ -32,6 +33,17 @@ export function messagesWith(instructions: string | undefined, messages: Message
   return messages;
 }
 
+/** The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so. */
+export function pairedByHook(
+  { config: { logger }, turn: { taskId } }: HookDeps,
+  messages: readonly Message[],
+  by: { readonly extension: string; readonly hook: HookName },
+): readonly Message[] {
+  const paired = pairedMessages(messages);
+  if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
+  return paired;
+}
+
 /** The system prompt with the system and developer messages of a history behind it. */
 export function instructionsOf(history: History, systemPrompt: string | undefined): string | undefined {
   if (!history.hasInstructions) return systemPrompt;
@@ -52,8 +64,9 @@ export function viewSince(lastCall: LastCall | undefined, { history }: LoopState
   return [...sent, ...history.toArray().slice(lastCall.historyLength)];
 }
 
-/** A new array. */
+/** A new array, in which each call has its result: the caller may have given others. */
 export function withoutInstructions(history: History): Message[] {
-  const messages = history.toArray();
-  return history.hasInstructions ? messages.filter((message) => !isInstruction(message)) : messages;
+  const all = history.toArray();
+  const messages = history.hasInstructions ? all.filter((message) => !isInstruction(message)) : all;
+  return history.isPaired ? messages : [...pairedMessages(messages)];
 }

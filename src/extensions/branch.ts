@@ -1,4 +1,4 @@
-import { AgentLoop } from '../core/agent-loop.ts';
+import { AgentLoop } from '../agent-loop.ts';
 import { childResult, hookParentOf, withParent } from '../core/child-turns.ts';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
@@ -20,9 +20,9 @@ interface BranchBase {
    * The parent's messages that the child turn is sent: `'current'` (default), those of the parent's last model call, compacted as they were,
    * and what was added since; or `'log'`, the whole history.
    */
-  readonly view?: 'current' | 'log';
+  readonly view?: 'current' | 'log' | undefined;
   /** Tells the branches of one iteration apart: the child's task is `<taskId>.<iteration>.<name>`. Default `branch`. */
-  readonly name?: string;
+  readonly name?: string | undefined;
 }
 
 /** `agent`: who runs the child turn. Or `config`: how it runs. The parent's store is used in place of theirs. */

@@ -55,6 +55,7 @@ export const attribute = {
   iterations: 'millrace.iterations',
   maxIterations: 'millrace.max_iterations',
   resumed: 'millrace.resumed',
+  restored: 'millrace.restored',
   toolCalls: 'millrace.tool_calls',
   outcome: 'millrace.outcome',
   stopReason: 'millrace.stop_reason',

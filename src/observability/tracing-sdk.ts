@@ -20,7 +20,9 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import {
   BatchSpanProcessor,
   ConsoleSpanExporter,
+  type IdGenerator,
   NodeTracerProvider,
+  RandomIdGenerator,
   type ReadableSpan,
   type SpanExporter,
   type SpanProcessor,
@@ -30,6 +32,7 @@ import type { FinishedSpan } from './finished-span.ts';
 import { assertProtobuf, exportersFromEnvironment } from './otel-environment.ts';
 import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';
 import { resourceOf } from './resource.ts';
+import { choosingIdGenerator, dropIdGenerator } from './spans/chosen-ids.ts';
 
 /** What an export must finish within, its retries counted, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise. */
 const exportTimeoutMs = 2_500;
@@ -47,15 +50,15 @@ export interface SpanTally {
 
 export interface SdkOptions {
   /** Default: `OTEL_SERVICE_NAME`, else `service.name` of `OTEL_RESOURCE_ATTRIBUTES`, else `millrace`. */
-  readonly serviceName?: string;
+  readonly serviceName?: string | undefined;
   /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
-  readonly endpoint?: string;
+  readonly endpoint?: string | undefined;
   /** Sent with each export, e.g. a key; added to those of `OTEL_EXPORTER_OTLP_HEADERS`. Never shown. */
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   /** Takes the place of OTLP. `'none'`: spans are made and listened to, but sent nowhere. Default: `OTEL_TRACES_EXPORTER`, else OTLP. */
-  readonly exporter?: SpanExporter | 'none';
+  readonly exporter?: SpanExporter | 'none' | undefined;
   /** Told of each recorded span as it ends, before it is exported. What it throws is logged and dropped. */
-  readonly onSpanEnd?: (span: FinishedSpan) => void;
+  readonly onSpanEnd?: ((span: FinishedSpan) => void) | undefined;
 }
 
 /** The SDK of this process, registered with the API. */
@@ -79,6 +82,7 @@ export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredS
   const { exporters, endpoint } = exportersOf(options);
   const batches = exporters.map((exporter) => batched(tallied(exporter, tally), timeoutMs));
   const provider = new NodeTracerProvider({
+    idGenerator: turnIdGenerator(),
     resource: resourceOf(options.serviceName),
     spanProcessors: [tallyProcessor(tally, options.onSpanEnd), ...batches],
   });
@@ -92,8 +96,18 @@ export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredS
   };
 }
 
+/**
+ * The id generator of `startTracing`, for an SDK of your own: `new NodeSDK({ idGenerator: turnIdGenerator() })`. With it the ids of the spans
+ * of a turn follow from its journal, so that a process that resumes a turn after a crash can write the spans that were lost; see
+ * docs/observability.md. All other spans have random ids. One for each process.
+ */
+export function turnIdGenerator(): IdGenerator {
+  return choosingIdGenerator(new RandomIdGenerator());
+}
+
 /** Leaves the API as it is where no SDK was ever registered. */
 export function unregisterSdk(): void {
+  dropIdGenerator();
   trace.disable();
   context.disable();
   propagation.disable();

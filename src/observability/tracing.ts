@@ -11,7 +11,7 @@ export type { FinishedSpan } from './finished-span.ts';
 export { type Metrics, type StartMetricsOptions, startMetrics } from './metrics.ts';
 export { type SpanNode, spanOutline, spanTree } from './span-tree.ts';
 export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
-export { finishedSpan } from './tracing-sdk.ts';
+export { finishedSpan, turnIdGenerator } from './tracing-sdk.ts';
 export { renderWaterfall, type WaterfallOptions } from './waterfall.ts';
 
 export interface StartTracingOptions extends SdkOptions {

@@ -78,7 +78,6 @@ export function recordedTool(
   settle: Settle,
 ): ToolDefinition {
   const own = calls.filter(({ recorded }) => recorded.call.function.name === offered.name);
-  const checks = recordedChecks(own);
   return {
     type: 'function',
     function: offered,
@@ -86,8 +85,20 @@ export function recordedTool(
     ...(ranAlone(own) && !calls.some(isSilent) ? { sequential: true } : {}),
     ...timeoutOf(own),
     ...doubtPolicy(own, settle),
-    checkArguments: (value) => checks.get(JSON.stringify(value))?.() ?? { ok: true, value },
+    checkArguments: recordedCheck(own),
   };
+}
+
+/** A definition that brings no check: whether its schema was checked then, and by which version, the recording says. */
+export function withRecordedCheck(definition: ToolDefinition, calls: readonly RecordedCallRun[]): ToolDefinition {
+  if (definition.checkArguments) return definition;
+  const own = calls.filter(({ recorded }) => recorded.call.function.name === definition.function.name);
+  return { ...definition, checkArguments: recordedCheck(own) };
+}
+
+function recordedCheck(own: readonly RecordedCallRun[]): NonNullable<ToolDefinition['checkArguments']> {
+  const checks = recordedChecks(own);
+  return (value) => checks.get(JSON.stringify(value))?.() ?? { ok: true, value };
 }
 
 /** Lets run, asks about and rejects what was run, asked about and rejected then. */

@@ -1,5 +1,5 @@
 import { foldRecords } from '../core/apply-record.ts';
-import type { AgentLoopConfig, AgentSetup, OnLimit } from '../core/config.ts';
+import type { AgentLoopConfig, AgentSetup, OnLength, OnLimit } from '../core/config.ts';
 import type { Defined } from '../core/defined.ts';
 import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
 import { hasFailed } from '../core/tool-results.ts';
@@ -9,7 +9,7 @@ import { isSilent, recordedCalls } from './recorded-calls.ts';
 export type RecordedSettings = Defined<
   Pick<
     AgentLoopConfig,
-    'maxIterations' | 'onLimit' | 'toolConcurrency' | 'toolFailureMode' | 'abortGraceMs' | 'maxResumes'
+    'maxIterations' | 'onLimit' | 'onLength' | 'toolConcurrency' | 'toolFailureMode' | 'abortGraceMs' | 'maxResumes'
   >
 >;
 
@@ -19,6 +19,7 @@ const defaultGraceMs = 5_000;
 export function recordedSettings(records: readonly JournalRecord[]): RecordedSettings {
   return {
     ...limitOf(records),
+    onLength: onLengthOf(records),
     toolConcurrency: concurrencyOf(records),
     toolFailureMode: failsWithItsTool(records) ? 'fail' : 'continue',
     abortGraceMs: graceOf(records),
@@ -35,13 +36,13 @@ export function recordedAgents(
     record.type === 'agent.changed' || ('effects' in record && record.effects?.agent);
   if (!records.some(isChange)) return {};
   const { agentId: last, stint } = foldRecords(records);
-  const { llmProvider, toolProviders = [], onLimit, toolConcurrency, toolFailureMode } = settings;
+  const { llmProvider, toolProviders = [], onLimit, onLength, toolConcurrency, toolFailureMode } = settings;
   const tools = {
     toolProviders,
     ...(toolConcurrency && { toolConcurrency }),
     ...(toolFailureMode && { toolFailureMode }),
   };
-  const common = { llmProvider, ...tools, ...(onLimit && { onLimit }) };
+  const common = { llmProvider, ...tools, ...(onLimit && { onLimit }), ...(onLength && { onLength }) };
   const end = records.at(-1);
   const tooOften = end?.type === 'turn.failed' && end.reason === 'max_hand_offs';
   return {
@@ -64,6 +65,12 @@ function limitOf(records: readonly JournalRecord[]): { readonly maxIterations: n
   if (last?.type === 'turn.failed' && last.code === 'MAX_ITERATIONS')
     return { maxIterations: iteration, onLimit: 'fail' };
   return { maxIterations: Number.MAX_SAFE_INTEGER, onLimit: 'fail' };
+}
+
+/** An answer that was cut short either ended the turn with the failure, or could complete it. */
+function onLengthOf(records: readonly JournalRecord[]): OnLength {
+  const last = records.at(-1);
+  return last?.type === 'turn.failed' && last.code === 'LENGTH' ? 'fail' : 'complete';
 }
 
 /**

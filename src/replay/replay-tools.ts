@@ -11,7 +11,14 @@ import type {
   ToolResult,
 } from '../tools/interfaces.ts';
 import type { Conductor } from './conductor.ts';
-import { isOwnQuestion, likelyResult, type RecordedCallRun, recordedCalls, recordedTool } from './recorded-calls.ts';
+import {
+  isOwnQuestion,
+  likelyResult,
+  type RecordedCallRun,
+  recordedCalls,
+  recordedTool,
+  withRecordedCheck,
+} from './recorded-calls.ts';
 
 export interface ReplayToolsOptions {
   readonly conductor: Conductor;
@@ -34,7 +41,9 @@ export function replayTools(options: ReplayToolsOptions): readonly ToolProvider[
     return providers.map((provider) => ({
       name: provider.name ?? provider.constructor.name,
       getTools: async (context) =>
-        (await provider.getTools(context)).map((each) => withRecordedChild(withoutReconcile(each, settle), calls)),
+        (await provider.getTools(context)).map((each) =>
+          withRecordedChild(withoutReconcile(withRecordedCheck(each, calls), settle), calls),
+        ),
       executeTool,
     }));
   }

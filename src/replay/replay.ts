@@ -7,6 +7,7 @@ import { iterateEvents } from '../core/iterate-events.ts';
 import type { JournalRecord } from '../core/records.ts';
 import { shownValue } from '../core/shown-value.ts';
 import { resultOf, type TurnResult } from '../core/turn-result.ts';
+import { withArtifactTools } from '../tools/artifact-tools.ts';
 import type { Deviation } from './deviation.ts';
 import { performReplay } from './perform-replay.ts';
 import { type Recording, recordingOf } from './recording.ts';
@@ -93,7 +94,7 @@ interface Performance {
 async function play(recording: Recording, { config, options, subscriber }: Performance): Promise<ReplayResult> {
   const records: JournalRecord[] = [];
   const { deviations, state } = await performReplay(recording, {
-    config,
+    config: withArtifactTools(config),
     strict: options.mode !== 'forgiving',
     patienceMs: options.patienceMs ?? 5_000,
     onRecord(record, before, last) {

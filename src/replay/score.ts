@@ -209,8 +209,9 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
   if (content.type === 'turn.started') return asJson({ ...content, trace: undefined, forkedFrom: undefined });
   if (content.type === 'turn.suspended' && content.hold)
     return asJson({ ...content, hold: { ...content.hold, until: undefined } });
-  if (content.type === 'turn.resumed') return asJson({ ...content, trace: undefined });
-  if (content.type === 'llm.start') return asJson({ ...content, tools: anyTools ? tools : (content.tools ?? tools) });
+  if (content.type === 'turn.resumed') return asJson({ ...content, trace: undefined, lostAt: undefined });
+  if (content.type === 'llm.start')
+    return asJson({ ...content, options: undefined, tools: anyTools ? tools : (content.tools ?? tools) });
   if (content.type !== 'tool.result') return asJson(content);
   return asJson({ ...content, durationMs: undefined }, portable);
 }

@@ -5,6 +5,7 @@ import { defineContract, type NamedHarness, withPair } from './contract/define-c
 import { agentCases } from './message-store-contract/agent-cases.ts';
 import { contextCases } from './message-store-contract/context-cases.ts';
 import { inputCases } from './message-store-contract/input-cases.ts';
+import { listCases } from './message-store-contract/list-cases.ts';
 import type { MessageStoreUnderTest } from './message-store-contract/message-case.ts';
 import { metadataCases } from './message-store-contract/metadata-cases.ts';
 import { openTurnCases } from './message-store-contract/open-turn-cases.ts';
@@ -21,7 +22,7 @@ export interface MessageStoreContractHarness extends NamedHarness {
   dispose?(store: MessageStore): MaybePromise<void>;
 }
 
-const groups = [turnCases, agentCases, openTurnCases, metadataCases, contextCases, inputCases];
+const groups = [turnCases, listCases, agentCases, openTurnCases, metadataCases, contextCases, inputCases];
 
 /**
  * Defines the contract of `MessageStore` as tests of `runner`: what every store must do so that an agent neither forgets nor repeats a

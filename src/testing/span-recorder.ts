@@ -7,6 +7,8 @@ import {
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
 import { AgentLoopError } from '../core/errors.ts';
+import { dropIdGenerator } from '../observability/spans/chosen-ids.ts';
+import { turnIdGenerator } from '../observability/tracing-sdk.ts';
 
 /** What {@link recordSpans} gives. */
 export interface SpanRecorder {
@@ -33,12 +35,13 @@ export interface SpanRecorder {
 
 /**
  * Records every span in memory, sampled or not, as the process's global tracer provider. Registers no context manager, so
- * a span has a parent only where one was passed explicitly. Errors with `CONFLICT` where another provider is registered.
+ * a span has a parent only where one was passed explicitly, and ids as with `startTracing`. Errors with `CONFLICT` where another provider is registered.
  * Memory grows with the number of spans until `clear` or `dispose`.
  */
 export function recordSpans(): SpanRecorder {
   const processor = new RecordingProcessor();
-  const provider = new NodeTracerProvider({ sampler: new AlwaysOnSampler(), spanProcessors: [processor] });
+  const idGenerator = turnIdGenerator();
+  const provider = new NodeTracerProvider({ idGenerator, sampler: new AlwaysOnSampler(), spanProcessors: [processor] });
   if (!trace.setGlobalTracerProvider(provider)) {
     throw new AgentLoopError('CONFLICT', 'A tracer provider is registered already; dispose of that recorder first.');
   }
@@ -62,6 +65,7 @@ export function recordSpans(): SpanRecorder {
     dispose: () => {
       if (disposed === undefined) {
         trace.disable();
+        dropIdGenerator();
         disposed = provider.shutdown();
       }
       return disposed;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
+import type { Extension } from '../../src/core/extension.ts';
 import type { ToolCall } from '../../src/core/messages.ts';
 import type { JournalRecord } from '../../src/core/records.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
@@ -200,6 +201,25 @@ describe('the usage of child turns', () => {
       ['ada', 24],
       ['bo', 70],
     ]);
+  });
+
+  it('T-17 counts a child turn for its agent, also where an extension changed the result of the call', async () => {
+    const bo = on.agent([{ text: 'It is.', usage: used(70) }], { id: 'bo' });
+    const steps = [
+      { ...askBo, usage: used(5) },
+      { text: 'So.', usage: used(10) },
+    ];
+    const shortening: Extension = {
+      name: 'shortening',
+      afterToolCall: ({ result }) => ({ result: { content: `${result.content}`.slice(0, 2) } }),
+    };
+    const ada = on.agent(steps, { toolProviders: [agentTools([bo])], extensions: [shortening] });
+    const { ownUsage, usageBy } = await ada.run('Go.', { taskId: 't' });
+    expect(usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens])).toEqual([
+      ['ada', 15],
+      ['bo', 70],
+    ]);
+    expect(ownUsage.totalTokens).toBe(15);
   });
 
   it('T-18 counts what a child turn had used before a crash', async () => {

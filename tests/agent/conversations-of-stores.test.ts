@@ -80,6 +80,17 @@ describe('an agent with a taskStateStore and no messageStore', () => {
     expect(() => team({ agents: [member], taskStateStore })).toThrow(refusal);
   });
 
+  it('is refused by what a store is, before what it keeps', () => {
+    for (const given of ['".millrace"', '{}']) {
+      const taskStateStore = JSON.parse(given);
+      const provider = scriptedLLM([]);
+      expect(() => agent({ provider, taskStateStore })).toThrow(/^taskStateStore must be a TaskStateStore/);
+      expect(() => team({ agents: [agent({ name: 'one', provider })], taskStateStore })).toThrow(
+        /^taskStateStore must be/,
+      );
+    }
+  });
+
   it('H-34 keeps conversations where a taskStateStore is given later, and not in place of a messageStore', async () => {
     const store = new InMemoryStateStore();
     const given = new InMemoryMessageStore();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { agentTools } from '../../src/agent/agent-tools.ts';
 import { finalOnly } from '../../src/agent/final-only.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { textsOf, watch } from '../core/watch-events.ts';
@@ -21,5 +22,18 @@ describe('finalOnly', () => {
       { kind: 'status-update', final: true, status: { message: { parts: [{ kind: 'text', text: 'It is two.' }] } } },
     ]);
     expect(final.of('internal:tool-complete')).toHaveLength(1);
+  });
+
+  it('S2-20 says nothing of what a sub-agent says on the way', async () => {
+    const helper = on.agent([{ text: 'Let me see.', toolCalls: [{ name: 'count' }] }, { text: 'Two.' }], {
+      name: 'helper',
+      toolProviders: [plainTools({ count: () => 2 })],
+    });
+    const steps = [{ toolCalls: [{ name: 'helper', arguments: { message: 'Count.' } }] }, { text: 'It is two.' }];
+    const turn = on.agent(steps, { toolProviders: [agentTools([helper])] }).startTurn('How many?');
+    const final = watch(turn.pipe(finalOnly()));
+    await Promise.all([turn.result(), final.ended]);
+    expect(final.of('internal:sub-agent').length).toBeGreaterThan(3);
+    expect(JSON.stringify(final.events)).not.toContain('Let me see.');
   });
 });

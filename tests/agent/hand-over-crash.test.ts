@@ -2,55 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { team } from '../../src/agent/team.ts';
 import { systemClock } from '../../src/core/clock.ts';
-import type { Message, ToolCall } from '../../src/core/messages.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import type { MessageStore } from '../../src/stores/messages/message-store.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { VirtualProcess } from '../crash/in-process.ts';
 import type { Life } from '../crash/workload/life.ts';
 import { mortalStore } from '../crash/workload/mortal-store.ts';
+import { model, mortalMessages } from './mortal-team.ts';
 
 const leaseMs = 10_000;
-
-/** The same store, whose process may die before and after a call. */
-function mortalMessages(store: MessageStore, life: Life): MessageStore {
-  const mortal =
-    <A extends unknown[], T>(method: (...args: A) => T | Promise<T>) =>
-    async (...args: A): Promise<T> => {
-      await life.reach('messages:before');
-      const value = await method.apply(store, args);
-      await life.reach('messages:answered');
-      return value;
-    };
-  return {
-    begin: mortal(store.begin),
-    append: mortal<Parameters<MessageStore['append']>, { readonly appended: boolean }>(store.append),
-    load: mortal(store.load),
-    setAgent: mortal(store.setAgent),
-    setMetadata: mortal(store.setMetadata),
-    contexts: (...args) => store.contexts(...args),
-    delete: (...args) => store.delete(...args),
-  };
-}
-
-/** Answers by what is said last, so that any process gets the same. */
-function model(next: (last: Message) => { readonly call: string; readonly args: object } | string): LLMProvider {
-  return {
-    async call({ messages }) {
-      const last = messages.at(-1);
-      const step = last ? next(last) : 'Nothing was said.';
-      if (typeof step === 'string') return { message: { role: 'assistant', content: step } };
-      const call: ToolCall = {
-        id: `${step.call}-${messages.length}`,
-        type: 'function',
-        function: { name: step.call, arguments: JSON.stringify(step.args) },
-      };
-      return { message: { role: 'assistant', content: null, toolCalls: [call] } };
-    },
-  };
-}
 
 const handsTo = (agentId: string) => ({ call: 'hand_off', args: { agentId, note: `To ${agentId}.` } });
 

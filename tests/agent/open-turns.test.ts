@@ -71,19 +71,24 @@ describe('a context with a turn that was not saved', () => {
       /turn "t" waits for an answer or was paused/,
     ],
   ] satisfies readonly (readonly [string, readonly TurnRecord[], RegExp])[])(
-    'refuses a turn while one of it %s, with any policy, and takes it once that one was ended',
+    'H-33 refuses a turn while one of it %s, records nothing of it, and takes it under its id once that one was ended',
     async (_, records, message) => {
-      const messageStore = remembered();
-      deadTurn(on.bench, records);
-      const ada = on.agent([{ text: 'Next.' }], { messageStore, busy: 'queue' });
-      await expect(ada.run('And now?')).rejects.toMatchObject({
-        code: 'AGENT_BUSY',
-        message: expect.stringMatching(message),
-      });
-      expect(messageStore.load('c')).toMatchObject({ total: 2, openTurns: ['t'] });
-      await ada.cancel('t');
-      await ada.run('And now?');
-      expect(messageStore.load('c').messages.slice(2)).toEqual([...question, user('And now?'), says('Next.')]);
+      for (const busy of ['reject', 'steer'] as const) {
+        const messageStore = remembered();
+        deadTurn(on.bench, records);
+        const ada = on.agent([{ text: 'Next.' }], { messageStore, busy });
+        await expect(ada.run('And now?', { taskId: 'next' })).rejects.toMatchObject({
+          code: 'AGENT_BUSY',
+          retryable: true,
+          message: expect.stringMatching(message),
+        });
+        expect(messageStore.load('c')).toMatchObject({ total: 2, openTurns: ['t'] });
+        expect(on.bench.store.load('next')).toBeNull();
+        await ada.cancel('t');
+        await ada.run('And now?', { taskId: 'next' });
+        expect(messageStore.load('c').messages.slice(2)).toEqual([...question, user('And now?'), says('Next.')]);
+        for (const taskId of ['t', 'next']) on.bench.store.delete(taskId);
+      }
     },
   );
 

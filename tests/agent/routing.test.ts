@@ -95,11 +95,11 @@ describe('the routing of a team', () => {
     [byRule, 7, /byRule needs rules/],
     [byRule, [{ when: 'contract', agentId: 'a' }], /byRule needs rules/],
     [byRole, undefined, /byRole needs a function/],
-    [inSequence, [], /inSequence needs ids of agents/],
-    [inSequence, 'ab', /inSequence needs ids of agents/],
-    [inParallel, undefined, /inParallel needs ids of agents/],
-    [supervisor, 7, /supervisor needs the id of an agent/],
-    [router, '', /router needs the id of an agent/],
+    [inSequence, [], /inSequence needs agents or their ids/],
+    [inSequence, 'ab', /inSequence needs agents or their ids/],
+    [inParallel, undefined, /inParallel needs agents or their ids/],
+    [supervisor, 7, /supervisor needs an agent or its id/],
+    [router, '', /router needs an agent or its id/],
   ])('is refused where %p is given %j', (strategy, wrong, message) => {
     expect(() => Reflect.apply(strategy, undefined, [wrong])).toThrow(
       expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) }),

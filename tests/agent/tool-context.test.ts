@@ -104,7 +104,7 @@ describe('the context of a tool', () => {
     // @ts-expect-error: a tool for another context.
     const other = () => agent<{ readonly till: number }>()({ provider, tools: [look] });
     const typed = agent<Shop>()({ provider, outputSchema: z.object({ city: z.string() }) });
-    expect(same<typeof typed, Agent<{ city: string }, Shop>>(true)).toBe(true);
+    expect(same<typeof typed, Agent<{ city: string }, Shop, never>>(true)).toBe(true);
     const asTool: Agent = typed;
     expect([typeof wrong, typeof other, asTool]).toEqual(['function', 'function', typed]);
   });

@@ -23,16 +23,16 @@ const forecaster = () => agent({ provider: scriptedLLM([oslo]), outputSchema });
 
 it('the value of a turn has the output type of the schema, where the turn has one', async () => {
   const ada = forecaster();
-  expect(same<typeof ada, Agent<Weather>>(true)).toBe(true);
-  expect(same<ReturnType<typeof ada.startTurn>, Turn<Weather>>(true)).toBe(true);
-  expect(same<ReturnType<typeof ada.resume>, Turn<Weather>>(true)).toBe(true);
+  expect(same<typeof ada, Agent<Weather, unknown, never>>(true)).toBe(true);
+  expect(same<ReturnType<typeof ada.startTurn>, Turn<Weather, never>>(true)).toBe(true);
+  expect(same<ReturnType<typeof ada.resume>, Turn<Weather, never>>(true)).toBe(true);
   const { value } = await ada.run('How cold is it in Oslo?');
   expect(same<typeof value, Weather | undefined>(true)).toBe(true);
   // @ts-expect-error: the schema has no such member.
   expect([value?.celsius, value?.fahrenheit]).toEqual([4, undefined]);
 });
 
-it('the value has the type that a literal JSON Schema describes; it is unknown without a schema and with any JSON Schema', () => {
+it('the value has the type that a literal JSON Schema describes; it is unknown with any JSON Schema', () => {
   const plain = agent({ provider: scriptedLLM([]) });
   const described = agent({
     provider: scriptedLLM([]),
@@ -40,10 +40,10 @@ it('the value has the type that a literal JSON Schema describes; it is unknown w
   });
   const some: JSONSchema = { type: 'object' };
   const any = agent({ provider: scriptedLLM([]), outputSchema: some });
-  expect(same<typeof plain, Agent>(true)).toBe(true);
-  expect(same<typeof described, Agent<{ readonly city: string }>>(true)).toBe(true);
-  expect(same<typeof any, Agent>(true)).toBe(true);
-  expect(same<ValueOf<ReturnType<typeof plain.run>>, unknown>(true)).toBe(true);
+  expect(same<typeof plain, Agent<undefined, unknown, never>>(true)).toBe(true);
+  expect(same<typeof described, Agent<{ readonly city: string }, unknown, never>>(true)).toBe(true);
+  expect(same<typeof any, Agent<unknown, unknown, never>>(true)).toBe(true);
+  expect(same<ValueOf<ReturnType<typeof plain.run>>, undefined>(true)).toBe(true);
 });
 
 it('an agent with other options keeps the type, unless they have a schema', () => {
@@ -52,8 +52,8 @@ it('an agent with other options keeps the type, unless they have a schema', () =
   const counting = ada.with({ outputSchema: z.object({ count: z.number() }) });
   const some: Partial<Agent['options']> = {};
   const unsure = ada.with(some);
-  expect(same<typeof renamed, Agent<Weather>>(true)).toBe(true);
-  expect(same<typeof counting, Agent<{ count: number }>>(true)).toBe(true);
+  expect(same<typeof renamed, Agent<Weather, unknown, never>>(true)).toBe(true);
+  expect(same<typeof counting, Agent<{ count: number }, unknown, never>>(true)).toBe(true);
   expect(same<typeof unsure, Agent>(true)).toBe(true);
 });
 
@@ -82,7 +82,7 @@ it('T-13 the value of a team is the union of what its agents finish with', async
   const ada = forecaster();
   const count = agent({ id: 'count', provider: scriptedLLM([]), outputSchema: z.object({ count: z.number() }) });
   const both = team({ agents: [ada, count] });
-  expect(same<typeof both, Team<Weather | { count: number }>>(true)).toBe(true);
+  expect(same<typeof both, Team<Weather | { count: number }, never>>(true)).toBe(true);
   const { value } = await both.ask('How cold is it in Oslo?');
   expect(same<typeof value, Weather | { count: number } | undefined>(true)).toBe(true);
   expect(value).toEqual({ city: 'Oslo', celsius: 4 });

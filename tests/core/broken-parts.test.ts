@@ -190,7 +190,10 @@ describe('a store that throws what has no code', () => {
   it('is refused beforehand where it lacks methods', () => {
     const store = JSON.parse('{}');
     expect(() => bench.loop([], { taskStateStore: store })).toThrow(/^taskStateStore must be a TaskStateStore/);
-    expect(() => AgentLoop.observe('t', { store })).toThrow(/^store must be a TaskStateStore/);
+    expect(() => AgentLoop.observe('t', { store })).toThrow(
+      /^store must be a TaskStateStore; give the store of the turn/,
+    );
+    expect(() => AgentLoop.cancel('t', JSON.parse('{}'))).toThrow(/^store must be a TaskStateStore; give the store/);
     expect(() => AgentLoop.observe('t', { store: bench.store, from: JSON.parse('5') })).toThrow(/^5 is no cursor/);
   });
 });

@@ -3,6 +3,8 @@ import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig, Logger } from '../../src/core/config.ts';
 import type { Message } from '../../src/core/messages.ts';
 import { resolveConfig } from '../../src/core/resolve-config.ts';
+import { limits } from '../../src/extensions/limits/limits.ts';
+import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { openResources } from '../../src/testing/ledger.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
@@ -30,6 +32,8 @@ describe('the configuration', () => {
     ['agentId', ['', 7, null], 'must be a non-empty string'],
     ['llmProvider', [{}, null, 'gpt', { call: 1 }], 'an object with a call(params) method'],
     ['llmProvider', [{ call: () => {}, stream: true }], 'llmProvider.stream must be a method'],
+    // The core has no tools of its own: the AgentLoop of the package makes them of the store.
+    ['artifactStore', [new InMemoryArtifactStore()], 'is given to the core'],
     ['toolProviders', [{}, null, new LocalToolProvider()], 'must be an array'],
     [
       'toolProviders',
@@ -50,17 +54,21 @@ describe('the configuration', () => {
     ],
     ['providerOptions', ['x', [], null], 'providerOptions must be an object'],
     ['onLimit', ['finish', true, null], 'must be one of fail, summarize, stop'],
+    ['onLength', ['stop', true, null], 'must be one of fail, complete'],
     ['systemPrompt', [7, ['Be brief.'], null], 'must be a string'],
     ['toolChoice', ['any', 7, {}, { name: 3 }, null], 'must be "auto", "none", "required" or { name }'],
     ['temperature', [-0.1, Number.NaN, '1', null], 'must be a number of at least 0'],
     ['maxTokens', [0, 0.5, '9', null], 'must be a whole number of at least 1'],
     ['toolConcurrency', [0, 2.5, Number.POSITIVE_INFINITY, '5', null], 'must be a whole number of at least 1'],
+    ['modelSilenceMs', [-1, 2 ** 31, '1'], 'must be milliseconds from 0'],
+    ['toolListTimeoutMs', [-1, 2 ** 31, '1'], 'must be milliseconds from 0'],
     ['toolTimeoutMs', [-1, Number.POSITIVE_INFINITY, 2 ** 31, '1', null], 'must be milliseconds from 0'],
     ['toolFailureMode', ['stop', null], 'must be one of continue, fail'],
     ['abortGraceMs', [-1, Number.NaN, 2 ** 31, null], 'must be milliseconds from 0'],
     ['leaseMs', [0, 99, Number.NaN, 2 ** 31, null], 'must be milliseconds from 100'],
     ['extensions', [{}, 7, null], 'must be an array'],
     ['extensions', [[null], [{}], [{ name: '' }]], 'extensions[0] must have a name'],
+    ['extensions', [[limits]], 'extensions[0] must be an extension, not a function'],
     [
       'extensions',
       [[{ name: 'x', beforeLunch() {} }], [{ name: 'x', approveToolCall: true }]],
@@ -69,6 +77,7 @@ describe('the configuration', () => {
     ['maxResumes', [0, 1.5, '3', null], 'must be a whole number of at least 1'],
     ['retryPlan', [null, [], 5], 'must be an object { attempts'],
     ['agents', [{}, [], null], 'must be a function'],
+    ['argumentChecks', [{}, true], 'must be a function'],
     ['maxHandOffs', [-1, 1.5, '3', null], 'must be a whole number of at least 0'],
     ['shutdown', [true, {}, new AbortController()], 'must be an AbortSignal'],
     ['subAgentEvents', ['some', null], 'must be one of all, records, none'],
@@ -133,15 +142,17 @@ describe('the configuration', () => {
 
   it('may have every option, and options that are undefined', () => {
     const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
-    const full: Required<AgentLoopConfig> = {
+    const full: Required<Omit<AgentLoopConfig, 'artifactStore'>> = {
       ...agent,
       agents: () => undefined,
       maxHandOffs: 0,
       toolProviders: [new LocalToolProvider()],
+      argumentChecks: null,
       taskStateStore: new InMemoryStateStore(),
       extensions: [{ name: 'all', approveToolCall: () => ({ decision: 'approve' }) }],
       maxIterations: 1,
       onLimit: 'stop',
+      onLength: 'complete',
       systemPrompt: '',
       toolChoice: { name: 'count' },
       model: 'small',
@@ -150,6 +161,8 @@ describe('the configuration', () => {
       responseFormat: { type: 'json_schema', name: 'answer', schema: {} },
       providerOptions: {},
       toolConcurrency: 1,
+      modelSilenceMs: 0,
+      toolListTimeoutMs: 0,
       toolTimeoutMs: 0,
       toolFailureMode: 'fail',
       abortGraceMs: 0,
@@ -185,7 +198,10 @@ describe('the configuration', () => {
       maxIterations: 10,
       maxHandOffs: 10,
       onLimit: 'fail',
+      onLength: 'fail',
       toolConcurrency: 5,
+      modelSilenceMs: 900_000,
+      toolListTimeoutMs: 120_000,
       toolTimeoutMs: 30_000,
       toolFailureMode: 'continue',
       abortGraceMs: 5_000,

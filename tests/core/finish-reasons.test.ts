@@ -37,7 +37,7 @@ describe('a model that ends with', () => {
   ];
 
   it.each(cut)(
-    'S1-37 S1-38 (%s) the reason %s fails the turn with %s, and keeps the text so far',
+    'U-17 S1-37 S1-38 (%s) the reason %s fails the turn with %s, and keeps the text so far',
     async (_, finishReason, code) => {
       const { outcome, last, watcher } = await outcomeOf({ text: 'So fa', finishReason });
       expect(outcome).toMatchObject({ reason: { code, reason: finishReason, result: { text: 'So fa' } } });

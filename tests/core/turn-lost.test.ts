@@ -153,7 +153,7 @@ describe('a turn whose store fails', () => {
     const { turn, watcher, answer } = await inModelCall([down], { storeDeadlineMs: 5_000, leaseMs: 60_000 });
     const asked = bench.clock.now();
     answer.open();
-    await bench.clock.whenPending(2);
+    await bench.clock.whenPending(3);
     while (watcher.end === undefined && bench.clock.now() < asked + 20_000) {
       bench.clock.advance(50);
       await new Promise((resolve) => setImmediate(resolve));

@@ -44,7 +44,7 @@ export function writeTurnSpans(tracing: TurnTracing, ending: Ending, parent: Con
   call.span.end();
   const batch = startToolsSpan(tracing, first.traceContext);
   const tools = ['weather', 'calculate'].map((name, index) => {
-    const input = { callId: `1:${index}`, call: toolCall(name), arguments: {} };
+    const input = { callId: `1:${index}`, call: toolCall(name), intent: { attempt: 1, arguments: {} } };
     return startToolSpan(tracing, input, batch.traceContext).span;
   });
   const error = { code: 'TOOL_FAILED', message: 'no such unit' };

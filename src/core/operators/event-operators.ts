@@ -17,8 +17,8 @@ export function projectEvents(options: EventProjectorOptions): OperatorFunction<
 const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
 /** Only the events behind a cursor, and deltas. Errors at once with `INVALID_INPUT` for what is no cursor. */
-export function eventsBehind(cursor: string | undefined): MonoTypeOperatorFunction<AgentEvent> {
-  return cursor === undefined ? (source) => source : filter(isBehind(cursor));
+export function eventsBehind<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
+  return cursor === undefined ? (source) => source : filter<E>(isBehind(cursor));
 }
 
 /** Whether an event comes behind a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for what is no cursor. */

@@ -14,7 +14,7 @@ import { failed } from '../response.ts';
 import { type Commit, commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { type FusibleOperator, operate } from './operate.ts';
+import { type FusibleOperator, operate, type Sink, Stage, staged } from './operate.ts';
 
 /**
  * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
@@ -22,30 +22,40 @@ import { type FusibleOperator, operate } from './operate.ts';
  * known, fail nothing: such an error passes, and the turn can be resumed.
  */
 export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let state = initial;
-    return {
-      next(signal) {
-        if (signal.type === 'commit') {
-          state = signal.after;
-          deps.node.state = state;
-        }
-        if (signal.type === 'commit' && signal.cause) logFailure(deps.hooks.stint ?? deps, signal.after.error?.code);
-        to.next(signal);
-      },
-      error(thrown) {
-        if (TurnLost.isInstance(thrown)) return to.error(thrown.cause);
-        const error = turnError(thrown);
-        if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return to.error(error);
-        logFailure(deps.hooks.stint ?? deps, error.code);
-        const end = deps.openCall.closedBy(failed(error.code, error.message, error.reason));
-        const commit = commitOf(deps, state, [end], true);
-        deps.node.state = commit.after;
-        to.next({ ...commit, cause: thrown });
-        to.complete();
-      },
-    };
-  });
+  return staged((to) => new TurnFailure(deps, initial, to));
+}
+
+class TurnFailure extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  #state: LoopState;
+
+  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#state = initial;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#note(signal);
+    this.to.next(signal);
+  }
+
+  protected override failed(thrown: unknown): void {
+    if (TurnLost.isInstance(thrown)) return this.to.error(thrown.cause);
+    const error = turnError(thrown);
+    if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
+    const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error.reason));
+    const commit = { ...commitOf(this.#deps, this.#state, [end], true), cause: thrown };
+    this.#note(commit);
+    this.to.next(commit);
+    this.to.complete();
+  }
+
+  #note({ after, cause }: Commit): void {
+    this.#state = after;
+    this.#deps.node.state = after;
+    if (cause) logFailure(this.#deps.hooks.stint ?? this.#deps, after.error?.code);
+  }
 }
 
 function logFailure({ turn, config }: RunDeps, code: ErrorCode | undefined): void {
@@ -88,45 +98,62 @@ export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOper
  * them. Others have ended by then. Errors, as a lost turn, where that cannot be done.
  */
 export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
-  const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = deps.config;
-  return operate((to) => {
-    let state = initial;
-    let waiting: Signal[] | undefined;
-    let hasEnded = false;
-    const flush = (signals: readonly Signal[]) => {
-      waiting = undefined;
-      for (const signal of signals) take(signal);
-      if (hasEnded && !waiting) to.complete();
-    };
-    const take = (signal: Signal) => {
-      if (waiting) return void waiting.push(signal);
-      const before = state;
-      if (signal.type === 'commit') state = signal.after;
-      const children =
-        before.openChildren.length > 0 && signal.type === 'commit' ? unendedChildren(deps.node, before, signal) : [];
-      if (!store || children.length === 0) return to.next(signal);
-      const later: Signal[] = [];
-      waiting = later;
-      const { scope } = deps;
-      const reason = state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
-      const under = deps.hold && { taskId: deps.turn.taskId, epoch: deps.epoch };
-      cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
-        () => {
-          to.next(signal);
-          flush(later);
-        },
-        (error: unknown) => to.error(error),
-      );
-    };
-    return {
-      next: take,
-      complete() {
-        hasEnded = true;
-        if (!waiting) to.complete();
-      },
-    };
-  });
+  return staged((to) => new ChildTurnsEnd(deps, initial, to));
 }
+
+class ChildTurnsEnd extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  #state: LoopState;
+  /** What came while child turns are being cancelled. */
+  #waiting: Signal[] | undefined;
+  #hasEnded = false;
+
+  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#state = initial;
+  }
+
+  protected override take(signal: Signal): void {
+    if (this.#waiting) return void this.#waiting.push(signal);
+    if (signal.type !== 'commit') return this.to.next(signal);
+    const before = this.#state;
+    this.#state = signal.after;
+    const children = before.openChildren.length > 0 ? unendedChildren(this.#deps.node, before, signal) : noChildren;
+    if (children.length === 0) return this.to.next(signal);
+    this.#cancel(children, signal);
+  }
+
+  protected override completed(): void {
+    this.#hasEnded = true;
+    if (!this.#waiting) this.to.complete();
+  }
+
+  #cancel(children: readonly ChildLink[], signal: Signal): void {
+    const { config, scope, hold, turn, epoch } = this.#deps;
+    const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = config;
+    if (!store) return this.to.next(signal);
+    this.#waiting = [];
+    const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
+    const under = hold && { taskId: turn.taskId, epoch };
+    cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
+      () => {
+        this.to.next(signal);
+        this.#flush();
+      },
+      (error: unknown) => this.to.error(error),
+    );
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    for (const signal of waiting) this.take(signal);
+    if (this.#hasEnded && !this.#waiting) this.to.complete();
+  }
+}
+
+const noChildren: readonly ChildLink[] = [];
 
 /** The child turns that a commit would leave open below a turn that is over, or a call that is skipped. */
 function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }: Commit): readonly ChildLink[] {
@@ -210,26 +237,38 @@ function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'pl
  * one that was left because the process shuts down.
  */
 export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let state: LoopState | undefined;
-    let lost = false;
-    to.add(() => {
-      if (state?.outcome && !lost) finish(deps, span, state, state.outcome);
-      span.end();
-    });
-    return {
-      next(signal) {
-        if (signal.type === 'commit') state = signal.after;
-        to.next(signal);
-      },
-      error(error) {
-        lost = true;
-        if (isShutdown(error)) leaveExecuteSpan(span);
-        else failSpan(span, error);
-        to.error(error);
-      },
-    };
-  });
+  return staged((to) => new TurnTap(deps, span, to));
+}
+
+class TurnTap extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  readonly #span: Span;
+  #state: LoopState | undefined;
+  #lost = false;
+
+  constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    this.#lost = true;
+    if (isShutdown(error)) leaveExecuteSpan(this.#span);
+    else failSpan(this.#span, error);
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    const outcome = this.#state?.outcome;
+    if (this.#state && outcome && !this.#lost) finish(this.#deps, this.#span, this.#state, outcome);
+    this.#span.end();
+  }
 }
 
 function isShutdown(error: unknown): boolean {

@@ -1,8 +1,8 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { defer, Observable, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
-import { iterationsBefore, maxIterationsOf } from '../call-settings.ts';
+import { CallPipe } from '../call-pipe.ts';
 import { decideStep } from '../decide-step.ts';
 import { type CallStep, callWith, type NextStep, nextStep } from '../next-step.ts';
 import { prepareView } from '../prepare-view.ts';
@@ -11,11 +11,10 @@ import { limitReason, summaryFallback } from '../response.ts';
 import { backoffAfter, withoutRetries } from '../retry-plan.ts';
 import { type Commit, type CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
-import { CallPipe } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { DirectSubscriber } from './direct-subscriber.ts';
 import { callLlm } from './llm-operators.ts';
-import { type FusibleOperator, fuse, operate } from './operate.ts';
+import { type FusibleOperator, fuse, type Sink, Stage, staged } from './operate.ts';
 import { executeTools, runToolCalls } from './tool-operators.ts';
 
 /** Starts the span of an iteration below `traceContext`. */
@@ -25,33 +24,53 @@ export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iter
 
 /** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
 export function catchIterationError(_deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return operate((to) => ({
-    next(signal) {
-      if (signal.type === 'commit' && signal.cause) failSpan(span, signal.cause);
-      to.next(signal);
-    },
-    error(error) {
-      failSpan(span, error);
-      to.error(error);
-    },
-  }));
+  return staged((to) => new IterationFailure(span, to));
+}
+
+class IterationFailure extends Stage<Signal> {
+  readonly #span: Span;
+
+  constructor(span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    failSpan(this.#span, error);
+    this.to.error(error);
+  }
 }
 
 /** Ends the span of an iteration on every way out, before anything behind this operator hears of it. */
 export function completeIteration(deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let failed = false;
-    to.add(() => {
-      if (deps.scope.aborted && !failed) cancelSpan(span);
-      span.end();
-    });
-    return {
-      error(error) {
-        failed = true;
-        to.error(error);
-      },
-    };
-  });
+  return staged((to) => new IterationEnd(deps, span, to));
+}
+
+class IterationEnd extends Stage<Signal> {
+  readonly #deps: TurnDeps;
+  readonly #span: Span;
+  #failed = false;
+
+  constructor(deps: TurnDeps, span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override failed(error: unknown): void {
+    this.#failed = true;
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    if (this.#deps.scope.aborted && !this.#failed) cancelSpan(this.#span);
+    this.#span.end();
+  }
 }
 
 /**
@@ -65,13 +84,16 @@ export function runIteration(
   const startSpan = startIterationSpan(deps, traceContext);
   const pipe = new CallPipe(deps.config.toolConcurrency);
   return (state, step) =>
-    defer(() => {
+    new Observable((to) => {
       const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
       const { span, traceContext: inner } = startSpan(iteration);
       const failing = catchIterationError(deps, span);
       const completing = completeIteration(deps, span);
-      if (step.do === 'tools') return fuse(failing, completing)(executeTools(deps, inner, pipe)(state));
-      return callLlm(deps, inner, [runToolCalls(deps, inner, pipe), failing, completing])(state, step);
+      const signals$ =
+        step.do === 'tools'
+          ? executeTools(deps, inner, pipe)(state).pipe(fuse(failing, completing))
+          : callLlm(deps, inner, [runToolCalls(deps, inner, pipe), failing, completing])(state, step);
+      signals$.subscribe(to);
     });
 }
 
@@ -232,7 +254,7 @@ class IterationLoop {
     this.#await(this.#prepare(this.#state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
       if (draft.steps.length > 0) this.#pass(draft.finish(false));
-      this.#run(callWith(this.#state, { start: step.start, view }));
+      this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
     });
   }
 
@@ -309,9 +331,7 @@ class IterationLoop {
     if (backoff) return this.#backOff(backoff);
     if (!this.#state.summary || !isCall)
       return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
-    const reason = limitReason({
-      maxIterations: maxIterationsOf(this.#deps, this.#state) - iterationsBefore(this.#state),
-    });
+    const reason = limitReason(this.#deps, this.#state);
     this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
   }
 

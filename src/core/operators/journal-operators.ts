@@ -6,7 +6,7 @@ import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
 import { storeError } from '../store-error.ts';
 import type { RunDeps } from '../turn-deps.ts';
-import { type FusibleOperator, operate, type Sink } from './operate.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from './operate.ts';
 
 export interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */
@@ -27,15 +27,7 @@ export interface JournalDeps {
  * Unsubscribing stops the source and the retries. Holds the signals behind the oldest unacknowledged commit.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    const line = new JournalLine(deps, to);
-    to.add(() => line.stop());
-    return {
-      next: (signal) => line.take(signal),
-      error: (error) => line.finish({ error }),
-      complete: () => line.finish({}),
-    };
-  });
+  return staged((to) => new JournalLine(deps, to));
 }
 
 /**
@@ -43,25 +35,36 @@ export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
  * events of child turns, which publish their own.
  */
 export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
-  const { taskId } = deps.turn;
-  const { epoch } = deps;
-  return operate((to) => {
-    let iteration = 0;
-    let attempt = 0;
-    return {
-      next(signal) {
-        if (signal.type === 'commit') {
-          iteration = signal.after.iteration;
-          attempt = signal.after.attempt;
-        } else if (signal.type === 'tool-progress') {
-          store.publish(taskId, { type: 'tool-progress', epoch, callId: signal.callId, update: signal.update });
-        } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
-          store.publish(taskId, { type: 'llm', epoch, iteration, attempt, chunk: signal });
-        }
-        to.next(signal);
-      },
-    };
-  });
+  return staged((to) => new DeltaPublisher(deps, store, to));
+}
+
+class DeltaPublisher extends Stage<Signal> {
+  readonly #store: TaskStateStore;
+  readonly #taskId: string;
+  readonly #epoch: number;
+  #iteration = 0;
+  #attempt = 0;
+
+  constructor({ turn, epoch }: RunDeps, store: TaskStateStore, to: Sink<Signal>) {
+    super(to);
+    this.#store = store;
+    this.#taskId = turn.taskId;
+    this.#epoch = epoch;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') {
+      this.#iteration = signal.after.iteration;
+      this.#attempt = signal.after.attempt;
+    } else if (signal.type === 'tool-progress') {
+      const { callId, update } = signal;
+      this.#store.publish(this.#taskId, { type: 'tool-progress', epoch: this.#epoch, callId, update });
+    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
+      const [iteration, attempt] = [this.#iteration, this.#attempt];
+      this.#store.publish(this.#taskId, { type: 'llm', epoch: this.#epoch, iteration, attempt, chunk: signal });
+    }
+    this.to.next(signal);
+  }
 }
 
 interface Held {
@@ -81,9 +84,8 @@ const firstRetryMs = 50;
 const lastRetryMs = 1000;
 
 /** The signals of one subscription, from the oldest that is not durable on. */
-class JournalLine {
+class JournalLine extends Stage<Signal> {
   readonly #deps: JournalDeps;
-  readonly #out: Sink<Signal>;
   #held: Held[] = [];
   #end: SourceEnd | undefined;
   #failure: unknown;
@@ -91,12 +93,12 @@ class JournalLine {
   #cancelRetry: (() => void) | undefined;
   #cancelDeadline: (() => void) | undefined;
 
-  constructor(deps: JournalDeps, out: Sink<Signal>) {
+  constructor(deps: JournalDeps, to: Sink<Signal>) {
+    super(to);
     this.#deps = deps;
-    this.#out = out;
   }
 
-  take(signal: Signal): void {
+  protected override take(signal: Signal): void {
     if (signal.type !== 'commit') return this.#takeDelta(signal);
     if (this.#deps.journal === undefined) return this.#release(signal);
     const held: Held = { signal, state: 'open', sends: 0 };
@@ -106,25 +108,33 @@ class JournalLine {
     if (idle) this.#armDeadline();
   }
 
-  finish(end: SourceEnd): void {
-    this.#end = end;
-    if (this.#held.length === 0) this.#pass(end);
+  protected override failed(error: unknown): void {
+    this.#finish({ error });
   }
 
-  #pass(end: SourceEnd): void {
-    if ('error' in end) this.#out.error(end.error);
-    else this.#out.complete();
+  protected override completed(): void {
+    this.#finish({});
   }
 
-  stop(): void {
+  protected override left(): void {
     this.#cancelRetry?.();
     this.#cancelDeadline?.();
     this.#held = [];
   }
 
+  #finish(end: SourceEnd): void {
+    this.#end = end;
+    if (this.#held.length === 0) this.#pass(end);
+  }
+
+  #pass(end: SourceEnd): void {
+    if ('error' in end) this.to.error(end.error);
+    else this.to.complete();
+  }
+
   #takeDelta(signal: Exclude<Signal, Commit>): void {
     const last = this.#held.at(-1);
-    if (last === undefined) return this.#out.next(signal);
+    if (last === undefined) return this.to.next(signal);
     if (signal.type === 'text' && last.signal.type === 'text') {
       last.signal = { type: 'text', text: last.signal.text + signal.text };
     } else {
@@ -180,21 +190,21 @@ class JournalLine {
     while (this.#held[0]?.state === 'durable') {
       const { signal } = this.#held.shift() as Held;
       if (signal.type === 'commit') this.#release(signal);
-      else this.#out.next(signal);
+      else this.to.next(signal);
     }
     if (this.#held.length > 0) this.#armDeadline();
     else if (this.#end) this.#pass(this.#end);
   }
 
   #release(commit: Commit): void {
-    this.#out.next(commit);
+    this.to.next(commit);
     commit.durable?.();
   }
 
   #fail(held: Held, send: number, error: unknown): void {
-    if (held.sends !== send || held.state !== 'sent' || this.#out.closed) return;
+    if (held.sends !== send || held.state !== 'sent' || this.to.closed) return;
     if (AgentLoopError.isInstance(error) && error.code === 'FENCED') countFencedAppend();
-    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.#out.error(storeError(error));
+    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.to.error(storeError(error));
     this.#failure = error;
     for (const later of this.#held.slice(this.#held.indexOf(held))) {
       if (later.signal.type === 'commit') later.state = 'open';
@@ -222,7 +232,7 @@ class JournalLine {
     const { clock, storeDeadlineMs } = this.#deps;
     this.#cancelDeadline?.();
     this.#cancelDeadline = clock.schedule(storeDeadlineMs, () =>
-      this.#out.error(this.#failure ?? silent(storeDeadlineMs)),
+      this.to.error(this.#failure ?? silent(storeDeadlineMs)),
     );
   }
 }

@@ -83,13 +83,21 @@ function unrenewed(ms: number): AgentLoopError {
 export function releaseLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     let released = false;
+    let hasRun = false;
     const release = async () => {
       if (released) return;
       released = true;
-      await giveBack(store, lease);
+      await giveBack(store, hasRun ? { ...lease, abandonedAt: null } : lease);
     };
     to.add(release);
     return {
+      // A run that has recorded something is the last one from then on, and was not lost.
+      ...(lease.abandonedAt != null && {
+        next(signal: Signal) {
+          if (signal.type === 'commit') hasRun = true;
+          to.next(signal);
+        },
+      }),
       complete() {
         const complete = () => to.complete();
         to.add(clock.schedule(lease.leaseMs, complete));

@@ -1,12 +1,12 @@
 import { context as activeContext, type Context, ROOT_CONTEXT, type Span } from '@opentelemetry/api';
-import { Observable, of, type Subscription } from 'rxjs';
+import { Observable, type Subscriber } from 'rxjs';
 import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
 import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/spans/llm-span.ts';
 import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
-import { copySettings, iterationsBefore, maxIterationsOf } from '../call-settings.ts';
+import { copySettings, maxIterationsOf } from '../call-settings.ts';
 import { type ChangedCall, type ChangedResponse, changeCall, changeResponse } from '../change-call.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
@@ -19,7 +19,7 @@ import type { LoopState } from '../state.ts';
 import { planFirstWave } from '../tool-plan.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { messagesWith, viewOf } from '../view.ts';
-import { type FusibleOperator, fuse, operate, subscribeFused } from './operate.ts';
+import { type FusibleOperator, fuse, fusedSubscriber, type Sink, Stage, staged } from './operate.ts';
 
 /** A model call that is ready to be made. */
 export interface PreparedCall {
@@ -51,7 +51,7 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
       if (subscriber.closed) return;
       const call = prepare(started.after, { view: step.view });
       const [failing, tapping, mapping] = stagesOf(deps, call, { state: started.after, traceContext });
-      subscribeFused(request(deps.provider, call), [failing, tapping, mapping, ...behind], subscriber);
+      request(deps, call, fusedSubscriber([failing, tapping, mapping, ...behind], subscriber));
     });
   };
 }
@@ -72,7 +72,7 @@ function callAsked(deps: TurnDeps, traceContext: Context) {
         if (subscriber.closed) return;
         const call = prepare(started.after, { params, scope, changed });
         const stages = stagesOf(deps, call, { state: started.after, traceContext });
-        fuse(...stages)(request(deps.provider, call)).subscribe(subscriber);
+        new Observable<LLMChunk>((to) => request(deps, call, to)).pipe(fuse(...stages)).subscribe(subscriber);
       };
       const changed = change(started.after, params);
       if (changed instanceof Promise) changed.then(run).catch((error: unknown) => subscriber.error(error));
@@ -173,25 +173,39 @@ function offersTools(deps: TurnDeps, state: LoopState): boolean {
 }
 
 /** Makes one request of the provider, unless the answer is there already, in the context of its span, through `stream` where the provider has it. */
-function request(own: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
-  const { provider = own, response } = call;
-  if (response) return of({ type: 'done', response });
-  return new Observable((subscriber) => {
-    const subscribe = (): Subscription | undefined => {
-      if (provider.stream && provider.capabilities?.streaming !== false) {
-        return provider.stream(call.params).subscribe(subscriber);
-      }
-      provider.call(call.params).then(
-        (response) => {
-          subscriber.next({ type: 'done', response });
-          subscriber.complete();
-        },
-        (error: unknown) => subscriber.error(error),
-      );
-      return undefined;
-    };
-    return activeContext.with(call.traceContext, subscribe);
+function request(deps: TurnDeps, call: PreparedCall, to: Subscriber<LLMChunk>): void {
+  const { provider = deps.provider, response } = call;
+  if (response) return give(response, to);
+  try {
+    activeContext.with(call.traceContext, subscribe, undefined, provider, call.params, to);
+  } catch (error) {
+    return to.error(error);
+  }
+  const { config, openCall } = deps;
+  const { clock, modelSilenceMs: ms } = config;
+  if (ms === 0 || to.closed || openCall.isAnswered) return;
+  openCall.silence.watch(clock, ms, () => {
+    const message = `The model was silent for ${ms} ms (modelSilenceMs).`;
+    const error = new AgentLoopError('PROVIDER_TIMEOUT', message, { retryable: true });
+    call.scope.abort(error);
+    to.error(error);
   });
+}
+
+function subscribe(provider: LLMProvider, params: CallParams, to: Subscriber<LLMChunk>): void {
+  if (provider.stream && provider.capabilities?.streaming !== false) {
+    provider.stream(params).subscribe(to);
+    return;
+  }
+  provider.call(params).then(
+    (response) => give(response, to),
+    (error: unknown) => to.error(error),
+  );
+}
+
+function give(response: LLMResponse, to: Subscriber<LLMChunk>): void {
+  to.next({ type: 'done', response });
+  to.complete();
 }
 
 /**
@@ -199,42 +213,56 @@ function request(own: LLMProvider, call: PreparedCall): Observable<LLMChunk> {
  * before anything behind this operator hears of it: with the `done` chunk, with an error, or when the call is left.
  */
 export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
-  return operate((to) => {
-    const { openCall } = deps;
-    let firstChunkAt: number | undefined;
-    let ended = false;
-    const end = () => {
-      ended = true;
-      call.span.end();
-      call.scope.release();
-    };
-    if (!call.response) call.params.noteUsage = openCall.begin(call.params, call.provider ?? deps.provider);
-    to.add(() => {
-      if (ended) return;
-      usageOnSpan(call.span, openCall.usage);
-      cancelSpan(call.span);
-      call.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
-      end();
-    });
-    return {
-      next(given) {
-        const chunk = openCall.saw(given);
-        if (chunk.type === 'done') {
-          finishCall(deps, call, { response: chunk.response, firstChunkAt });
-          end();
-        } else if (firstChunkAt === undefined) {
-          firstChunkAt = deps.now();
-        }
-        to.next(chunk);
-      },
-      error(error) {
-        if (AgentLoopError.isInstance(error)) openCall.failed(error);
-        usageOnSpan(call.span, openCall.usage);
-        if (!ended) end();
-        to.error(error);
-      },
-    };
-  });
+  return staged((to) => new ResponseTap(deps, call, to));
+}
+
+class ResponseTap extends Stage<LLMChunk> {
+  readonly #deps: TurnDeps;
+  readonly #call: PreparedCall;
+  #firstChunkAt: number | undefined;
+  #ended = false;
+
+  constructor(deps: TurnDeps, call: PreparedCall, to: Sink<LLMChunk>) {
+    super(to);
+    this.#deps = deps;
+    this.#call = call;
+    if (!call.response) call.params.noteUsage = deps.openCall.begin(call.params, call.provider ?? deps.provider);
+  }
+
+  protected override take(given: LLMChunk): void {
+    const chunk = this.#deps.openCall.saw(given);
+    if (chunk.type === 'done') {
+      finishCall(this.#deps, this.#call, { response: chunk.response, firstChunkAt: this.#firstChunkAt });
+      this.#end();
+    } else {
+      this.#firstChunkAt ??= this.#deps.now();
+    }
+    this.to.next(chunk);
+  }
+
+  protected override failed(error: unknown): void {
+    const { openCall } = this.#deps;
+    if (AgentLoopError.isInstance(error)) openCall.failed(error);
+    usageOnSpan(this.#call.span, openCall.usage);
+    if (!this.#ended) this.#end();
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    if (this.#ended) return;
+    const { span, scope } = this.#call;
+    usageOnSpan(span, this.#deps.openCall.usage);
+    cancelSpan(span);
+    scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+    this.#end();
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#deps.openCall.silence.end();
+    this.#call.span.end();
+    this.#call.scope.release();
+  }
 }
 
 function finishCall(
@@ -261,29 +289,43 @@ function logResponse(deps: TurnDeps, response: LLMResponse, durationMs: number):
  * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`.
  */
 export function catchLLMError(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
-  return operate((to) => {
-    let done = false;
-    const fail = (thrown: unknown) => {
-      const error = providerError(deps, thrown);
-      failSpan(call.span, error);
-      const { taskId, agentId } = deps.turn;
-      const said = { taskId, agentId, code: error.code, error: exceptionOf(error, deps.tracing.redact) };
-      deps.config.logger.warn('model call failed', said);
-      to.error(error);
-    };
-    return {
-      next(chunk) {
-        if (chunk.type === 'done') {
-          const flaw = responseFlaw(chunk.response);
-          if (flaw) return fail(flaw);
-          done = true;
-        }
-        to.next(chunk);
-      },
-      error: fail,
-      complete: () => (done ? to.complete() : fail(noResponse())),
-    };
-  });
+  return staged((to) => new CallFailure(deps, call, to));
+}
+
+class CallFailure extends Stage<LLMChunk> {
+  readonly #deps: TurnDeps;
+  readonly #call: PreparedCall;
+  #done = false;
+
+  constructor(deps: TurnDeps, call: PreparedCall, to: Sink<LLMChunk>) {
+    super(to);
+    this.#deps = deps;
+    this.#call = call;
+  }
+
+  protected override take(chunk: LLMChunk): void {
+    if (chunk.type === 'done') {
+      const flaw = responseFlaw(chunk.response);
+      if (flaw) return this.failed(flaw);
+      this.#done = true;
+    }
+    this.to.next(chunk);
+  }
+
+  protected override failed(thrown: unknown): void {
+    const error = providerError(this.#deps, thrown);
+    const { config, turn, tracing } = this.#deps;
+    failSpan(this.#call.span, error);
+    const { taskId, agentId } = turn;
+    const said = { taskId, agentId, code: error.code, error: exceptionOf(error, tracing.redact) };
+    config.logger.warn('model call failed', said);
+    this.to.error(error);
+  }
+
+  protected override completed(): void {
+    if (this.#done) this.to.complete();
+    else this.failed(noResponse());
+  }
 }
 
 function providerError(deps: TurnDeps, thrown: unknown): AgentLoopError {
@@ -303,32 +345,41 @@ export function mapLLMResponseToState(
   state: LoopState,
   traceContext: Context = ROOT_CONTEXT,
 ): FusibleOperator<LLMChunk, Signal> {
-  return operate((to) => {
-    let asking = false;
-    const give = (given: ChangedResponse) => {
-      to.next(commitOfResponse(deps, { state, traceContext }, given));
-      to.complete();
-    };
-    return {
-      next(chunk) {
-        if (chunk.type !== 'done') return to.next(chunk);
-        if (deps.hooks.lists.afterLLMCall.length === 0) return give({ response: chunk.response, records: [] });
-        const changed = changeResponse(deps, traceContext)(state, chunk.response);
-        if (!(changed instanceof Promise)) return give(changed);
-        asking = true;
-        changed.then(
-          (given) => {
-            if (!to.closed) give(given);
-          },
-          (error: unknown) => to.error(error),
-        );
-      },
-      complete() {
-        if (!asking) to.complete();
-      },
-    };
-  });
+  return staged((to) => new ResponseMapping(deps, { state, traceContext }, to));
 }
+
+class ResponseMapping extends Stage<LLMChunk, Signal> {
+  readonly #deps: TurnDeps;
+  readonly #place: HookPlace;
+  #asking = false;
+
+  constructor(deps: TurnDeps, place: HookPlace, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#place = place;
+  }
+
+  protected override take(chunk: LLMChunk): void {
+    if (chunk.type !== 'done') return this.to.next(chunk);
+    const { response } = chunk;
+    if (this.#deps.hooks.lists.afterLLMCall.length === 0) return this.#give({ response, records: unchanged });
+    const changed = changeResponse(this.#deps, this.#place.traceContext)(this.#place.state, response);
+    if (!(changed instanceof Promise)) return this.#give(changed);
+    this.#asking = true;
+    changed.then((given) => this.to.closed || this.#give(given)).catch((error: unknown) => this.to.error(error));
+  }
+
+  protected override completed(): void {
+    if (!this.#asking) this.to.complete();
+  }
+
+  #give(given: ChangedResponse): void {
+    this.to.next(commitOfResponse(this.#deps, this.#place, given));
+    this.to.complete();
+  }
+}
+
+const unchanged: ChangedResponse['records'] = [];
 
 function commitOfResponse(
   deps: TurnDeps,
@@ -346,9 +397,7 @@ function commitOfResponse(
     return draft.finish(true);
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
     for (const told of steeringRecords(deps)) draft.add(told);
-    draft.add(
-      endWithResponse({ maxIterations: maxIterationsOf(deps, state) - iterationsBefore(state) }, state, record),
-    );
+    draft.add(endWithResponse(deps, state, record));
     deps.inbox.close();
   }
   return draft.finish(true);

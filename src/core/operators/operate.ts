@@ -11,6 +11,110 @@ export interface Sink<T> {
   add(teardown: () => void): void;
 }
 
+/**
+ * What one operator does in one subscription: it takes what comes and puts what it makes into `to`. What it does not override passes on. Ending
+ * closes it and all before it, then what is behind it hears of the end.
+ */
+export abstract class Stage<T, R = T> implements Sink<T> {
+  // Declared only, and none of them with #: V8 defines and finds private names slowly in a class that many others extend.
+  declare closed: boolean;
+  declare protected readonly to: Sink<R>;
+  /** The first stage from here on that does something to values. */
+  declare private readonly target: Stage<unknown, unknown>;
+  declare private before: Stage<unknown, unknown> | undefined;
+  declare private teardown: (() => void)[] | undefined;
+
+  constructor(to: Sink<R>, takes?: boolean) {
+    this.closed = false;
+    this.to = to;
+    this.target = this;
+    this.before = undefined;
+    this.teardown = undefined;
+    if (!(to instanceof Stage)) return;
+    if (!(takes ?? this.take !== Stage.prototype.take)) this.target = to.target;
+    this.closed = to.closed;
+    if (!to.closed) to.before = this;
+  }
+
+  next(value: T): void {
+    if (this.closed) return;
+    const target: Stage<unknown, unknown> = this.target;
+    try {
+      target.take(value);
+    } catch (thrown) {
+      target.threw(thrown);
+    }
+  }
+
+  error(error: unknown): void {
+    if (this.closed) return;
+    this.close();
+    try {
+      this.failed(error);
+    } catch (thrown) {
+      this.threw(thrown);
+    }
+  }
+
+  complete(): void {
+    if (this.closed) return;
+    this.close();
+    try {
+      this.completed();
+    } catch (thrown) {
+      this.threw(thrown);
+    }
+  }
+
+  add(teardown: () => void): void {
+    if (this.closed) teardown();
+    else if (this.teardown === undefined) this.teardown = [teardown];
+    else this.teardown.push(teardown);
+  }
+
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    const before = this.before;
+    before?.close();
+    before?.left();
+    if (this.teardown) for (const teardown of this.teardown) teardown();
+  }
+
+  /** Default: passes the value on, which only an operator that makes what it takes may leave to it. */
+  protected take(value: T): void {
+    this.to.next(value as never);
+  }
+
+  /** Default: passes the error on. */
+  protected failed(error: unknown): void {
+    this.to.error(error);
+  }
+
+  /** Default: completes. */
+  protected completed(): void {
+    this.to.complete();
+  }
+
+  /** Called once, when the stream has ended or was left, before anything behind the operator hears of it. */
+  protected left(): void {}
+
+  protected threw(thrown: unknown): void {
+    this.to.error(thrown);
+  }
+}
+
+/** The end of a chain: what a subscriber throws, RxJS reports. */
+class Outlet extends Stage<unknown> {
+  protected override threw(thrown: unknown): void {
+    throw thrown;
+  }
+
+  unsubscribe(): void {
+    this.close();
+  }
+}
+
 export interface Handlers<T> {
   /** Default: passes the value on, which only an operator that makes what it takes may leave to it. */
   next?(value: T): void;
@@ -20,22 +124,50 @@ export interface Handlers<T> {
   complete?(): void;
 }
 
-type HandlersOf<T, R> = (to: Sink<R>) => Handlers<T>;
+/** A stage that is written as functions. */
+class HandlerStage<T, R> extends Stage<T, R> {
+  readonly #handlers: Handlers<T>;
 
-/** An operator whose handlers are known, so that `fuse` can put several into one subscription. */
+  constructor(to: Sink<R>, handlers: Handlers<T>) {
+    super(to, handlers.next !== undefined);
+    this.#handlers = handlers;
+  }
+
+  protected override take(value: T): void {
+    this.#handlers.next?.(value);
+  }
+
+  protected override failed(error: unknown): void {
+    if (this.#handlers.error) this.#handlers.error(error);
+    else super.failed(error);
+  }
+
+  protected override completed(): void {
+    if (this.#handlers.complete) this.#handlers.complete();
+    else super.completed();
+  }
+}
+
+/** An operator whose stage is known, so that `fuse` can put several into one subscription. */
 export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
-  readonly handlersOf: HandlersOf<T, R>;
+  stageOf(to: Sink<R>): Stage<T, R>;
 }
 
 /**
- * An operator from its handlers, made anew for each subscription by `make`, which may `add` teardown to the sink it is given.
- * What a handler throws errors the stream. Teardown runs before what is behind the operator hears of the end. The subscription
- * to the source is linked before the source starts, so that a synchronous source can be stopped in the middle.
+ * An operator from its stage, made anew for each subscription. What the stage throws errors the stream. Teardown runs before what is behind the
+ * operator hears of the end. The subscription to the source is linked before the source starts, so that a synchronous source can be stopped in
+ * the middle.
  */
-export function operate<T, R>(make: HandlersOf<T, R>): FusibleOperator<T, R> {
-  const operator = (source: Observable<T>) => new Observable<R>((to) => run(source, [operator], to));
-  operator.handlersOf = make;
+export function staged<T, R>(stageOf: (to: Sink<R>) => Stage<T, R>): FusibleOperator<T, R> {
+  const operator = (source: Observable<T>) =>
+    new Observable<R>((to) => void source.subscribe(subscriberOf<T>([operator], to)));
+  operator.stageOf = stageOf;
   return operator;
+}
+
+/** As `staged`, from handlers, which may `add` teardown to the sink they are given. */
+export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperator<T, R> {
+  return staged((to) => new HandlerStage(to, make(to)));
 }
 
 /**
@@ -60,14 +192,14 @@ export function fuse<A, B, C>(
 ): OperatorFunction<A, C>;
 export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): OperatorFunction<T, T>;
 export function fuse(...operators: readonly Fused[]) {
-  return (source: Observable<unknown>) => new Observable<never>((to) => run(source, operators, to));
+  return (source: Observable<unknown>) =>
+    new Observable<never>((to) => void source.subscribe(subscriberOf(operators, to)));
 }
 
-type Fused = Pick<FusibleOperator<never, never>, 'handlersOf'>;
+type Fused = Pick<FusibleOperator<unknown, unknown>, 'stageOf'>;
 
-/** The same as `fuse(...operators)(source).subscribe(to)`, without the Observable between. */
-export function subscribeFused<A, B, C, D>(
-  source: Observable<A>,
+/** A subscriber for a source: what it is given goes through these operators to `to`. Leaving `to` unsubscribes it. */
+export function fusedSubscriber<A, B, C, D>(
   operators: readonly [
     FusibleOperator<A, A>,
     FusibleOperator<A, B>,
@@ -77,96 +209,17 @@ export function subscribeFused<A, B, C, D>(
     FusibleOperator<D, D>,
   ],
   to: Subscriber<D>,
-): void {
-  run(source, operators, to);
+): Subscriber<A> {
+  return subscriberOf<A>(operators, to);
 }
 
-/**
- * Subscribes a chain of operators: the sink of the last is the subscriber, the sink of each other is the operator behind it, and the
- * source feeds the sink before the first.
- */
-function run(source: Observable<unknown>, operators: readonly Fused[], to: Subscriber<never>): void {
-  const last = new Stage(to);
-  let first = last;
-  for (let index = operators.length - 1; index >= 0; index--) {
-    first = new Stage((operators[index] as Fused).handlersOf(first), first);
-  }
-  const from = new DirectSubscriber<unknown>(first);
-  first.add(() => from.unsubscribe());
-  to.add(() => last.close());
-  source.subscribe(from);
-}
-
-/**
- * The sink of one operator, or of the source: what it is given goes to `behind`. Ending closes it and all before it, then what is
- * behind it hears of the end.
- */
-class Stage implements Sink<unknown> {
-  closed = false;
-  readonly #behind: Handlers<never>;
-  /** The sink of the operator behind: it is told what that operator throws. */
-  readonly #next: Stage | undefined;
-  /** The sink of the first operator from here on that does something to values. */
-  readonly #target: Stage;
-  #before: Stage | undefined;
-  #teardown: (() => void)[] | undefined;
-
-  constructor(behind: Handlers<never>, next?: Stage) {
-    this.#behind = behind;
-    this.#next = next;
-    this.#target = behind.next === undefined && next !== undefined ? next.#target : this;
-    if (next?.closed) this.closed = true;
-    else if (next) next.#before = this;
-  }
-
-  next(value: unknown): void {
-    if (this.closed) return;
-    const target = this.#target;
-    try {
-      target.#behind.next?.(value as never);
-    } catch (thrown) {
-      target.#threw(thrown);
-    }
-  }
-
-  error(error: unknown): void {
-    if (this.closed) return;
-    this.close();
-    try {
-      if (this.#behind.error) this.#behind.error(error);
-      else this.#next?.error(error);
-    } catch (thrown) {
-      this.#threw(thrown);
-    }
-  }
-
-  complete(): void {
-    if (this.closed) return;
-    this.close();
-    try {
-      if (this.#behind.complete) this.#behind.complete();
-      else this.#next?.complete();
-    } catch (thrown) {
-      this.#threw(thrown);
-    }
-  }
-
-  add(teardown: () => void): void {
-    if (this.closed) teardown();
-    else if (this.#teardown === undefined) this.#teardown = [teardown];
-    else this.#teardown.push(teardown);
-  }
-
-  close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    this.#before?.close();
-    if (this.#teardown) for (const teardown of this.#teardown) teardown();
-  }
-
-  /** Only operators get here: what a subscriber throws, RxJS reports. */
-  #threw(thrown: unknown): void {
-    if (this.#next) this.#next.error(thrown);
-    else throw thrown;
-  }
+/** A chain of operators: the sink of the last is the end of the chain, the sink of each other the stage of the operator behind it. */
+function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): Subscriber<T> {
+  const last = new Outlet(to);
+  let first: Stage<unknown> = last;
+  for (let index = operators.length - 1; index >= 0; index--) first = (operators[index] as Fused).stageOf(first);
+  const source = new DirectSubscriber<T>(first);
+  first.add(() => source.unsubscribe());
+  to.add(last);
+  return source;
 }

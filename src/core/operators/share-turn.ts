@@ -1,9 +1,11 @@
 import { Observable, type Subscriber, type Subscription } from 'rxjs';
+import type { Tool } from '../../tools/interfaces.ts';
 import type { EventProjector } from '../event-projector.ts';
 import type { AgentEvent } from '../events.ts';
 import type { JournalRecord } from '../records.ts';
 import type { Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
+import { DirectSubscriber } from './direct-subscriber.ts';
 
 export interface ShareOptions {
   readonly projector: EventProjector;
@@ -14,10 +16,10 @@ export interface ShareOptions {
 }
 
 /** Many subscribers, one execution. */
-export interface SharedTurn {
-  readonly events$: Observable<AgentEvent>;
+export interface SharedTurn<X extends Tool = Tool> {
+  readonly events$: Observable<AgentEvent<X>>;
   /** What is shown from now on; subscribing starts nothing, and who looks on is no reader. */
-  readonly live$: Observable<AgentEvent>;
+  readonly live$: Observable<AgentEvent<X>>;
   /** The state behind the last record that was shown. */
   readonly state: LoopState | undefined;
   /** What was thrown where the turn failed. */
@@ -37,6 +39,7 @@ export interface SharedTurn {
  * that a subscriber causes from within its own handler is shown after the one at hand. Holds the records and the text of the open
  * model call, never single deltas.
  */
+export function shareTurn<X extends Tool>(execution$: Observable<Signal>, options: ShareOptions): SharedTurn<X>;
 export function shareTurn(execution$: Observable<Signal>, options: ShareOptions): SharedTurn {
   return new Share(execution$, options);
 }
@@ -79,17 +82,13 @@ class Share implements SharedTurn {
   connect(): void {
     if (this.#connected) return;
     this.#connected = true;
-    this.#execution = this.#execution$.subscribe({
-      next: (signal) => {
-        try {
-          this.#take(signal);
-        } catch (cause) {
-          this.#break(cause);
-        }
-      },
-      error: (cause: unknown) => this.#finish({ error: { cause } }),
-      complete: () => this.#finish({}),
-    });
+    this.#execution = this.#execution$.subscribe(
+      new DirectSubscriber<Signal>({
+        next: (signal) => this.#take(signal),
+        error: (cause: unknown) => this.#finish({ error: { cause } }),
+        complete: () => this.#finish({}),
+      }),
+    );
   }
 
   disconnect(): void {
@@ -106,8 +105,12 @@ class Share implements SharedTurn {
       return;
     }
     this.#showing = true;
-    this.#show(signal);
-    this.#settleDown();
+    try {
+      this.#show(signal);
+      this.#settleDown();
+    } catch (cause) {
+      this.#break(cause);
+    }
   }
 
   #finish(end: End): void {

@@ -1,4 +1,4 @@
-import { catchError, defer, from, Observable, of } from 'rxjs';
+import { firstValueFrom, Observable } from 'rxjs';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import { storeError } from '../store-error.ts';
@@ -6,6 +6,8 @@ import { storeError } from '../store-error.ts';
 export interface Deadline {
   readonly clock: Clock;
   readonly ms: number;
+  /** What the time limit is called in the error. Default `storeDeadlineMs`. */
+  readonly option?: string;
 }
 
 /**
@@ -14,29 +16,31 @@ export interface Deadline {
  * Unsubscribing drops the answer.
  */
 export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Observable<T> {
-  return defer(() => {
-    const answer = ask();
-    return answer instanceof Promise ? before(deadline, from(answer)) : of(answer);
-  }).pipe(
-    catchError((error: unknown) => {
-      throw storeError(error);
-    }),
-  );
+  return new Observable((to) => {
+    const fail = (error: unknown) => to.error(storeError(error));
+    const give = (answer: T) => {
+      to.next(answer);
+      to.complete();
+    };
+    let answer: T | Promise<T>;
+    try {
+      answer = ask();
+    } catch (error) {
+      return fail(error);
+    }
+    if (!(answer instanceof Promise)) return give(answer);
+    const { clock, ms, option } = deadline;
+    to.add(clock.schedule(ms, () => to.error(silent(ms, option))));
+    answer.then(give, fail);
+  });
 }
 
-function before<T>({ clock, ms }: Deadline, answer$: Observable<T>): Observable<T> {
-  return new Observable((subscriber) => {
-    const late = () =>
-      subscriber.error(
-        new AgentLoopError(
-          'UNAVAILABLE',
-          `The store did not answer within ${ms} ms (storeDeadlineMs); is it running?`,
-          {
-            retryable: true,
-          },
-        ),
-      );
-    subscriber.add(clock.schedule(ms, late));
-    subscriber.add(answer$.subscribe(subscriber));
-  });
+/** The same as a promise. */
+export function ready<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise<T> {
+  return firstValueFrom(whenReady(ask, deadline));
+}
+
+function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
+  const message = `The store did not answer within ${ms} ms (${option}); is it running?`;
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
 }

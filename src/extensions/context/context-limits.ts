@@ -3,11 +3,11 @@ import { ModelRegistry } from '../../providers/models/model-registry.ts';
 
 export interface ContextLimitOptions {
   /** The share of the model's context window from which on the history is compacted. Default 0.8. */
-  readonly threshold?: number;
+  readonly threshold?: number | undefined;
   /** The model's context window in tokens. Default: what `models` knows of the model; 128,000 where it does not. */
-  readonly contextWindow?: number;
+  readonly contextWindow?: number | undefined;
   /** Where models are looked up. Default: a `ModelRegistry` of the well-known ones. */
-  readonly models?: ModelRegistry;
+  readonly models?: ModelRegistry | undefined;
 }
 
 export interface ModelInUse {

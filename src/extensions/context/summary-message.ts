@@ -20,7 +20,10 @@ export function isCompaction(value: unknown): value is Compaction {
 /** Where the messages behind what a compaction stands for begin in a view of the history; -1 where it has not the first of them. */
 export function behindCompaction(view: readonly Message[], history: History, { upTo }: Compaction): number {
   const first = history.at(upTo);
-  return first ? view.lastIndexOf(first, upTo) : -1;
+  if (!first) return -1;
+  const at = view.lastIndexOf(first, upTo);
+  // Results that the history lacks make the view longer.
+  return at < 0 ? view.indexOf(first, upTo) : at;
 }
 
 /** The member of `metadata` that marks a summary: the number of messages that it stands for. */

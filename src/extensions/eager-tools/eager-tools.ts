@@ -5,7 +5,9 @@ import { AgentLoopError } from '../../core/errors.ts';
 import type { Extension, HookContext } from '../../core/extension.ts';
 import type { ToolCall } from '../../core/messages.ts';
 import type { LLMCallParams, Usage } from '../../providers/interfaces.ts';
-import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../../tools/interfaces.ts';
+import type { ArgumentChecker, ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../../tools/interfaces.ts';
+import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
+import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
 import { type StreamedCall, StreamedCalls } from './streamed-calls.ts';
 
@@ -25,15 +27,16 @@ export interface EagerTools {
  */
 export function eagerTools(provider: ToolProvider): EagerTools {
   const early = new EarlyRuns(provider);
-  return {
-    toolProvider: {
-      name: provider.name ?? provider.constructor.name,
-      getTools(context) {
-        const definitions = provider.getTools(context);
-        return definitions instanceof Promise ? definitions.then((all) => early.know(all)) : early.know(definitions);
-      },
-      executeTool: (call, context) => early.take(call, context) ?? provider.executeTool(call, context),
+  const toolProvider: ToolProvider = {
+    name: provider.name ?? provider.constructor.name,
+    getTools(context) {
+      const definitions = provider.getTools(context);
+      return definitions instanceof Promise ? definitions.then((all) => early.know(all)) : early.know(definitions);
     },
+    executeTool: (call, context) => early.take(call, context) ?? provider.executeTool(call, context),
+  };
+  return {
+    toolProvider: wrapping(toolProvider, provider),
     extension: {
       name: `eager-tools.${(provider.name ?? provider.constructor.name).replace(/[^\w.-]/g, '-')}`,
       beforeLLMCall: (_, context) => ({ provider: aroundCalls(context.provider, startingEarly(early, context)) }),
@@ -104,7 +107,7 @@ class EarlyRuns {
     const callId = `${context.iteration}:${streamed.index}`;
     const controller = new AbortController();
     const execute = async (): Promise<ToolResult | undefined> => {
-      const check = (await definition.checkArguments?.(streamed.arguments)) ?? { ok: true, value: streamed.arguments };
+      const check = await this.#checkOf(definition)(streamed.arguments);
       if (!check.ok || controller.signal.aborted) return undefined;
       run.arguments = stableJson(check.value);
       const noteUsage = (usage: Usage) => void run.usages.push(usage);
@@ -117,6 +120,12 @@ class EarlyRuns {
     const run: EarlyRun = { name: definition.function.name, arguments: undefined, controller, result, usages: [] };
     const runs = this.#runs.get(taskId) ?? new Map<string, EarlyRun>();
     this.#runs.set(taskId, runs.set(callId, run));
+  }
+
+  /** As the loop checks the call. */
+  #checkOf({ checkArguments, function: { name, parameters } }: ToolDefinition): ArgumentChecker {
+    const provider = this.#provider.name ?? this.#provider.constructor.name;
+    return checkArguments ?? jsonSchemaChecks(parameters, `tool "${name}" of ${provider}`);
   }
 
   /** The result of a call that was started early, or of running it where that gave none. Undefined where it was not. */

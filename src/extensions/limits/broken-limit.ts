@@ -17,19 +17,19 @@ export type LimitReason =
 
 export interface LimitValues {
   /** From the start of the turn, without the time that it was suspended. Milliseconds. */
-  readonly maxWallTimeMs?: number;
+  readonly maxWallTimeMs?: number | undefined;
   /** Tool calls of the whole turn. */
-  readonly maxToolCalls?: number;
+  readonly maxToolCalls?: number | undefined;
   /** Tokens of all model calls of the turn, prompts and answers. */
-  readonly maxTokens?: number;
+  readonly maxTokens?: number | undefined;
   /** Tokens of the next prompt, estimated: messages, system prompt and tools. */
-  readonly maxContextTokens?: number;
+  readonly maxContextTokens?: number | undefined;
   /** Of all model calls of the turn. US dollars. */
-  readonly maxCost?: number;
+  readonly maxCost?: number | undefined;
   /** Tool calls that fail one after another. */
-  readonly maxConsecutiveFailures?: number;
+  readonly maxConsecutiveFailures?: number | undefined;
   /** How often the model may make the same calls one after another, or the same round of up to four different ones. */
-  readonly maxRepeatedCalls?: number;
+  readonly maxRepeatedCalls?: number | undefined;
 }
 
 /** A limit that does not let a turn go on, in words for a reader. */

@@ -5,7 +5,6 @@ import { AgentLoopError } from '../../core/errors.ts';
 import type { AgentEvent } from '../../core/events.ts';
 import type {
   EndChange,
-  Extension,
   Failure,
   FinishChange,
   HookContext,
@@ -19,10 +18,12 @@ import type {
   TurnBeginning,
   TurnEnd,
   TurnFinish,
+  ValueExtension,
 } from '../../core/extension.ts';
 import { jsonFlaw } from '../../core/json-flaw.ts';
 import { textOf } from '../../core/messages.ts';
 import type { Partially } from '../../core/partially.ts';
+import { cutShort } from '../../core/response.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
@@ -57,7 +58,8 @@ export function structuredOutput<const S extends OutputSchema>(
 }
 
 /** An extension, as `structuredOutput` makes it. Its hooks are methods: use it as it is, a copy by spread lacks them. */
-export class StructuredOutput<T> implements Extension {
+export class StructuredOutput<T> implements ValueExtension<T> {
+  declare readonly '~value'?: T;
   readonly name = 'structured-output';
   readonly toolProviders: readonly ToolProvider[];
   readonly #options: Defined<Pick<StructuredOutputOptions<OutputSchema>, 'parseRetries' | 'forceFinish' | 'mode'>>;
@@ -137,6 +139,7 @@ export class StructuredOutput<T> implements Extension {
 
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
     if (finish.state.changes.finish) return undefined;
+    if (finish.reason === 'length') return this.#options.forceFinish ? { fail: noWholeOutput } : undefined;
     if (this.#way(finish) === 'native') return this.#takeText(finish);
     if (this.#isSingleTurn(finish)) return { finish: { reason: unfinished } };
     return this.#askAgain(finish, this.#plainAnswer(finish));
@@ -255,6 +258,9 @@ function notJson(value: unknown): Failure | undefined {
 }
 
 const unfinished = 'unfinished';
+
+/** With `onLength: 'complete'`: asking again with the same limit is not likely to give more. */
+const noWholeOutput: Failure = { code: 'LENGTH', message: cutShort };
 
 function finishTool(name: string, { parameters, jsonSchema }: OutputWire): Tool {
   return engineTool(

@@ -32,7 +32,7 @@ export function startExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, 
     [attribute.maxIterations]: input.maxIterations,
     [attribute.resumed]: input.resumed,
   };
-  const options = input.links === undefined ? { attributes } : { attributes, links: [...input.links] };
+  const options = { key: null, attributes, ...(input.links && { links: [...input.links] }) };
   return startChildSpan(tracing, 'agent.execute', options, withoutAttempts(parent));
 }
 

@@ -22,7 +22,12 @@ export function startLlmSpan(tracing: TurnTracing, call: LlmSpanCall, parent: Co
   const model = modelOf(call);
   const chat = model === undefined ? 'chat' : `chat ${model}`;
   const name = tracing.spanNames === 'semconv' ? chat : 'llm.call';
-  const traced = startChildSpan(tracing, name, { kind: SpanKind.CLIENT, attributes: requestAttributes(call) }, parent);
+  const traced = startChildSpan(
+    tracing,
+    name,
+    { key: 'llm', kind: SpanKind.CLIENT, attributes: requestAttributes(call) },
+    parent,
+  );
   if (tracing.captureContent && traced.span.isRecording()) {
     traced.span.setAttributes(inputContent(tracing, call.params));
   }

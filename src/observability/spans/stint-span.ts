@@ -24,5 +24,5 @@ export function startStintSpan(
     [attribute.changedFrom]: from,
     ...(reason !== undefined && { [attribute.changeReason]: reason }),
   };
-  return startChildSpan(tracing, name, { attributes }, parent);
+  return startChildSpan(tracing, name, { key: 'stint', attributes }, parent);
 }

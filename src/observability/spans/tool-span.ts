@@ -15,8 +15,8 @@ export interface ToolSpanCall {
   /** Our id of the call, `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
-  /** As the tool gets them; exported only with content capture. */
-  readonly arguments: unknown;
+  /** Its arguments, as the tool gets them, are exported only with content capture. `attempt`: which start of the call it is, from 1. */
+  readonly intent: { readonly attempt: number; readonly arguments: unknown };
 }
 
 export interface ToolSpanResult {
@@ -24,8 +24,17 @@ export interface ToolSpanResult {
   readonly content: Content;
   readonly success: boolean;
   readonly error?: { readonly code: string; readonly message: string };
-  /** What the tool threw, where it failed by that. */
-  readonly thrown?: unknown;
+}
+
+/** What the span of a start of a call is called below that of its batch. */
+export function toolKey({
+  callId,
+  intent,
+}: {
+  readonly callId: string;
+  readonly intent: Pick<ToolSpanCall['intent'], 'attempt'>;
+}): string {
+  return `tool ${callId} ${intent.attempt}`;
 }
 
 /** Starts `tool[name]`: one tool call. */
@@ -41,19 +50,22 @@ export function startToolSpan(tracing: TurnTracing, call: ToolSpanCall, parent: 
     [attribute.callId]: call.callId,
   };
   const spanName = tracing.spanNames === 'semconv' ? `execute_tool ${name}` : `tool[${name}]`;
-  const traced = startChildSpan(tracing, spanName, { attributes }, parent);
+  const traced = startChildSpan(tracing, spanName, { key: toolKey(call), attributes }, parent);
   if (tracing.captureContent && traced.span.isRecording()) {
-    traced.span.setAttribute(attribute.toolCallArguments, contentJson(tracing, call.arguments));
+    traced.span.setAttribute(attribute.toolCallArguments, contentJson(tracing, call.intent.arguments));
   }
   return traced;
 }
 
-/** Writes how the call went. A failed call has status ERROR, `error.type` and a recorded exception. */
-export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpanResult): void {
+/**
+ * Writes how the call went. A failed call has status ERROR, `error.type` and a recorded exception: what the tool threw, where it failed
+ * by that.
+ */
+export function finishToolSpan(tracing: TurnTracing, span: Span, result: ToolSpanResult, thrown?: unknown): void {
   if (!span.isRecording()) return;
   if (!result.success) {
     const { code, message } = result.error ?? { code: 'TOOL_FAILED', message: 'the tool reports a failure' };
-    markFailed(span, { type: code, message, thrown: result.thrown });
+    markFailed(span, { type: code, message, thrown });
   }
   if (tracing.captureContent) {
     const { content } = result;

@@ -13,6 +13,7 @@ import {
 import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 import { attribute } from '../attributes.ts';
+import { nextIdBelow, withIds } from './chosen-ids.ts';
 import { instruments } from './instruments.ts';
 import { meteredTracer } from './metered-tracer.ts';
 
@@ -87,14 +88,29 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   };
 }
 
+export interface ChildSpanOptions extends SpanOptions {
+  /**
+   * What the span is called among those below its parent, whatever `spanNames` says: its id follows from it. Null: the id is random. Default:
+   * the name.
+   */
+  readonly key?: string | null;
+}
+
 /**
  * Starts a span below the span of `parent`. The returned context is `parent` itself where the span has no identity, because
  * setting a span copies the context's map.
  */
-export function startChildSpan(tracing: TurnTracing, name: string, options: SpanOptions, parent: Context): TracedSpan {
+export function startChildSpan(
+  tracing: TurnTracing,
+  name: string,
+  { key = name, ...options }: ChildSpanOptions,
+  parent: Context,
+): TracedSpan {
   if (isSilent(tracing)) return silentSpanBelow(parent);
-  const attributes = { ...tracing.base, ...options.attributes };
-  const span = tracing.tracer.startSpan(name, { ...options, attributes }, parent);
+  const described = { ...options, attributes: { ...tracing.base, ...options.attributes } };
+  const spanId = key === null || tracing.tracer === silentTracer ? undefined : nextIdBelow(parent, key);
+  const start = () => tracing.tracer.startSpan(name, described, parent);
+  const span = spanId === undefined ? start() : withIds({ spanId }, start);
   if (tracing.redact !== unchanged) redactions.set(span, tracing.redact);
   const traceContext = span.spanContext().traceId === INVALID_TRACEID ? parent : trace.setSpan(parent, span);
   return { span, traceContext };

@@ -1,4 +1,4 @@
-import type { Attributes, Context, Span } from '@opentelemetry/api';
+import { type Attributes, type Context, type Span, type SpanContext, trace } from '@opentelemetry/api';
 import type { Message } from '../../core/messages.ts';
 import type { Usage } from '../../providers/interfaces.ts';
 import { attribute } from '../attributes.ts';
@@ -23,6 +23,20 @@ export interface TurnSpanResult {
   readonly messages: readonly Message[];
 }
 
+/** What a journal says of an `agent.turn` span. */
+export interface TurnSpanNote {
+  readonly agentName: string;
+  readonly parent: SpanContext | undefined;
+}
+
+const turnSpans = new WeakMap<Span, TurnSpanNote>();
+
+/** Where the span of a context is an `agent.turn`: what it was started with. */
+export function turnSpanOf(context: Context): TurnSpanNote | undefined {
+  const span = trace.getSpan(context);
+  return span && turnSpans.get(span);
+}
+
 /** Starts `agent.turn`: one turn of a conversation, as the caller of an agent sees it. */
 export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent: Context): TracedSpan {
   const attributes: Attributes = {
@@ -31,7 +45,8 @@ export function startTurnSpan(tracing: TurnTracing, input: TurnSpanInput, parent
     [attribute.agentName]: input.agentName,
   };
   const name = tracing.spanNames === 'semconv' ? `invoke_agent ${input.agentName}` : 'agent.turn';
-  const traced = startChildSpan(tracing, name, { attributes }, parent);
+  const traced = startChildSpan(tracing, name, { key: null, attributes }, parent);
+  turnSpans.set(traced.span, { agentName: input.agentName, parent: trace.getSpanContext(parent) });
   if (tracing.captureContent && traced.span.isRecording()) {
     traced.span.setAttribute(attribute.inputMessages, messagesJson(tracing, input.messages));
   }

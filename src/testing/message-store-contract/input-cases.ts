@@ -37,6 +37,7 @@ export const inputCases: MessageCases = {
             ...[undefined, null, 'hello', { 0: 'x' }, [7]].map((bad) => [contextId, 't2', bad]),
             [contextId, 't2', [], 'agent'],
             [contextId, 't2', [], { agentId: 7 }],
+            [contextId, 't2', [], { createdAt: '2026-01-01' }],
           ],
           setAgent: turns,
           load: [
@@ -44,6 +45,13 @@ export const inputCases: MessageCases = {
             ...notOptions.map((bad) => [contextId, bad]),
             [contextId, { limit: '5' }],
             [contextId, { before: null }],
+          ],
+          list: [
+            ...notText.map((bad) => [bad]),
+            ...notOptions.map((bad) => [contextId, bad]),
+            [contextId, { limit: '5' }],
+            [contextId, { order: 1 }],
+            [contextId, { after: 7 }],
           ],
           setMetadata: [
             ...notText.map((bad) => [bad, {}]),

@@ -21,6 +21,29 @@ export const leaseCases: ContractGroup = {
       },
     },
     {
+      title:
+        'H-31 acquire says when an owner prolonged its lease last that never gave it back, and null for one that did',
+      async run(subject) {
+        const { taskId, owner } = await beginHeld(subject);
+        assert.equal(owner.lease.abandonedAt ?? null, null);
+        await owner.append(note('one'));
+        await expire(subject);
+        const second = await takeOver(subject, taskId);
+        const { abandonedAt: left } = second.lease;
+        if (left === undefined) return;
+        assert(left !== null, 'abandonedAt is null');
+        await subject.store.release(second.lease);
+        const third = await takeOver(subject, taskId);
+        assert.equal(third.lease.abandonedAt, null);
+        await subject.store.release(third.lease, left);
+        const fourth = await takeOver(subject, taskId);
+        assert.equal(fourth.lease.abandonedAt, left);
+        assert.equal(await subject.store.breakLease(taskId), true);
+        const fifth = await takeOver(subject, taskId);
+        assert(Number(fifth.lease.abandonedAt) >= left, `abandonedAt is ${fifth.lease.abandonedAt} after ${left}`);
+      },
+    },
+    {
       title: 'while a lease lasts, another owner is BUSY and told that a retry may help',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { map, tap } from 'rxjs';
+import { finalize, map, tap } from 'rxjs';
 import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import { Deadlines } from '../../../src/core/deadlines.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import { runTool } from '../../../src/core/operators/tool-operators.ts';
 import type { ToolResultRecord } from '../../../src/core/records.ts';
@@ -50,6 +51,7 @@ function runOf(
     state: () => startedState(),
     scope: deps.scope.child(),
     batch: deps.scope,
+    deadlines: new Deadlines(deps.config.clock),
   };
   return run;
 }
@@ -94,6 +96,7 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
       ROOT_CONTEXT,
     )(run).pipe(
       tap(note),
+      finalize(() => run.deadlines.stop()),
       map(({ type }) => (type === 'tool-progress' ? 'p' : 'r')),
     );
     expectObservable(shown$, leave).toBe(out);
@@ -217,6 +220,11 @@ describe('runTool', () => {
     const { result, ending } = draw({ execute: () => ({ toolCallId: 'call', ...reported }), out: '(r|)' });
     expect(result).toMatchObject({ content, success: false, error: { code: 'TOOL_FAILED', message } });
     expect(ending).toMatchObject({ status: 'ERROR', errorType: 'TOOL_FAILED', exceptions: [message] });
+  });
+
+  it('refuses a result by its bytes, not by its characters', () => {
+    const { result } = draw({ execute: () => ({ ...ok, content: '漢'.repeat(3_000_000) }), out: '(r|)' });
+    expect(result).toMatchObject({ success: false, error: { code: 'TOOL_TOO_LARGE' } });
   });
 
   it('takes an empty text as a result', () => {

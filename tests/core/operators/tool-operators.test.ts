@@ -418,7 +418,7 @@ describe('runToolCalls', () => {
     ]);
   });
 
-  it('stops a call that leaves the turn while it is called, and sets no timer for it', () => {
+  it('W-19 stops a call that leaves the turn while it is called, and sets no timer for it', () => {
     const fired = marbles(({ clock, cold }) => {
       const source$ = new Subject<Signal>();
       const provider = plainTools({

@@ -1,6 +1,7 @@
 import { afterEach, expect } from '@jest/globals';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
 import type { AgentLoopConfig, StartOptions } from '../../../src/core/config.ts';
+import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import type { LLMStep, ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import type { ToolProvider } from '../../../src/tools/interfaces.ts';
 import { endingOf, outlivingTheirParents } from '../operators/recorded-spans.ts';
@@ -29,6 +30,8 @@ interface Scene extends StartOptions {
   readonly steps: readonly ScriptedLLMStep[];
   readonly tools?: ToolProvider;
   readonly config?: Partial<AgentLoopConfig>;
+  /** Passes while the turn runs. */
+  readonly clock?: FakeClock;
 }
 
 /** Gives each test of a file a bench for turns whose spans it looks at: all of them end, and none outlives its parent. */

@@ -57,6 +57,26 @@ function eagerly(model: LLMProvider, { tools }: ReturnType<typeof looking>) {
 }
 
 describe('eagerTools', () => {
+  it('U-18 starts no call early whose arguments are not what the schema of its tool says', async () => {
+    const { provider, fragment, done } = byHand();
+    const look = looking();
+    const parameters = { type: 'object', properties: { at: { type: 'string' } } };
+    const tools: ToolProvider = {
+      getTools: () => [
+        { type: 'function', readOnly: true, function: { name: 'look', description: 'Looks.', parameters } },
+      ],
+      executeTool: (call, context) => look.tools.executeTool(call, context),
+    };
+    const { turn, watcher } = eagerly(provider, { ...look, tools });
+    await watcher.until('internal:llm-call');
+    fragment(0, '{"at":7}', 'look');
+    fragment(1, '{"at":"home"}', 'look');
+    await look.running;
+    expect(look.runs.map(({ callId }) => callId)).toEqual(['1:1']);
+    done('look', 'look');
+    await turn.result();
+  });
+
   it('counts what the model calls of a tool that was started early took', async () => {
     const { provider, fragment, done } = byHand();
     const look = looking();

@@ -48,6 +48,7 @@ describe('the partials of an output', () => {
     const config = bench.config(retry({ maxRetries: 1, clock: bench.clock })(model), {
       extensions: [output],
       store: false,
+      modelSilenceMs: 0,
     });
     const shown = snapshots(new AgentLoop(config).startTurn(question));
     await bench.clock.whenPending();

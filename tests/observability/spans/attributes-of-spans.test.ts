@@ -184,7 +184,11 @@ describe('llm.call', () => {
 });
 
 describe('tool[name]', () => {
-  const call = { callId: '2:0', call: toolCall('weather', 'call_abc'), arguments: { city: 'Oslo' } };
+  const call = {
+    callId: '2:0',
+    call: toolCall('weather', 'call_abc'),
+    intent: { attempt: 1, arguments: { city: 'Oslo' } },
+  };
   const start = {
     'openinference.span.kind': 'TOOL',
     'gen_ai.operation.name': 'execute_tool',

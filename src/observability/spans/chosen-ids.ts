@@ -1,0 +1,98 @@
+import { type Context, type Span, trace } from '@opentelemetry/api';
+
+/** The ids of the span that starts next. */
+export interface SpanIds {
+  readonly traceId?: string | undefined;
+  readonly spanId: string;
+}
+
+/** What the id generator and the spans of turns share; one for all copies of this package in a process. */
+interface Choice {
+  next: { traceId?: string | undefined; spanId?: string | undefined } | undefined;
+  /** How many generators are in use. */
+  generators: number;
+}
+
+const key = Symbol.for('millrace.spans.chosen-ids');
+
+function choiceOfProcess(): Choice {
+  const found: unknown = Reflect.get(globalThis, key);
+  if (isChoice(found)) return found;
+  const made: Choice = { next: undefined, generators: 0 };
+  Reflect.set(globalThis, key, made);
+  return made;
+}
+
+function isChoice(value: unknown): value is Choice {
+  return typeof value === 'object' && value !== null && 'generators' in value;
+}
+
+const choice = choiceOfProcess();
+
+/** Where spans take their ids from. */
+export interface SpanIdGenerator {
+  generateTraceId(): string;
+  generateSpanId(): string;
+}
+
+/** A generator that gives a span of a turn the id that was chosen for it, and any other what `random` gives. */
+export function choosingIdGenerator(random: SpanIdGenerator): SpanIdGenerator {
+  choice.generators++;
+  return {
+    generateTraceId: () => choice.next?.traceId ?? random.generateTraceId(),
+    generateSpanId: () => choice.next?.spanId ?? random.generateSpanId(),
+  };
+}
+
+/** Says that a generator is no longer in use. */
+export function dropIdGenerator(): void {
+  choice.generators--;
+}
+
+/** Whether spans of this process can have ids that are chosen. */
+export function choosesIds(): boolean {
+  return choice.generators > 0;
+}
+
+/** Starts a span with these ids, where the SDK uses a generator of `choosingIdGenerator`. */
+export function withIds(ids: SpanIds, start: () => Span): Span {
+  choice.next = ids;
+  try {
+    return start();
+  } finally {
+    choice.next = undefined;
+  }
+}
+
+const counts = new WeakMap<Span, Map<string, number>>();
+
+/**
+ * The id of the next span below the span of `parent`: it follows from the id of the parent, from `name`, and from how many of that name the
+ * parent has, so that another process can tell it from the journal. Undefined where no parent is there, or ids cannot be chosen.
+ */
+export function nextIdBelow(parent: Context, name: string): string | undefined {
+  if (!choosesIds()) return undefined;
+  const span = trace.getSpan(parent);
+  if (!span) return undefined;
+  const known = counts.get(span) ?? new Map<string, number>();
+  const count = (known.get(name) ?? 0) + 1;
+  known.set(name, count);
+  counts.set(span, known);
+  return idBelow(span.spanContext().spanId, name, count);
+}
+
+/** The id of the span number `count`, from 1, of that name below a span. */
+export function idBelow(parentId: string, name: string, count: number): string {
+  const text = `${parentId}/${name}/${count}`;
+  const id = hash(text, 0x811c9dc5) + hash(text, 0x9747b28c);
+  return id === '0000000000000000' ? '0000000000000001' : id;
+}
+
+/** 32 bits of a string as hex: FNV-1a with the last mix of MurmurHash3. Tells spans of one trace apart; no protection against anybody. */
+function hash(text: string, seed: number): string {
+  let value = seed;
+  for (let index = 0; index < text.length; index++) value = Math.imul(value ^ text.charCodeAt(index), 0x01000193);
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return ((value ^ (value >>> 16)) >>> 0).toString(16).padStart(8, '0');
+}

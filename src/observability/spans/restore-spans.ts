@@ -1,0 +1,102 @@
+import { type Context, ROOT_CONTEXT, type Span, TraceFlags, type Tracer, trace } from '@opentelemetry/api';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { LostRun, LostSpan } from '../../core/lost-runs.ts';
+import type { LLMProviderInfo } from '../../providers/interfaces.ts';
+import { attribute } from '../attributes.ts';
+import { choosesIds, withIds } from './chosen-ids.ts';
+import { startExecuteSpan } from './execute-span.ts';
+import { startLoopIterationSpan } from './iteration-span.ts';
+import { finishLlmSpan, startLlmSpan } from './llm-span.ts';
+import { startStintSpan } from './stint-span.ts';
+import { finishToolSpan, startToolSpan } from './tool-span.ts';
+import { startToolsSpan } from './tools-span.ts';
+import { failSpan, registeredTracer, type TurnTracing } from './tracing-options.ts';
+import { startTurnSpan } from './turn-span.ts';
+
+export interface RestoreOptions {
+  /** Of the turn, as an agent runs it. */
+  readonly tracingOf: (agentId: string) => TurnTracing;
+  readonly maxIterations: number;
+  /** Of the provider of an agent, where it is known. */
+  readonly infoOf: (agentId: string) => LLMProviderInfo | undefined;
+  readonly agentNameOf: (agentId: string) => string;
+  readonly enableTracing: boolean;
+}
+
+/**
+ * Writes the spans of a run whose process was lost, with the ids and the times that its journal tells: what ended as it ended, what was open
+ * until the process was last seen alive and with `millrace.outcome` = `lost`. Their content is what the journal has. False where that is not possible: no
+ * SDK is registered, or it does not take its ids from `turnIdGenerator`.
+ */
+export function restoreSpans({ trace: link, lostAt, spans }: LostRun, options: RestoreOptions): boolean {
+  const tracer = options.enableTracing ? registeredTracer() : undefined;
+  if (!tracer || !choosesIds()) return false;
+  const started = spans.map((lost) => {
+    const tracing = { ...options.tracingOf(lost.agentId), tracer: tracerOf(tracer, link.traceId, lost) };
+    const { parentSpanId } = lost;
+    const parent = parentSpanId === undefined ? ROOT_CONTEXT : belowSpan(link.traceId, parentSpanId);
+    return { lost, tracing, span: start(lost, { ...options, tracing }, parent) };
+  });
+  for (const { lost, tracing, span } of started.reverse()) {
+    const { startedAt, endedAt } = lost;
+    span.setAttribute(attribute.restored, true);
+    if (endedAt === undefined) span.setAttribute(attribute.outcome, 'lost');
+    else finish(lost, tracing, span);
+    span.end(new Date(Math.max(endedAt ?? lostAt, startedAt)));
+  }
+  return true;
+}
+
+/** A tracer for the one span, which gets its ids and its start. */
+function tracerOf(tracer: Tracer, traceId: string, { spanId, startedAt }: LostSpan): Tracer {
+  const startTime = new Date(startedAt);
+  return {
+    startSpan: (name, described, context) =>
+      withIds({ traceId, spanId }, () => tracer.startSpan(name, { ...described, startTime }, context)),
+    startActiveSpan: tracer.startActiveSpan.bind(tracer),
+  };
+}
+
+function belowSpan(traceId: string, spanId: string): Context {
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true });
+}
+
+type Starting = RestoreOptions & { readonly tracing: TurnTracing };
+
+function start(lost: LostSpan, { tracing, ...options }: Starting, parent: Context): Span {
+  switch (lost.kind) {
+    case 'turn':
+      return startTurnSpan(tracing, { agentName: lost.agentName, messages: [] }, parent).span;
+    case 'execute': {
+      const { maxIterations } = options;
+      return startExecuteSpan(tracing, { maxIterations, resumed: lost.resumed }, parent).span;
+    }
+    case 'stint': {
+      const { from, reason, agentId } = lost;
+      return startStintSpan(tracing, { agentName: options.agentNameOf(agentId), from, reason }, parent).span;
+    }
+    case 'iteration':
+      return startLoopIterationSpan(tracing, lost.iteration, parent).span;
+    case 'llm': {
+      // The messages that were sent are not in the record of the call.
+      const plain = { ...tracing, captureContent: false };
+      const { iteration, agentId } = lost;
+      return startLlmSpan(plain, { iteration, params: { messages: [] }, info: options.infoOf(agentId) }, parent).span;
+    }
+    case 'tools':
+      return startToolsSpan(tracing, parent).span;
+    case 'tool':
+      return startToolSpan(tracing, lost, parent).span;
+  }
+}
+
+function finish(lost: LostSpan, tracing: TurnTracing, span: Span): void {
+  if (lost.kind === 'llm' && lost.done) {
+    const { message, calls, finishReason, usage, model } = lost.done;
+    const toolCalls = calls.map(({ call }) => call);
+    const response = { message, toolCalls, finishReason, ...(usage && { usage }), ...(model && { model }) };
+    finishLlmSpan(tracing, span, { response });
+  }
+  if (lost.kind === 'llm' && lost.failure) failSpan(span, new AgentLoopError(lost.failure.code, lost.failure.message));
+  if (lost.kind === 'tool' && lost.result) finishToolSpan(tracing, span, lost.result);
+}

@@ -1,0 +1,279 @@
+import { once } from 'node:events';
+import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import type { AgentSettings } from '../../src/agent/agent-options.ts';
+import { conversationName } from '../../src/agent/open-turns.ts';
+import type { Logger } from '../../src/core/config.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import type { TurnRecord } from '../../src/core/records.ts';
+import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { tool } from '../../src/tools/tool.ts';
+import { deadTurn, firstCall, question } from '../core/dead-turn.ts';
+import { watch } from '../core/watch-events.ts';
+import { eventually } from '../eventually.ts';
+import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
+import { agentBench, says, seenBy, user } from './agent-bench.ts';
+
+const on = agentBench();
+
+/** A logger, and what tells that a turn has been queued. */
+function queueWatch() {
+  const queued = gate();
+  const lines: unknown[] = [];
+  const note = (level: string) => (message: string, fields?: object) => {
+    if (message !== 'turn queued') return;
+    lines.push([level, fields]);
+    void queued.pass();
+  };
+  const logger: Logger = { debug() {}, error() {}, info: note('info'), warn: note('warn') };
+  return { logger, lines, queued: queued.reached };
+}
+
+const begun: TurnRecord = {
+  type: `x.${conversationName}`,
+  hook: 'beforeTurn',
+  effects: { given: question },
+  data: { history: 0 },
+};
+
+/** A context whose turn `t` was left by its process behind these records. */
+function leftBehind(records: readonly TurnRecord[]) {
+  const messageStore = on.messages();
+  messageStore.begin('c', 't');
+  deadTurn(on.bench, records);
+  return messageStore;
+}
+
+const pay = tool({
+  name: 'pay',
+  description: 'Pays.',
+  parameters: { type: 'object' },
+  needsApproval: true,
+  execute: () => 'paid',
+});
+const asks = { toolCalls: [{ name: 'pay' }] };
+
+describe("a queue behind a turn that does not run ('queue')", () => {
+  it('H-33 waits for a suspended turn, and runs behind what that says once it is answered', async () => {
+    const { logger, lines, queued } = queueWatch();
+    const provider = on.bench.model([asks, { text: 'Paid.' }, { text: 'Two.' }]);
+    const ada = on.agent([], { provider, tools: [pay], busy: 'queue', logger });
+    const { questions } = await ada.run('Pay.', { taskId: 't' });
+    expect(questions).toMatchObject([{ id: '1:0' }]);
+    const next = ada.startTurn('And now?', { taskId: 'next', detached: true });
+    await queued;
+    expect(lines).toEqual([['info', { taskId: 'next', contextId: 'c', behind: 't', status: 'suspended' }]]);
+    expect(provider.calls).toHaveLength(1);
+    await ada.resume('t', { answers: { '1:0': { approved: true } } }).result();
+    await expect(next.result()).resolves.toMatchObject({ status: 'completed', text: 'Two.' });
+    const roles = provider.calls[2]?.messages.map(({ role }) => role);
+    expect(roles).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
+  });
+
+  it.each(['create', 'acquire'] as const)(
+    'H-33 keeps the order of the starts where the store answers the %s of a later turn first',
+    async (late) => {
+      const held = gate();
+      const taskStateStore = seenBy(on.bench.store, (method, taskId) =>
+        method === late && taskId === 'first' ? held.pass() : undefined,
+      );
+      const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
+      const ada = on.agent([], { provider, taskStateStore, busy: 'queue' });
+      const turns = ['first', 'second'].map((taskId) => ada.startTurn(taskId, { taskId, detached: true }));
+      await held.reached;
+      await eventually(() => on.bench.store.list().some(({ taskId, held: isHeld }) => taskId === 'second' && isHeld));
+      await new Promise(setImmediate);
+      held.open();
+      const results = await Promise.all(turns.map((turn) => turn.result()));
+      expect(results.map(({ text }) => text)).toEqual(['One.', 'Two.']);
+      expect(provider.calls[1]?.messages).toEqual([user('first'), says('One.'), user('second')]);
+    },
+  );
+
+  it('H-33 does not wait for the place of a turn that the store refused', async () => {
+    const taskStateStore = seenBy(on.bench.store, (method, taskId) => {
+      if (method === 'create' && taskId === 'first') throw new AgentLoopError('FULL', 'full');
+      return undefined;
+    });
+    const ada = on.agent([{ text: 'Two.' }], { taskStateStore, busy: 'queue' });
+    const [first, second] = ['first', 'second'].map((taskId) => ada.startTurn(taskId, { taskId, detached: true }));
+    await expect(first?.result()).rejects.toMatchObject({ code: 'FULL' });
+    await expect(second?.result()).resolves.toMatchObject({ text: 'Two.' });
+  });
+
+  it.each([
+    ['that had its history', [begun, firstCall]],
+    ['that had not begun', []],
+  ] as const)('H-33 waits for a turn of a dead process %s, which the same agent then resumes', async (_, records) => {
+    const { logger, lines, queued } = queueWatch();
+    const messageStore = leftBehind(records);
+    const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
+    const ada = on.agent([], { provider, messageStore, busy: 'queue', logger });
+    const next = ada.startTurn('And now?', { taskId: 'next', detached: true });
+    await queued;
+    expect(lines).toEqual([['warn', { taskId: 'next', contextId: 'c', behind: 't', status: 'dead' }]]);
+    await expect(ada.resume('t').result()).resolves.toMatchObject({ text: 'One.' });
+    await expect(next.result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[1]?.messages).toEqual([...question, says('One.'), user('And now?')]);
+  });
+
+  it('H-33 waits on where that turn is suspended again, and runs once it is cancelled', async () => {
+    const { logger, lines, queued } = queueWatch();
+    const messageStore = leftBehind([begun, firstCall]);
+    const provider = on.bench.model([asks, { text: 'Two.' }]);
+    const options = { provider, tools: [pay], messageStore };
+    const waiting = on.agent([], { ...options, busy: 'queue', logger });
+    const next = waiting.startTurn('And now?', { detached: true });
+    await queued;
+    const other = on.agent([], options);
+    await expect(other.resume('t').result()).resolves.toMatchObject({ status: 'input-required' });
+    await eventually(() => lines.length === 2);
+    expect(lines).toMatchObject([
+      ['warn', { status: 'dead' }],
+      ['info', { status: 'suspended' }],
+    ]);
+    await other.cancel('t');
+    await expect(next.result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[1]?.messages[0]).toEqual(question[0]);
+    expect(provider.calls[1]?.messages.at(-1)).toEqual(user('And now?'));
+  });
+
+  it('H-33 keeps the order in which messages came, also where the process that queued them shuts down', async () => {
+    const first = queueWatch();
+    const messageStore = leftBehind([begun, firstCall]);
+    const down = new AbortController();
+    const old = on.agent([], { messageStore, busy: 'queue', logger: first.logger, shutdown: down.signal });
+    const second = old.startTurn('2', { taskId: 'second', detached: true });
+    await first.queued;
+    down.abort();
+    await expect(second.result()).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }, { text: 'Three.' }]);
+    const { logger, queued } = queueWatch();
+    const ada = on.agent([], { provider, messageStore, busy: 'queue', logger });
+    const third = ada.startTurn('3', { taskId: 'third', detached: true });
+    await queued;
+    const again = ada.resume('second');
+    const reader = watch(again);
+    await reader.until('internal:resumed');
+    await ada.resume('t').result();
+    await Promise.all([again.result(), third.result()]);
+    const asked = provider.calls.map(({ messages }) => messages.at(-1)?.content);
+    expect(asked).toEqual(['How many?', '2', '3']);
+    expect(messageStore.load('c')).toMatchObject({ total: 6, openTurns: [] });
+  });
+
+  it('H-33 looks again after leaseMs, and runs where the journal of the other turn is gone', async () => {
+    const { logger, queued } = queueWatch();
+    const messageStore = leftBehind([begun, firstCall]);
+    const ada = on.agent([{ text: 'Two.' }], { messageStore, busy: 'queue', logger });
+    const next = ada.startTurn('And now?', { detached: true });
+    await queued;
+    on.bench.store.delete('t');
+    on.bench.clock.advance(30_000);
+    await expect(next.result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(messageStore.load('c')).toMatchObject({ total: 2, openTurns: [] });
+  });
+
+  it('H-33 leaves the queue where the waiting turn is cancelled', async () => {
+    const { logger, queued } = queueWatch();
+    const messageStore = leftBehind([begun, firstCall]);
+    const ada = on.agent([], { messageStore, busy: 'queue', logger });
+    const next = ada.startTurn('And now?', { taskId: 'next' });
+    const reader = watch(next);
+    await queued;
+    await next.cancel('never mind');
+    expect(reader.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
+    expect(messageStore.load('c')).toMatchObject({ total: 0, openTurns: ['t'] });
+  });
+});
+
+describe('a turn that is refused', () => {
+  it('H-33 leaves nothing also where both started at the same time, and can be tried again under its id', async () => {
+    const messageStore = on.messages();
+    const both = gate();
+    const held = gate();
+    let looks = 0;
+    const load = messageStore.load.bind(messageStore);
+    // Both look before either of them is registered.
+    const late: typeof messageStore.load = (contextId, options) => {
+      const seen = load(contextId, options);
+      if (options?.limit !== 0 || looks === 2) return seen;
+      if (++looks === 2) both.open();
+      return both.pass().then(() => seen) as never;
+    };
+    messageStore.load = late;
+    const first = on.agent([{ gate: held.pass(), text: 'One.' }], { messageStore });
+    const provider = on.bench.model([{ text: 'Two.' }]);
+    const second = on.agent([], { provider, messageStore });
+    const turn = first.startTurn('1', { detached: true });
+    await expect(second.run('2', { taskId: 'second' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(on.bench.store.load('second')).toBeNull();
+    held.open();
+    await turn.result();
+    await expect(second.run('2', { taskId: 'second' })).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[0]?.messages).toEqual([user('1'), says('One.'), user('2')]);
+    expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+  });
+
+  it('H-33 is kept where it was recorded by a process that died: who resumes it later runs it', async () => {
+    const messageStore = leftBehind([begun, firstCall]);
+    deadTurn(on.bench, [], { taskId: 'next', messages: [user('And now?')] });
+    const ada = on.agent([{ text: 'Two.' }], { messageStore });
+    await expect(ada.resume('next').result()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(on.bench.store.load('next')).toMatchObject({ status: 'working', isComplete: false });
+    await ada.cancel('t');
+    await expect(ada.resume('next').result()).resolves.toMatchObject({ text: 'Two.' });
+  });
+
+  it('H-33 shows the turn that there is where its id is known', async () => {
+    const messageStore = on.messages();
+    const ada = on.agent([{ text: 'One.' }], { messageStore });
+    await ada.run('1', { taskId: 'done' });
+    messageStore.begin('c', 't');
+    deadTurn(on.bench, [begun, firstCall]);
+    await expect(ada.run('1', { taskId: 'done' })).resolves.toMatchObject({ text: 'One.' });
+  });
+});
+
+describe('a queue behind a turn of another process', () => {
+  const programs = new ChildPrograms('tests/agent/children');
+  const stores = new TemporaryStores();
+  const opened: LmdbMessageStore[] = [];
+  afterEach(() => Promise.all(opened.splice(0).map((store) => store.close())));
+  afterAll(() => Promise.all([programs.clear(), stores.clear()]));
+
+  function here(path: string, options: Partial<AgentSettings> = {}) {
+    const messageStore = new LmdbMessageStore({ path });
+    opened.push(messageStore);
+    const provider = scriptedLLM([{ text: 'Theirs.' }, { text: 'Mine.' }]);
+    const taskStateStore = stores.open({ path: `${path}/journal` });
+    const own = { id: 'ada', contextId: 'c', provider, messageStore, taskStateStore, leaseMs: 100 };
+    return { provider, messageStore, ada: agent({ ...own, busy: 'queue', ...options }) };
+  }
+
+  it('H-33 waits while it runs, after it was killed, and until somebody has resumed it', async () => {
+    const path = stores.path();
+    const child = programs.start('turn', path, 'theirs', 'held');
+    await once(child, 'message');
+    const killed = gate();
+    const logger: Logger = {
+      debug() {},
+      error() {},
+      info: () => {},
+      warn: (message) => void (message === 'turn queued' && killed.pass()),
+    };
+    const { provider, messageStore, ada } = here(path, { logger });
+    const next = ada.startTurn('Mine?', { detached: true });
+    await kill(child);
+    await killed.reached;
+    expect(provider.calls).toHaveLength(0);
+    await expect(ada.resume('theirs').result()).resolves.toMatchObject({ text: 'Theirs.' });
+    await expect(next.result()).resolves.toMatchObject({ text: 'Mine.' });
+    const said = [user('Question of theirs.'), says('Theirs.'), user('Mine?')];
+    expect(provider.calls[1]?.messages).toEqual(said);
+    expect((await messageStore.load('c')).openTurns).toEqual([]);
+  });
+});

@@ -1,0 +1,102 @@
+// Runs a turn of a team, or resumes it, with tracing, in a process of its own. It stops at the place that its fourth argument names, says so, and
+// is killed there: `tool` in a tool of the first agent, `model` in the call of the model behind it, `child` in a model call of a sub-agent, `other` in one of the
+// agent that the turn is handed to. Without a place it ends the turn, shuts tracing down, and says how many spans were exported.
+import { context, trace } from '@opentelemetry/api';
+import { agent } from '../../../src/agent/agent.ts';
+import { agentTools } from '../../../src/agent/agent-tools.ts';
+import { team } from '../../../src/agent/team.ts';
+import type { Message, ToolCall } from '../../../src/core/messages.ts';
+import { startTracing } from '../../../src/observability/tracing.ts';
+import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
+import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import { tool } from '../../../src/tools/tool.ts';
+
+const [path = '', endpoint = '', verb = 'start', stop = 'nowhere'] = process.argv.slice(2);
+process.env['OTEL_BSP_SCHEDULE_DELAY'] = '10';
+const tracing = verb === 'untraced' ? undefined : startTracing({ endpoint, shutdownTimeoutMs: 5_000 });
+
+/** Says that the place is reached; where the process shall stop there, nothing follows. */
+const reach = (place: string): Promise<void> | undefined => {
+  if (place !== stop) return undefined;
+  process.send?.(place);
+  return new Promise(() => {});
+};
+
+/** The tool whose result is the last message. */
+function calledLast(messages: readonly Message[]): string | undefined {
+  if (messages.at(-1)?.role !== 'tool') return undefined;
+  const calls = messages.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : []));
+  return calls.at(-1)?.function.name;
+}
+
+type Step = string | { readonly call: string; readonly args?: object };
+
+/** Answers by the history, so that each process gets the same. */
+const model = (place: string, next: (called: string | undefined) => Step): LLMProvider => ({
+  info: { providerName: 'test', model: 'by-heart' },
+  async call({ messages }) {
+    const step = next(calledLast(messages));
+    if (typeof step === 'string') await reach(place);
+    const usage = { promptTokens: 10, completionTokens: 2, totalTokens: 12 };
+    if (typeof step === 'string') return { message: { role: 'assistant', content: step }, usage };
+    const call: ToolCall = {
+      id: `${step.call}-${messages.length}`,
+      type: 'function',
+      function: { name: step.call, arguments: JSON.stringify(step.args ?? {}) },
+    };
+    return { message: { role: 'assistant', content: null, toolCalls: [call] }, usage };
+  },
+});
+const plain = (name: string, execute: () => Promise<string>) =>
+  tool({ name, description: name, parameters: { type: 'object' }, idempotent: true, onInDoubt: 'retry', execute });
+
+const look = plain('look', async () => 'seen');
+const slow = plain('slow', async () => {
+  // What an instrumentation of `fetch` would do, for a request that has ended while its tool runs.
+  const request = trace.getTracer('fetch').startSpan('GET', {}, context.active());
+  request.end();
+  await reach('tool');
+  return 'done';
+});
+const helper = agent({
+  id: 'helper',
+  description: 'Helps.',
+  provider: model('child', (called) => (called ? 'Helped.' : { call: 'look' })),
+  tools: [look],
+});
+const common = { leaseMs: 400 };
+const steps: Readonly<Record<string, Step>> = {
+  look: { call: 'slow' },
+  slow: { call: 'helper', args: { message: 'Help.' } },
+  helper: { call: 'hand_off', args: { agentId: 'closer', note: 'Close it.' } },
+};
+const opener = agent({
+  id: 'opener',
+  description: 'Opens.',
+  provider: model('nowhere', (called = '') => steps[called] ?? { call: 'look' }),
+  tools: [look, slow],
+  toolProviders: [agentTools([helper])],
+});
+const closer = agent({
+  id: 'closer',
+  description: 'Closes.',
+  provider: model('other', (called) => (called ? 'Closed.' : { call: 'look' })),
+  tools: [look],
+});
+const desk = team({
+  ...common,
+  agents: [opener, closer],
+  handOff: true,
+  contextId: 'c',
+  taskStateStore: new LmdbStateStore({ path: `${path}/journal` }),
+  messageStore: new LmdbMessageStore({ path: `${path}/messages` }),
+});
+
+const turn =
+  verb === 'start' ? await desk.startTurn('Do it.', { taskId: 't' }) : await desk.resume('t', { onBusy: 'wait' });
+const { text } = await turn.result();
+await turn.settled;
+const report = await tracing?.shutdown();
+process.send?.({ text, report });
+process.disconnect?.();

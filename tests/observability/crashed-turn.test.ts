@@ -1,0 +1,111 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { ReceivedSpan } from '../../src/testing/otlp-decode.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+
+const children = new ChildPrograms('tests/observability/children');
+afterAll(() => children.clear());
+
+let receiver: OtlpReceiver;
+let path: string;
+beforeEach(async () => {
+  receiver = await startOtlpReceiver();
+  path = await mkdtemp(join(tmpdir(), 'millrace-crashed-'));
+});
+afterEach(async () => {
+  await receiver.close();
+  await rm(path, { recursive: true, force: true });
+});
+
+/** What a process says next; rejects where it ends instead. */
+async function saidBy(child: ChildProcess): Promise<readonly unknown[]> {
+  const ended = once(child, 'exit').then(([code]) => Promise.reject(new Error(`The child ended with ${code}.`)));
+  return Promise.race([once(child, 'message'), ended]);
+}
+
+/** Runs the turn until it is at a place, and kills its process once the collector has a span with this name that ended before. */
+async function killedAt(verb: 'start' | 'resume' | 'untraced', place: string, exported?: string): Promise<void> {
+  const before = receiver.spans.length;
+  const child = children.start('traced-turn', path, receiver.url, verb, place);
+  const [reached] = await saidBy(child);
+  expect(reached).toBe(place);
+  if (exported) await receiver.waitUntil(({ spans }) => spans.slice(before).some(({ name }) => name === exported));
+  await kill(child);
+}
+
+async function ended(): Promise<void> {
+  const child = children.start('traced-turn', path, receiver.url, 'resume');
+  const [said] = await saidBy(child);
+  expect(said).toMatchObject({ text: 'Closed.' });
+  const { started, ended: over, exported } = Object(said).report;
+  expect([over, exported]).toEqual([started, started]);
+}
+
+/** What a backend would show as missing. */
+function gapsOf(spans: readonly ReceivedSpan[]): readonly string[] {
+  const ids = new Set(spans.map(({ traceId, spanId }) => `${traceId}/${spanId}`));
+  return spans.flatMap(({ traceId, name, parentSpanId, links }) => [
+    ...(parentSpanId === undefined || ids.has(`${traceId}/${parentSpanId}`) ? [] : [`${name} has no parent`]),
+    ...links.flatMap((link) => (ids.has(`${link.traceId}/${link.spanId}`) ? [] : [`${name} has a link to nowhere`])),
+  ]);
+}
+
+const named = (name: string) => receiver.spans.filter((span) => span.name === name);
+/** The runs of a turn. */
+const runsOf = (taskId: string) =>
+  named('agent.execute').filter(({ attributes }) => attributes['millrace.task.id'] === taskId);
+const lost = () => receiver.spans.filter(({ attributes }) => attributes['millrace.outcome'] === 'lost');
+
+describe('a turn whose process is killed', () => {
+  it.each([
+    ['tool', 'GET', ['iteration[2]', 'tools.execute', 'tool[slow]']],
+    ['child', 'tool[look]', ['iteration[3]', 'tools.execute', 'tool[helper]', 'agent.turn', 'agent.execute']],
+    ['other', 'tool[look]', []],
+  ])(
+    'H-31 leaves no orphan and no dangling link once it is resumed: killed at "%s"',
+    async (place, exported, open) => {
+      await killedAt('start', place, exported);
+      expect(gapsOf(receiver.spans)).not.toEqual([]);
+      await ended();
+      expect(gapsOf(receiver.spans)).toEqual([]);
+      const names = lost().map(({ name }) => name);
+      for (const name of ['agent.turn', 'agent.execute', 'agent.stint', ...open]) names.splice(names.indexOf(name), 1);
+      expect(names.length).toBe(lost().length - 3 - open.length);
+      expect(lost().every(({ attributes }) => attributes['millrace.restored'] === true)).toBe(true);
+      const resumed = runsOf('t').filter(({ links }) => links.length > 0);
+      expect(resumed.length).toBe(1);
+      expect(lost().map(({ spanId }) => spanId)).toContain(resumed[0]?.links[0]?.spanId);
+    },
+    20_000,
+  );
+
+  it('H-31 leaves none after several crashes in a row, one of them without tracing', async () => {
+    await killedAt('start', 'tool', 'GET');
+    await killedAt('resume', 'tool', 'GET');
+    await killedAt('untraced', 'child');
+    await killedAt('resume', 'child', 'tool[look]');
+    await killedAt('resume', 'other', 'tool[look]');
+    await ended();
+    expect(gapsOf(receiver.spans)).toEqual([]);
+    const runs = new Set(runsOf('t').map(({ spanId }) => spanId));
+    expect(runs.size).toBe(5);
+  }, 30_000);
+
+  it('H-31 writes a call of the model that had ended with what it took, and under its own id', async () => {
+    await killedAt('start', 'tool', 'GET');
+    const before = named('llm.call').length;
+    await ended();
+    const restored = named('llm.call')
+      .slice(before)
+      .filter(({ attributes }) => attributes['millrace.restored'] === true);
+    const first = restored.find(({ attributes }) => attributes['millrace.iteration'] === 1);
+    expect(first?.attributes).toMatchObject({ 'gen_ai.usage.input_tokens': 10, 'gen_ai.usage.output_tokens': 2 });
+    const own = receiver.spans.filter(({ spanId }) => spanId === first?.spanId);
+    expect(new Set(own.map(({ parentSpanId }) => parentSpanId)).size).toBe(1);
+  }, 20_000);
+});
