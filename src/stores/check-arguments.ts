@@ -7,14 +7,23 @@ import { type ReadOptions, type TaskQuery, type TaskStateStore, taskIdPattern } 
 import type {
   ContextQuery,
   LoadOptions,
+  MessageQuery,
   MessageStore,
   MetadataOptions,
   TurnAppendOptions,
 } from './messages/message-store.ts';
 import type { PushStore } from './push/push-store.ts';
 
-/** Throws `INVALID_INPUT` where `value` is not what `name` has to be. */
-type Check = (value: unknown, name: string) => void;
+/** What is wrong with an argument. */
+interface Flaw {
+  /** Where in the argument; empty for all of it. */
+  readonly at: string;
+  /** The sentence behind the place. */
+  readonly says: string;
+}
+
+/** Undefined where the value is in order. Names are put together only for a flaw: these checks run at each append. */
+type Check = (value: unknown) => Flaw | undefined;
 
 /** Of a method: a check for each argument, in order, and what it answers besides a value or a promise. */
 interface MethodArguments {
@@ -54,13 +63,10 @@ function checkMethod(prototype: object, name: string, { of, answers }: MethodArg
     throw error;
   };
   const checked = function (this: unknown, ...given: unknown[]): unknown {
-    try {
-      for (let index = 0; index < checks.length; index++) {
-        const check = checks[index];
-        check?.[1](given[index], check[0]);
-      }
-    } catch (error) {
-      return refuse(error);
+    for (let index = 0; index < checks.length; index++) {
+      const [argument, check] = checks[index] as [string, Check];
+      const flaw = check(given[index]);
+      if (flaw) return refuse(refusal(argument, flaw));
     }
     return Reflect.apply(inner, this, given);
   };
@@ -72,41 +78,48 @@ async function* failing(error: unknown): AsyncGenerator<never> {
   throw error;
 }
 
-function refused(name: string, wanted: string, value: unknown): AgentLoopError {
-  return new AgentLoopError('INVALID_INPUT', `${name} must be ${wanted}, got ${shownValue(value)}.`);
+function refusal(argument: string, { at, says }: Flaw): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', `${argument}${at} ${says}`);
 }
 
-const text: Check = (value, name) => {
-  if (typeof value !== 'string') throw refused(name, 'a string', value);
-};
+function flaw(value: unknown, wanted: string): Flaw {
+  return { at: '', says: `must be ${wanted}, got ${shownValue(value)}.` };
+}
 
-const id: Check = (value, name) => {
-  text(value, name);
-  if (taskIdPattern.test(String(value))) return;
-  throw refused(name, '1 to 128 of the characters A-Z a-z 0-9 _ . : -', value);
+/** The same flaw, seen from what the value is a part of. */
+function inside(place: string, found: Flaw): Flaw {
+  return { at: place + found.at, says: found.says };
+}
+
+const text: Check = (value) => (typeof value === 'string' ? undefined : flaw(value, 'a string'));
+
+const id: Check = (value) => {
+  if (typeof value !== 'string') return text(value);
+  return taskIdPattern.test(value) ? undefined : flaw(value, '1 to 128 of the characters A-Z a-z 0-9 _ . : -');
 };
 
 /** NaN is none, infinity is. */
-const number: Check = (value, name) => {
-  if (typeof value !== 'number' || Number.isNaN(value)) throw refused(name, 'a number', value);
-};
+const number: Check = (value) =>
+  typeof value === 'number' && !Number.isNaN(value) ? undefined : flaw(value, 'a number');
 
-const flag: Check = (value, name) => {
-  if (typeof value !== 'boolean') throw refused(name, 'true or false', value);
-};
+const flag: Check = (value) => (typeof value === 'boolean' ? undefined : flaw(value, 'true or false'));
 
-const anything: Check = () => {};
+const anything: Check = () => undefined;
 
-function isObject(value: unknown): value is object {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** An object with these members, and perhaps others. */
 function having(members: Readonly<Record<string, Check>>): Check {
   const all = Object.entries(members);
-  return (value, name) => {
-    if (!isObject(value)) throw refused(name, 'an object', value);
-    for (const [member, check] of all) check(Reflect.get(value, member), `${name}.${member}`);
+  return (value) => {
+    if (!isObject(value)) return flaw(value, 'an object');
+    for (const [member, check] of all) {
+      const found = check(value[member]);
+      if (found) return inside(`.${member}`, found);
+    }
+    return undefined;
   };
 }
 
@@ -114,48 +127,65 @@ function having(members: Readonly<Record<string, Check>>): Check {
 function options<Options>(members: { readonly [Member in keyof Options]-?: Check }): Check {
   const checks = new Map<string, Check>(Object.entries(members));
   const allowed = [...checks.keys()].join(', ');
-  return (value, name) => {
-    if (value === undefined) return;
-    if (!isObject(value)) throw refused(name, `an object with ${allowed}`, value);
+  return (value) => {
+    if (value === undefined) return undefined;
+    if (!isObject(value)) return flaw(value, `an object with ${allowed}`);
     for (const [member, given] of Object.entries(value)) {
       const check = checks.get(member);
-      if (!check) {
-        throw new AgentLoopError('INVALID_INPUT', `${name} has the unknown property "${member}"; allowed: ${allowed}.`);
-      }
-      if (given !== undefined) check(given, `${name}.${member}`);
+      if (!check) return { at: '', says: `has the unknown property "${member}"; allowed: ${allowed}.` };
+      const found = given === undefined ? undefined : check(given);
+      if (found) return inside(`.${member}`, found);
     }
+    return undefined;
   };
 }
 
 function optional(check: Check): Check {
-  return (value, name) => {
-    if (value !== undefined) check(value, name);
-  };
+  return (value) => (value === undefined ? undefined : check(value));
 }
 
-const list: Check = (value, name) => {
-  if (!Array.isArray(value)) throw refused(name, 'an array', value);
+const list: Check = (value) => (Array.isArray(value) ? undefined : flaw(value, 'an array'));
+
+const texts: Check = (value) => {
+  if (!Array.isArray(value)) return list(value);
+  for (const [index, each] of value.entries()) {
+    const found = text(each);
+    if (found) return inside(`[${index}]`, found);
+  }
+  return undefined;
 };
 
-function listOf(check: Check): Check {
-  return (value, name) => {
-    if (!Array.isArray(value)) throw refused(name, 'an array', value);
-    for (const [index, each] of value.entries()) check(each, `${name}[${index}]`);
-  };
-}
+const content: Check = (value) =>
+  typeof value === 'string' || value instanceof Uint8Array ? undefined : flaw(value, 'a string or bytes');
 
-const content: Check = (value, name) => {
-  if (typeof value !== 'string' && !(value instanceof Uint8Array)) throw refused(name, 'a string or bytes', value);
+const leaseMembers = having({ taskId: text, owner: text, epoch: number, seq: number, leaseMs: number });
+const recordMembers = having({ type: text, seq: number });
+
+/** Written out, as the next: both run at each append. */
+const lease: Check = (value) => {
+  if (!isObject(value)) return leaseMembers(value);
+  const { taskId, owner, epoch, seq, leaseMs } = value;
+  const texts = typeof taskId === 'string' && typeof owner === 'string';
+  const isSound = texts && Number.isFinite(epoch) && Number.isFinite(seq) && Number.isFinite(leaseMs);
+  return isSound ? undefined : leaseMembers(value);
 };
 
-const lease = having({ taskId: id, owner: text, epoch: number, seq: number, leaseMs: number });
-const record = having({ type: text, seq: number });
+const records: Check = (value) => {
+  if (!Array.isArray(value)) return list(value);
+  for (let index = 0; index < value.length; index++) {
+    const each: unknown = value[index];
+    if (isObject(each) && typeof each['type'] === 'string' && Number.isFinite(each['seq'])) continue;
+    const found = recordMembers(each);
+    if (found) return inside(`[${index}]`, found);
+  }
+  return undefined;
+};
 const from = options<ReadOptions>({ from: number });
 
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   create: { of: { taskId: id, started: having({ type: text, contextId: text, agentId: text }) } },
   acquire: { of: { taskId: id, owner: text, leaseMs: number, under: optional(having({ taskId: id, epoch: number })) } },
-  append: { of: { lease, records: listOf(record), options: having({ status: text }) } },
+  append: { of: { lease, records, options: having({ status: text }) } },
   renew: { of: { lease } },
   release: { of: { lease } },
   breakLease: { of: { taskId: id } },
@@ -185,9 +215,19 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
 
 export const messageStoreArguments: StoreArguments<MessageStore> = {
   begin: { of: { contextId: id, taskId: id } },
-  append: { of: { contextId: id, taskId: id, messages: list, options: options<TurnAppendOptions>({ agentId: text }) } },
+  append: {
+    of: {
+      contextId: id,
+      taskId: id,
+      messages: list,
+      options: options<TurnAppendOptions>({ agentId: text, createdAt: texts }),
+    },
+  },
   setAgent: { of: { contextId: id, agentId: text } },
   load: { of: { contextId: id, options: options<LoadOptions>({ limit: number, before: number }) } },
+  list: {
+    of: { contextId: id, query: options<MessageQuery>({ limit: number, order: text, after: text }) },
+  },
   setMetadata: { of: { contextId: id, metadata: having({}), options: options<MetadataOptions>({ version: number }) } },
   contexts: { of: { query: options<ContextQuery>({ limit: number, after: text }) } },
   delete: { of: { contextId: id } },
@@ -219,14 +259,18 @@ export const cacheStoreArguments: StoreArguments<CacheStore> = {
 const pushKey = having({ taskId: text, configId: text });
 const cursor = optional(text);
 
+const report = having({ type: text, cursor });
+const held = having({ leaseMs: number });
+const parked = having({ afterMs: number });
+
 /** Of a report on a delivery, by its `type`. */
-const progress: Check = (value, name) => {
-  having({ type: text, cursor })(value, name);
-  if (!isObject(value)) return;
-  const type: unknown = Reflect.get(value, 'type');
-  if (type === 'held') return number(Reflect.get(value, 'leaseMs'), `${name}.leaseMs`);
-  if (type === 'parked') return number(Reflect.get(value, 'afterMs'), `${name}.afterMs`);
-  if (type !== 'over') throw refused(`${name}.type`, 'held, parked or over', type);
+const progress: Check = (value) => {
+  const found = report(value);
+  if (found || !isObject(value)) return found;
+  const { type } = value;
+  if (type === 'held') return held(value);
+  if (type === 'parked') return parked(value);
+  return type === 'over' ? undefined : inside('.type', flaw(type, 'held, parked or over'));
 };
 
 export const pushStoreArguments: StoreArguments<PushStore> = {

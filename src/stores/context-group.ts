@@ -9,7 +9,11 @@ export function groupOf(contextId: string): string | undefined {
 
 /** When the status was told last by one of these records, in milliseconds since 1970; `undefined` where none of them tells it. */
 export function statusTimeIn(records: readonly JournalRecord[]): number | undefined {
-  return records.findLast(({ type }) => type.startsWith('turn.'))?.at;
+  for (let index = records.length - 1; index >= 0; index--) {
+    const record = records[index];
+    if (record?.type.startsWith('turn.')) return record.at;
+  }
+  return undefined;
 }
 
 /** What the order of a group goes by. */

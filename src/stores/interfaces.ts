@@ -6,6 +6,8 @@ import type { PersistedLoopState } from '../core/state.ts';
 import type { LLMChunk } from '../providers/interfaces.ts';
 import type { MessageStore } from './messages/message-store.ts';
 
+export type { ArtifactStore } from './artifacts/artifact-store.ts';
+
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Task ids match this; others are refused as `INVALID_INPUT`. */
@@ -19,6 +21,11 @@ export interface Lease {
   /** The journal's last seq when the lease was taken: what the owner reads up to and appends after. */
   readonly seq: number;
   readonly leaseMs: number;
+  /**
+   * Where the owner before never gave its lease back: when it took or prolonged it last, in milliseconds since 1970. Null where it gave it
+   * back, or there was none. Absent where the store cannot tell.
+   */
+  readonly abandonedAt?: number | null;
 }
 
 /** The lease of a parent turn: the right to its child turns follows from it. */
@@ -102,6 +109,8 @@ export interface TaskSummary {
   readonly statusAt: string;
   /** Whether somebody holds an unexpired lease. */
   readonly held: boolean;
+  /** The bytes of its records and its commands as JSON. Absent where the store does not count them, and for tasks of version 0.1. */
+  readonly bytes?: number;
 }
 
 /** How well the store is configured to keep its promise. */
@@ -155,8 +164,11 @@ export interface TaskStateStore {
   /** Prolongs the lease by its `leaseMs` from now. Errors: `FENCED`, `NOT_FOUND`. */
   renew(lease: Lease): MaybePromise<void>;
 
-  /** Gives the lease back. Does nothing where it is no longer held or the task is gone. */
-  release(lease: Lease): MaybePromise<void>;
+  /**
+   * Gives the lease back. Does nothing where it is no longer held or the task is gone. `abandonedAt`: what the next lease says; it comes from
+   * whoever held a lease for a moment and did not run the turn. Default null.
+   */
+  release(lease: Lease, abandonedAt?: number): MaybePromise<void>;
 
   /**
    * Takes the lease away from its owner, in one step: the task has no owner and a higher epoch then, so the old owner is `FENCED` at its

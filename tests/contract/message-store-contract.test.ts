@@ -5,6 +5,7 @@ import type {
   ContextMetadata,
   ContextQuery,
   LoadOptions,
+  MessageQuery,
   MetadataOptions,
 } from '../../src/stores/messages/message-store.ts';
 import { messageStoreContract } from '../../src/testing/message-store-contract.ts';
@@ -105,6 +106,30 @@ class IgnoresAgent extends InMemoryMessageStore {
   }
 }
 
+/** Written for 0.1, and given a `list` that brings nothing new. */
+class BringsNoIds extends InMemoryMessageStore {
+  override list(contextId: string, query: MessageQuery = {}) {
+    const { messages, ...page } = super.list(contextId, query);
+    return { ...page, messages: messages.map(({ id: _, ...rest }) => ({ ...rest, id: String(undefined) })) };
+  }
+}
+
+class NumbersPages extends InMemoryMessageStore {
+  override list(contextId: string, { after, ...query }: MessageQuery = {}) {
+    const skipped = Number(after ?? 0);
+    const all = super.list(contextId, { ...query, limit: Number.MAX_SAFE_INTEGER }).messages;
+    const to = skipped + (query.limit ?? 50);
+    return { messages: all.slice(skipped, to), ...(to < all.length && { next: String(to) }) };
+  }
+}
+
+class TimesOfTheAppend extends InMemoryMessageStore {
+  override append(...[contextId, taskId, messages, options = {}]: Parameters<InMemoryMessageStore['append']>) {
+    const { createdAt: _, ...rest } = options;
+    return super.append(contextId, taskId, messages, rest);
+  }
+}
+
 /** What is wrong, and the case that has to notice. */
 const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: string])[] = [
   [AppendsTwice, 'the messages of a turn are stored once: the first that came stay'],
@@ -119,6 +144,9 @@ const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: str
   [AgentOfTheLastSave, 'a turn that is saved again changes neither messages nor agent'],
   [IgnoresAgent, 'append writes the agent with the messages, and one that names none leaves it'],
   [KeepsOpenTurns, 'a deleted context is gone with all that belonged to it, and others stay'],
+  [BringsNoIds, 'U-10 every message has an id of its own, a time and its turn, and is as it was appended'],
+  [NumbersPages, 'U-10 a page comes after any message, by its id'],
+  [TimesOfTheAppend, 'U-10 a message is of the time that it brings, else of the one given with it, else of its append'],
 ];
 
 describe('messageStoreContract', () => {

@@ -1,7 +1,7 @@
 import type { Key } from 'lmdb';
-import type { Message } from '../../core/messages.ts';
 import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
 import type { ContextMetadata } from '../messages/message-store.ts';
+import { type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 
 /** The version of the keys and values below. */
@@ -68,19 +68,21 @@ export class ContextTable {
     this.#db.put(['metadata', contextId], text);
   }
 
-  /** `text`: the message as JSON. */
+  /** `text`: the message and its stamp as JSON. */
   putMessage(contextId: string, position: number, text: string): void {
     this.#db.put(['message', contextId, position], text);
   }
 
   /** The messages of the positions from `from` to in front of `to`. Errors: `POISON` where one is missing or damaged. */
-  messages(contextId: string, from: number, to: number): readonly Message[] {
+  messages(contextId: string, from: number, to: number): readonly StampedMessage[] {
     if (to <= from) return [];
     const entries = this.#db.range({ start: ['message', contextId, from], end: ['message', contextId, to] });
     if (entries.length !== to - from) {
       throw damagedContext(contextId, `it has ${entries.length} messages where its head says ${to - from}`);
     }
-    return entries.map(({ value }, index) => parsedPart(contextId, value, `message ${from + index} is damaged`));
+    return entries.map(({ value }, index) =>
+      stampedOf(parsedPart(contextId, value, `message ${from + index} is damaged`)),
+    );
   }
 
   turn(contextId: string, taskId: string): TurnMark | undefined {

@@ -21,10 +21,13 @@ import type {
   ContextQuery,
   Conversation,
   LoadOptions,
+  MessagePage,
+  MessageQuery,
   MessageStore,
   MetadataOptions,
   TurnAppendOptions,
 } from '../messages/message-store.ts';
+import { messagePageOf, pageRequestOf, pageSpan, stampsOf } from '../messages/stored-messages.ts';
 import { type ContextHead, ContextTable, newContextHead } from './context-table.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
 import { assertStorePath } from './store-path.ts';
@@ -82,11 +85,12 @@ export class LmdbMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
-    { agentId }: TurnAppendOptions = {},
+    { agentId, createdAt }: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
     assertTurn(contextId, taskId);
     assertAgentId(agentId);
-    const texts = encodeMessages(taskId, messages);
+    const stamps = stampsOf(messages, { taskId, createdAt, now: this.#clock.now() });
+    const texts = encodeMessages(taskId, messages, stamps);
     return this.#database.write(() => {
       const turn = this.#contexts.turn(contextId, taskId);
       if (turn === 'saved') return { appended: false };
@@ -111,11 +115,25 @@ export class LmdbMessageStore implements MessageStore {
     return this.#database.read(() => {
       const { total = 0, version = 0, agentId } = this.#contexts.findHead(contextId) ?? {};
       const { from, to } = spanOf(total, options);
-      const messages = this.#contexts.messages(contextId, from, to);
+      const messages = this.#contexts.messages(contextId, from, to).map(({ message }) => message);
       const metadata = this.#contexts.metadata(contextId);
       const agent = agentId === undefined ? {} : { agentId };
       const openTurns = this.#contexts.openTurns(contextId);
       return { contextId, messages, from, total, metadata, version, ...agent, openTurns };
+    });
+  }
+
+  list(contextId: string, query: MessageQuery = {}): MessagePage {
+    assertContextId(contextId);
+    const request = pageRequestOf(query);
+    return this.#database.read(() => {
+      const { total = 0, createdAt: since = 0 } = this.#contexts.findHead(contextId) ?? {};
+      const span = pageSpan(request, total);
+      const messages = this.#contexts.messages(contextId, span.from, span.to);
+      const { position } = request;
+      const isThere = position >= 0 && position < total;
+      const [before] = isThere ? this.#contexts.messages(contextId, position, position + 1) : [];
+      return messagePageOf(request, { contextId, ...span, total, since, messages, before });
     });
   }
 

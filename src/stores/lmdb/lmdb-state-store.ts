@@ -32,9 +32,12 @@ import { LmdbDatabase } from './lmdb-database.ts';
 import { LmdbMessageStore } from './lmdb-message-store.ts';
 import { assertStorePath } from './store-path.ts';
 import {
+  abandonedAt,
   appended,
+  broken,
   endsTooLate,
   granted,
+  grown,
   headOf,
   isHeld,
   isOwnedBy,
@@ -122,7 +125,10 @@ export class LmdbStateStore implements TaskStateStore {
       const before = this.#tasks.findHead(taskId);
       if (before) return this.#tasks.records(before, 1, 1)[0];
       this.#tasks.putRecord(taskId, 1, text);
-      this.#tasks.putHead(headOf(taskId, started, this.#tasks.nextBorn()), undefined);
+      this.#tasks.putHead(
+        headOf(taskId, started, { born: this.#tasks.nextBorn(), bytes: Buffer.byteLength(text) }),
+        undefined,
+      );
       return undefined;
     });
     return existing?.type === 'turn.started' ? { created: false, started: existing } : { created: true, started };
@@ -142,7 +148,8 @@ export class LmdbStateStore implements TaskStateStore {
           return busy(taskId, shorter.expiresAt - now);
         }
       }
-      const grant: Lease = { taskId, owner, epoch: this.#tasks.nextEpoch(), seq: head.seq, leaseMs };
+      const before = { seq: head.seq, abandonedAt: abandonedAt(head) };
+      const grant: Lease = { taskId, owner, epoch: this.#tasks.nextEpoch(), leaseMs, ...before };
       this.#tasks.putHead(granted(head, grant, { now, under }), head);
       return grant;
     });
@@ -159,7 +166,8 @@ export class LmdbStateStore implements TaskStateStore {
       const before = this.#tasks.head(taskId);
       if (!isOwnedBy(before, lease)) throw fenced(lease);
       if (!checkAppend(before, lease, records)) return before;
-      const after = appended(before, records, { status: options.status, now: this.#clock.now(), lease });
+      const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+      const after = appended(before, records, { status: options.status, now: this.#clock.now(), lease, bytes });
       for (const [index, text] of texts.entries()) this.#tasks.putRecord(taskId, before.seq + 1 + index, text);
       this.#tasks.putHead(after, before);
       if (after.hasEnded) this.#deltas.remove(taskId);
@@ -177,24 +185,24 @@ export class LmdbStateStore implements TaskStateStore {
     });
   }
 
-  async release(lease: Lease): Promise<void> {
+  async release(lease: Lease, abandonedAt?: number): Promise<void> {
     this.#deltas.forget(lease.taskId);
     await this.#database.write(() => {
       const head = this.#tasks.findHead(lease.taskId);
-      if (head && isOwnedBy(head, lease)) this.#tasks.putHead(released(head), head);
+      if (head && isOwnedBy(head, lease)) this.#tasks.putHead(released(head, abandonedAt), head);
     });
   }
 
   async breakLease(taskId: string): Promise<boolean> {
     this.#deltas.forget(taskId);
-    const broken = await this.#database.write(() => {
+    const isBroken = await this.#database.write(() => {
       const head = this.#tasks.head(taskId);
       if (head.owner === undefined || head.hasEnded) return false;
-      this.#tasks.putHead({ ...released(head), epoch: this.#tasks.nextEpoch() }, head);
+      this.#tasks.putHead(broken(head, this.#tasks.nextEpoch()), head);
       return true;
     });
-    if (broken) this.#wakeUps.wake(taskId);
-    return broken;
+    if (isBroken) this.#wakeUps.wake(taskId);
+    return isBroken;
   }
 
   /** Errors with `NOT_FOUND` where there is no such task; stays silent once it is deleted. */
@@ -204,8 +212,10 @@ export class LmdbStateStore implements TaskStateStore {
 
   async post(taskId: string, command: Command): Promise<void> {
     await this.#database.write(() => {
-      if (this.#tasks.head(taskId).hasEnded) throw ended(taskId);
-      this.#tasks.putCommand(taskId, command);
+      const head = this.#tasks.head(taskId);
+      if (head.hasEnded) throw ended(taskId);
+      const bytes = this.#tasks.putCommand(taskId, command);
+      if (bytes > 0) this.#tasks.putHead(grown(head, bytes), head);
     });
     this.#wakeUps.wake(taskId);
   }

@@ -38,12 +38,21 @@ export interface TaskHead {
   readonly expiresAt: number;
   /** The length of the lease. Absent in heads of older versions. */
   readonly leaseMs?: number;
+  /** Where nobody has the lease: when the last owner prolonged it last that never gave it back. */
+  readonly brokenAt?: number;
   readonly call?: OpenCall;
   /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
   readonly under?: Under;
+  /** The bytes of its records and its commands as JSON. Absent in heads of older versions. */
+  readonly bytes?: number;
 }
 
-export function headOf(taskId: string, started: Stamped<TurnStarted>, born: number): TaskHead {
+/** `bytes`: of the first record. */
+export function headOf(
+  taskId: string,
+  started: Stamped<TurnStarted>,
+  { born, bytes }: Required<Pick<TaskHead, 'born' | 'bytes'>>,
+): TaskHead {
   const { contextId, agentId, schema, at, seq, epoch, parent } = started;
   return {
     taskId,
@@ -60,6 +69,7 @@ export function headOf(taskId: string, started: Stamped<TurnStarted>, born: numb
     hasEnded: false,
     epoch,
     expiresAt: 0,
+    bytes,
   };
 }
 
@@ -86,7 +96,7 @@ export function isOwnedBy(head: TaskHead, lease: Lease): boolean {
 
 /** A new owner begins its own model call. */
 export function granted(
-  { call: _, ...head }: TaskHead,
+  { call: _, brokenAt: __, ...head }: TaskHead,
   lease: Lease,
   { now, under }: { readonly now: number; readonly under: Under | undefined },
 ): TaskHead {
@@ -99,18 +109,41 @@ export function renewed(head: TaskHead, lease: Lease, now: number): TaskHead {
   return { ...head, expiresAt: now + lease.leaseMs };
 }
 
-export function released({ owner: _, ...head }: TaskHead): TaskHead {
-  return head;
+/** When an owner that never gave its lease back prolonged it last. */
+export function abandonedAt({ owner, brokenAt, expiresAt, leaseMs = defaultLeaseMs }: TaskHead): number | null {
+  return owner === undefined ? (brokenAt ?? null) : expiresAt - leaseMs;
+}
+
+/** The head of a task whose lease was taken away from its owner. */
+export function broken(head: TaskHead, epoch: number): TaskHead {
+  const { expiresAt, leaseMs = defaultLeaseMs } = head;
+  return { ...released(head, expiresAt - leaseMs), epoch };
+}
+
+export function released({ owner: _, ...head }: TaskHead, brokenAt?: number): TaskHead {
+  return brokenAt === undefined ? head : { ...head, brokenAt };
+}
+
+/** The head of a task of which more is kept. Unknown stays unknown. */
+export function grown(head: TaskHead, bytes: number): TaskHead {
+  return head.bytes === undefined ? head : { ...head, bytes: head.bytes + bytes };
+}
+
+export interface Appended extends Pick<AppendOptions, 'status'> {
+  readonly now: number;
+  readonly lease: Lease;
+  /** Of the records. */
+  readonly bytes: number;
 }
 
 /** The head behind records that were checked. */
 export function appended(
   head: TaskHead,
   records: readonly JournalRecord[],
-  { status, now, lease }: Pick<AppendOptions, 'status'> & { readonly now: number; readonly lease: Lease },
+  { status, now, lease, bytes }: Appended,
 ): TaskHead {
   const last = records.at(-1);
-  const { call: before, ...rest } = renewed(head, lease, now);
+  const { call: before, ...rest } = grown(renewed(head, lease, now), bytes);
   const call = records.reduce(callAfter, before);
   return {
     ...rest,
@@ -124,7 +157,7 @@ export function appended(
 }
 
 export function summaryOf(head: TaskHead, now: number): TaskSummary {
-  const { taskId, contextId, agentId, parentTaskId, status, seq, createdAt, updatedAt } = head;
+  const { taskId, contextId, agentId, parentTaskId, status, seq, createdAt, updatedAt, bytes } = head;
   return {
     taskId,
     contextId,
@@ -136,6 +169,7 @@ export function summaryOf(head: TaskHead, now: number): TaskSummary {
     updatedAt: new Date(updatedAt).toISOString(),
     statusAt: new Date(statusTimeOf(head)).toISOString(),
     held: isHeld(head, now),
+    ...(bytes !== undefined && { bytes }),
   };
 }
 

@@ -117,10 +117,10 @@ export class TaskTable {
     }));
   }
 
-  /** False where one of that id stands already. */
-  putCommand(taskId: string, command: Command): boolean {
+  /** The bytes that were written: 0 where one of that id stands already. */
+  putCommand(taskId: string, command: Command): number {
     const idKey = ['command-id', taskId, hashOf(command.id)];
-    if (this.#db.get(idKey) !== undefined) return false;
+    if (this.#db.get(idKey) !== undefined) return 0;
     const [newest] = this.#db.range({
       start: ['command', taskId, last],
       end: ['command', taskId, 0],
@@ -128,9 +128,10 @@ export class TaskTable {
       limit: 1,
     });
     const n = newest === undefined ? 1 : numberIn(newest.key) + 1;
-    this.#db.put(['command', taskId, n], JSON.stringify(command));
+    const text = JSON.stringify(command);
+    this.#db.put(['command', taskId, n], text);
     this.#db.put(idKey, String(n));
-    return true;
+    return Buffer.byteLength(text);
   }
 
   /** The task and its child turns, theirs too, without one that is not here. None where there is no such task. Reads damaged journals. */

@@ -97,7 +97,8 @@ export class InMemoryStateStore implements TaskStateStore {
     task.shorten(now);
     if (!takesAtOnce(taskId, task.under, under) && task.isHeld(now)) throw busy(taskId, task.expiresAt - now);
     task.under = under ?? task.under;
-    const lease: Lease = { taskId, owner, epoch: ++this.#epoch, seq: task.records.length, leaseMs };
+    const { abandonedAt } = task;
+    const lease: Lease = { taskId, owner, epoch: ++this.#epoch, seq: task.records.length, leaseMs, abandonedAt };
     task.grant(lease, now);
     return lease;
   }
@@ -114,14 +115,17 @@ export class InMemoryStateStore implements TaskStateStore {
     task.expiresAt = this.#clock.now() + lease.leaseMs;
   }
 
-  release(lease: Lease): void {
+  release(lease: Lease, abandonedAt?: number): void {
     const task = this.#tasks.get(lease.taskId);
-    if (task?.isOwnedBy(lease)) task.owner = undefined;
+    if (!task?.isOwnedBy(lease)) return;
+    task.owner = undefined;
+    task.brokenAt = abandonedAt;
   }
 
   breakLease(taskId: string): boolean {
     const task = this.#task(taskId);
     if (task.owner === undefined || task.hasEnded) return false;
+    task.brokenAt = task.expiresAt - task.leaseMs;
     task.owner = undefined;
     task.epoch = ++this.#epoch;
     return true;

@@ -22,6 +22,8 @@ export class MemoryTask {
   expiresAt = 0;
   /** The length of the lease. */
   leaseMs = 0;
+  /** Where nobody has the lease: when the last owner prolonged it last that never gave it back. */
+  brokenAt: number | undefined;
   /** The lease of the parent turn that this one was taken under last; stays when the lease is released. */
   under: Under | undefined;
   readonly commands = new CommandBox();
@@ -39,7 +41,13 @@ export class MemoryTask {
     return this.owner !== undefined && now < this.expiresAt && this.expiresAt - now <= this.leaseMs;
   }
 
+  /** When an owner that never gave its lease back prolonged it last. */
+  get abandonedAt(): number | null {
+    return this.owner === undefined ? (this.brokenAt ?? null) : this.expiresAt - this.leaseMs;
+  }
+
   grant(lease: Lease, now: number): void {
+    this.brokenAt = undefined;
     this.owner = lease.owner;
     this.epoch = lease.epoch;
     this.expiresAt = now + lease.leaseMs;

@@ -6,6 +6,7 @@ import { encodeJson } from '../check-metadata.ts';
 import { taskIdPattern } from '../interfaces.ts';
 import { assertTaskId } from '../store-errors.ts';
 import type { ContextQuery, LoadOptions, MetadataOptions } from './message-store.ts';
+import { entryOf, type MessageStamp } from './stored-messages.ts';
 
 /** How large the messages of one turn may be, in characters of their JSON. */
 const maxTurnLength = 32 * 1024 * 1024;
@@ -32,10 +33,18 @@ export function assertAgentId(agentId: string | undefined, needed?: 'needed'): v
   throw invalid(`agentId must be a string of 1 to ${maxAgentIdLength} characters, got ${shownValue(agentId)}.`);
 }
 
-/** The messages of a turn as JSON, one text each. Errors: `INVALID_INPUT` for what is no message, changes in JSON, or is too large. */
-export function encodeMessages(taskId: string, messages: readonly Message[]): readonly string[] {
+/** The messages of a turn as JSON, one text each, with their stamps where these are given. Errors: `INVALID_INPUT` for what is no message, changes in JSON, or is too large. */
+export function encodeMessages(
+  taskId: string,
+  messages: readonly Message[],
+  stamps: readonly MessageStamp[] = [],
+): readonly string[] {
   checkMessages(messages);
-  const texts = messages.map((message, index) => encodeJson(message, `messages[${index}]`));
+  const texts = messages.map((message, index) => {
+    const text = encodeJson(message, `messages[${index}]`);
+    const stamp = stamps[index];
+    return stamp ? entryOf(text, stamp) : text;
+  });
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= maxTurnLength) return texts;
   throw invalid(

@@ -23,10 +23,13 @@ import type {
   ContextSummary,
   Conversation,
   LoadOptions,
+  MessagePage,
+  MessageQuery,
   MessageStore,
   MetadataOptions,
   TurnAppendOptions,
 } from './message-store.ts';
+import { type MessageStamp, messagePageOf, pageRequestOf, pageSpan, stampsOf } from './stored-messages.ts';
 
 export interface InMemoryMessageStoreOptions {
   /** Replaced by tests. Default: the system's. */
@@ -41,6 +44,8 @@ interface MemoryContext {
   readonly createdAt: number;
   updatedAt: number;
   readonly messages: Message[];
+  /** Of the messages. */
+  readonly stamps: MessageStamp[];
   /** Task ids of turns whose messages are here. */
   readonly saved: Set<string>;
   /** Task ids of turns that were begun, in order. */
@@ -92,14 +97,16 @@ export class InMemoryMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
-    { agentId }: TurnAppendOptions = {},
+    { agentId, createdAt }: TurnAppendOptions = {},
   ): { readonly appended: boolean } {
     assertTurn(contextId, taskId);
     assertAgentId(agentId);
     encodeMessages(taskId, messages);
+    const stamps = stampsOf(messages, { taskId, createdAt, now: this.#clock.now() });
     if (this.#contexts.get(contextId)?.saved.has(taskId)) return { appended: false };
     const context = this.#written(contextId);
     for (const message of messages) context.messages.push(message);
+    for (const stamp of stamps) context.stamps.push(stamp);
     context.saved.add(taskId);
     context.open.delete(taskId);
     if (agentId !== undefined) context.agentId = agentId;
@@ -123,6 +130,19 @@ export class InMemoryMessageStore implements MessageStore {
     const agent = agentId === undefined ? {} : { agentId };
     const openTurns = [...open];
     return { contextId, messages: messages.slice(from, to), from, total, metadata, version, ...agent, openTurns };
+  }
+
+  list(contextId: string, query: MessageQuery = {}): MessagePage {
+    assertContextId(contextId);
+    const request = pageRequestOf(query);
+    const { messages = [], stamps = [], createdAt: since = 0 } = this.#contexts.get(contextId) ?? {};
+    const total = messages.length;
+    const span = pageSpan(request, total);
+    const stamped = (from: number, to: number) =>
+      messages.slice(from, to).map((message, index) => ({ message, stamp: stamps[from + index] }));
+    const { position } = request;
+    const [before] = position < 0 ? [] : stamped(position, position + 1);
+    return messagePageOf(request, { contextId, ...span, total, since, messages: stamped(span.from, span.to), before });
   }
 
   setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}): number {
@@ -183,6 +203,7 @@ function newContext(now: number): MemoryContext {
     createdAt: now,
     updatedAt: now,
     messages: [],
+    stamps: [],
     saved: new Set(),
     open: new Set(),
     metadata: {},

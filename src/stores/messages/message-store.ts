@@ -4,6 +4,34 @@ import type { MaybePromise } from '../interfaces.ts';
 /** What is known of a context besides its messages; JSON, and the caller's own business. */
 export type ContextMetadata = Readonly<Record<string, unknown>>;
 
+/** A message as a store of messages keeps it, for those who show conversations; models never get the `id`. */
+export interface StoredMessage {
+  /** Unique in its context, and the same for as long as the message is there. */
+  readonly id: string;
+  /** When the message came to be: the time that it brought, else that of its record. ISO 8601. Of one that 0.1 stored: when its context was made. */
+  readonly createdAt: string;
+  /** The turn that added it. Absent for one that 0.1 stored. */
+  readonly taskId?: string;
+  /** As it was appended. It may have an `id` of its own: that of its sender. */
+  readonly message: Message;
+}
+
+export interface MessageQuery {
+  /** How many at most, from 1. Default 50. */
+  readonly limit?: number | undefined;
+  /** Default `'oldest-first'`: the order of the conversation. */
+  readonly order?: 'oldest-first' | 'newest-first' | undefined;
+  /** Only messages that come after this one in that order: the `next` of the page before, or the `id` of any message of the context. */
+  readonly after?: string | undefined;
+}
+
+export interface MessagePage {
+  /** In the order of the query. */
+  readonly messages: readonly StoredMessage[];
+  /** The `after` of the next page; absent on the last one. */
+  readonly next?: string;
+}
+
 export interface LoadOptions {
   /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
   readonly limit?: number | undefined;
@@ -37,6 +65,8 @@ export interface MetadataOptions {
 export interface TurnAppendOptions {
   /** The agent that answers next. Default: it stays. */
   readonly agentId?: string | undefined;
+  /** When each of the messages came to be, in their order, for those that bring no `createdAt`. ISO 8601. Default: now. */
+  readonly createdAt?: readonly string[] | undefined;
 }
 
 export interface ContextQuery {
@@ -97,7 +127,14 @@ export interface MessageStore {
   /** Sets the agent that answers next. */
   setAgent(contextId: string, agentId: string): MaybePromise<void>;
 
+  /** What an agent begins its turn with: the messages as they were appended. */
   load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
+
+  /**
+   * A page of the messages, each with its id. One that stands all the while is on exactly one page; those that are appended meanwhile come
+   * last in `oldest-first`, and not at all in `newest-first`. Errors: `INVALID_INPUT` where `after` is no message of the context.
+   */
+  list(contextId: string, query?: MessageQuery): MaybePromise<MessagePage>;
 
   /** Replaces the metadata and answers its new version. Errors: `CONFLICT` where `version` is given and no longer the context's. */
   setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;

@@ -12,6 +12,7 @@ const flags = {
   agent: '',
   metadata: '',
   load: ' flags=no-writes',
+  list: ' flags=no-writes',
   describe: ' flags=no-writes',
   delete: ' flags=allow-oom',
 } as const;

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { systemClock } from '../../core/clock.ts';
 import type { Message } from '../../core/messages.ts';
 import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
@@ -21,10 +22,13 @@ import type {
   ContextSummary,
   Conversation,
   LoadOptions,
+  MessagePage,
+  MessageQuery,
   MessageStore,
   MetadataOptions,
   TurnAppendOptions,
 } from '../messages/message-store.ts';
+import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf, stampsOf } from '../messages/stored-messages.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';
 import { IdIndex } from './id-index.ts';
@@ -89,11 +93,13 @@ export class RedisMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
-    { agentId }: TurnAppendOptions = {},
+    { agentId, createdAt }: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
     assertTurn(contextId, taskId);
     assertAgentId(agentId);
-    const args = [this.#seconds, taskId, randomUUID(), agentId ?? '', ...encodeMessages(taskId, messages)];
+    const stamps = stampsOf(messages, { taskId, createdAt, now: systemClock.now() });
+    const texts = encodeMessages(taskId, messages, stamps);
+    const args = [this.#seconds, taskId, randomUUID(), agentId ?? '', ...texts];
     return { appended: (await this.#change({ script: 'append', contextId, args })) === 1 };
   }
 
@@ -111,7 +117,7 @@ export class RedisMessageStore implements MessageStore {
     const [, total, from, messages, metadata, version, openTurns, agentId] = answer ?? [];
     return {
       contextId,
-      messages: listOf(messages).map((text) => parsedEntry(contextId, text)),
+      messages: listOf(messages).map((text) => stampedEntry(contextId, text).message),
       from: Number(from),
       total: Number(total),
       metadata: parsedEntry(contextId, metadata),
@@ -119,6 +125,17 @@ export class RedisMessageStore implements MessageStore {
       ...(agentId ? { agentId: String(agentId) } : {}),
       openTurns: listOf(openTurns).map(String),
     };
+  }
+
+  async list(contextId: string, query: MessageQuery = {}): Promise<MessagePage> {
+    assertContextId(contextId);
+    const request = pageRequestOf(query);
+    const args = [request.limit, request.position, request.newestFirst ? 1 : 0];
+    const [, total, from, entries, since, before] = (await this.#run({ script: 'list', contextId, args })) ?? [];
+    const messages = listOf(entries).map((text) => stampedEntry(contextId, text));
+    const read = { contextId, total: Number(total), since: Number(since), messages };
+    const span = { from: Number(from), to: Number(from) + messages.length };
+    return messagePageOf(request, { ...read, ...span, before: before ? stampedEntry(contextId, before) : undefined });
   }
 
   async setMetadata(contextId: string, metadata: ContextMetadata, options: MetadataOptions = {}): Promise<number> {
@@ -196,4 +213,8 @@ function countOf(value = Number.POSITIVE_INFINITY): number {
 
 function parsedEntry<T>(contextId: string, text: unknown): T {
   return parsedPart(contextId, String(text), 'an entry of it is not JSON');
+}
+
+function stampedEntry(contextId: string, text: unknown): StampedMessage {
+  return stampedOf(parsedEntry(contextId, text));
 }

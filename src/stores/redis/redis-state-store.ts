@@ -150,7 +150,9 @@ export class RedisStateStore implements TaskStateStore {
     this.#index.add(task, Number(answer.text(4))).catch(() => {});
     this.#tasks.runnable.tell(taskId).catch(() => {});
     if (groupOf(task.contextId) !== undefined) this.#grouped.set(taskId, task);
-    return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs };
+    const left = answer.text(6);
+    const abandonedAt = left === '' ? null : Number(left);
+    return { taskId, owner, epoch: Number(answer.text(1)), seq: answer.int(2), leaseMs, abandonedAt };
   }
 
   append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
@@ -175,13 +177,18 @@ export class RedisStateStore implements TaskStateStore {
     });
   }
 
-  async release(lease: Lease): Promise<void> {
+  async release(lease: Lease, abandonedAt?: number): Promise<void> {
     const { taskId, owner, epoch } = lease;
     this.#sendDeltas(taskId);
     this.#writer.flush(taskId);
     this.#grouped.delete(taskId);
     const { head } = this.#keys(taskId);
-    await this.#scripts.run({ script: 'release', keys: [head], args: [owner, epoch], subject: { taskId } });
+    await this.#scripts.run({
+      script: 'release',
+      keys: [head],
+      args: [owner, epoch, abandonedAt ?? ''],
+      subject: { taskId },
+    });
     await this.#tasks.runnable.tell(taskId).catch(() => {});
   }
 

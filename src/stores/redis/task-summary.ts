@@ -5,7 +5,7 @@ import type { ScriptAnswer } from './script-answer.ts';
 
 /** What `lua/describe-1.lua` gives of a task. */
 export function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
-  const parentTaskId = answer.text(9);
+  const [parentTaskId, bytes] = [answer.text(9), answer.text(10)];
   return {
     taskId,
     contextId: answer.text(1),
@@ -17,6 +17,7 @@ export function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
     updatedAt: new Date(Number(answer.text(6))).toISOString(),
     statusAt: new Date(Number(answer.text(8))).toISOString(),
     held: answer.int(7) === 1,
+    ...(bytes !== '' && { bytes: Number(bytes) }),
   };
 }
 

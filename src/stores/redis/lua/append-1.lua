@@ -13,7 +13,7 @@ for number in string.gmatch(ARGV[3], '%S+') do numbers[#numbers + 1] = tonumber(
 local epoch, leaseMs, seconds, first, count, open, ended, at, statusAt = unpack(numbers)
 
 local journal = keyOf('j')
-local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended', 'status')
+local head = redis.call('HMGET', KEYS[1], 'seq', 'epoch', 'owner', 'granted', 'ended', 'status', 'bytes')
 if not head[1] then return { NOT_FOUND } end
 if head[3] ~= ARGV[1] or tonumber(head[2]) ~= epoch then return { FENCED } end
 local seq = tonumber(head[1])
@@ -31,11 +31,18 @@ end
 if not mine then return { REWOUND, seq } end
 if redis.call('XLEN', journal) ~= seq then return { TORN, seq, lastSeq(journal) } end
 
+local bytes = tonumber(head[7])
 for number = applied + 1, count do
   seq = seq + 1
+  if bytes then bytes = bytes + #ARGV[2 + number * 2] end
   write(journal, seq, epoch, ARGV[2 + number * 2], ARGV[3 + number * 2])
 end
 local fields = { 'seq', whole(seq), 'status', ARGV[2], 'expires', expires, 'ended', whole(ended) }
+-- Heads of older versions do not count.
+if bytes then
+  fields[#fields + 1] = 'bytes'
+  fields[#fields + 1] = whole(bytes)
+end
 if open >= 0 then
   fields[#fields + 1] = 'open'
   fields[#fields + 1] = whole(open)

@@ -20,7 +20,8 @@ redis.call('DEL', keyOf('b'), keyOf('c'), keyOf('i'), keyOf('d'))
 write(KEYS[2], 1, 0, ARGV[8], ARGV[9])
 redis.call('HSET', KEYS[1], 'seq', 1, 'epoch', 0, 'granted', 0, 'owner', '', 'expires', 0, 'nonce', ARGV[1],
   'status', 'submitted', 'ended', 0, 'open', 0, 'batch', 0, 'schema', ARGV[3], 'contextId', ARGV[4],
-  'agentId', ARGV[5], 'createdAt', ARGV[6], 'updatedAt', ARGV[6], 'statusAt', ARGV[6])
+  'agentId', ARGV[5], 'createdAt', ARGV[6], 'updatedAt', ARGV[6], 'statusAt', ARGV[6],
+  'bytes', #ARGV[8])
 if ARGV[7] ~= '' then redis.call('HSET', KEYS[1], 'parent', ARGV[7]) end
 keep(tonumber(ARGV[2]))
 due(now())

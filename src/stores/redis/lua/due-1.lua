@@ -16,7 +16,7 @@ while #found < size do
   looked = looked + #ids
   for _, id in ipairs(ids) do
     local head = redis.call('HMGET', ARGV[1] .. ':{' .. id .. '}:h', 'contextId', 'agentId', 'status', 'seq', 'createdAt',
-      'updatedAt', 'statusAt', 'parent', 'owner', 'expires', 'ended', 'lease')
+      'updatedAt', 'statusAt', 'parent', 'owner', 'expires', 'ended', 'lease', 'bytes')
     local remaining = head[10] and head[9] ~= '' and tonumber(head[10]) - time or 0
     if not head[1] or not RUNNABLE[head[3]] or head[11] == '1' then
       redis.call('ZREM', KEYS[1], id)
@@ -25,7 +25,7 @@ while #found < size do
     else
       offset = offset + 1
       found[#found + 1] = { id, 0, head[1], head[2], head[3], tonumber(head[4]), head[5], head[6], 0, head[7] or head[5],
-        head[8] or '' }
+        head[8] or '', head[13] or '' }
     end
   end
 end

@@ -1,0 +1,136 @@
+import { AgentLoopError } from '../../core/errors.ts';
+import type { Message } from '../../core/messages.ts';
+import { shownValue } from '../../core/shown-value.ts';
+import type { Span } from './check-input.ts';
+import type { MessagePage, MessageQuery, StoredMessage, TurnAppendOptions } from './message-store.ts';
+
+/** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
+export interface MessageStamp {
+  readonly taskId: string;
+  readonly createdAt: string;
+}
+
+/** A message as it was appended. Those that 0.1 stored have no stamp. */
+export interface StampedMessage {
+  readonly message: Message;
+  readonly stamp: MessageStamp | undefined;
+}
+
+/** The turn that brings messages, and the time, in milliseconds since 1970. */
+interface Stamping extends Pick<TurnAppendOptions, 'createdAt'> {
+  readonly taskId: string;
+  readonly now: number;
+}
+
+/** A stamp for each message. Errors: `INVALID_INPUT` for times that are none, or not one for each. */
+export function stampsOf(messages: readonly Message[], { taskId, createdAt, now }: Stamping): readonly MessageStamp[] {
+  if (createdAt && createdAt.length !== messages.length) {
+    throw invalid(`createdAt has ${createdAt.length} times for ${messages.length} messages; give one for each.`);
+  }
+  const appended = new Date(now).toISOString();
+  return messages.map((message, index) => {
+    const given = message.createdAt ?? createdAt?.[index];
+    return { taskId, createdAt: given === undefined ? appended : isoOf(given) };
+  });
+}
+
+/** Of a message, `checkMessages` has looked at it. */
+function isoOf(time: string): string {
+  const at = Date.parse(time);
+  if (Number.isNaN(at)) throw invalid(`createdAt must be times of ISO 8601, got ${shownValue(time)}.`);
+  return new Date(at).toISOString();
+}
+
+/** The member of an entry that holds the stamp, after those of the message: earlier versions read such an entry as a message. */
+const stampName = 'millrace.stored';
+
+/** The JSON of a message and of its stamp in one text. */
+export function entryOf(text: string, stamp: MessageStamp): string {
+  return `${text.slice(0, -1)},"${stampName}":${JSON.stringify(stamp)}}`;
+}
+
+/** Takes a parsed entry apart; it is not used any more after that. */
+export function stampedOf(entry: Message & { [stampName]?: MessageStamp }): StampedMessage {
+  const stamp = entry[stampName];
+  delete entry[stampName];
+  return { message: entry, stamp };
+}
+
+/** The query with its defaults, and the position that `after` names. Errors: `INVALID_INPUT`. */
+export interface PageRequest {
+  readonly limit: number;
+  readonly newestFirst: boolean;
+  readonly after: string | undefined;
+  /** Of the message `after`, should it be there; -1 for none. */
+  readonly position: number;
+}
+
+export function pageRequestOf({ limit = 50, order = 'oldest-first', after }: MessageQuery): PageRequest {
+  if (!Number.isSafeInteger(limit) || limit < 1) {
+    throw invalid(`limit is ${shownValue(limit)}; give a whole number of at least 1.`);
+  }
+  if (order !== 'oldest-first' && order !== 'newest-first') {
+    throw invalid(`order must be "oldest-first" or "newest-first", got ${shownValue(order)}.`);
+  }
+  return { limit, newestFirst: order === 'newest-first', after, position: positionIn(after) };
+}
+
+/** Ids end with the position of their message. */
+function positionIn(id: string | undefined): number {
+  if (id === undefined) return -1;
+  const digits = /:(\d{1,15})$/.exec(id)?.[1];
+  // Beyond every context: found to be no message of it.
+  return digits === undefined ? Number.MAX_SAFE_INTEGER : Number(digits);
+}
+
+/** The positions of a page, where the context has `total` messages. */
+export function pageSpan({ limit, newestFirst, position }: PageRequest, total: number): Span {
+  if (newestFirst) {
+    const to = position < 0 ? total : Math.min(position, total);
+    return { from: Math.max(0, to - limit), to };
+  }
+  const from = Math.min(position + 1, total);
+  return { from, to: Math.min(from + limit, total) };
+}
+
+/** What a store read for a page. */
+export interface ReadPage extends Span {
+  readonly contextId: string;
+  /** How many messages the context has. */
+  readonly total: number;
+  /** When the context was made, in milliseconds since 1970. */
+  readonly since: number;
+  /** The messages of the positions. */
+  readonly messages: readonly StampedMessage[];
+  /** The message at the position that the query names, where there is one. */
+  readonly before: StampedMessage | undefined;
+}
+
+/** The page that a query asked for. Errors: `INVALID_INPUT` where `after` is no message of the context. */
+export function messagePageOf(request: PageRequest, read: ReadPage): MessagePage {
+  const { after, newestFirst, position } = request;
+  if (after !== undefined && !(read.before && storedOf(read, read.before, position).id === after)) {
+    throw invalid(
+      `The context "${read.contextId}" has no message ${shownValue(after)}; give the next of a page of it, or the id of one of its messages.`,
+    );
+  }
+  const messages = read.messages.map((each, index) => storedOf(read, each, read.from + index));
+  if (newestFirst) messages.reverse();
+  const hasMore = newestFirst ? read.from > 0 : read.to < read.total;
+  const last = messages.at(-1);
+  return hasMore && last ? { messages, next: last.id } : { messages };
+}
+
+function storedOf(
+  { contextId, since }: Pick<ReadPage, 'contextId' | 'since'>,
+  { message, stamp }: StampedMessage,
+  position: number,
+): StoredMessage {
+  if (stamp) return { id: `${stamp.taskId}:${position}`, createdAt: stamp.createdAt, taskId: stamp.taskId, message };
+  const createdAt = message.createdAt === undefined ? new Date(since).toISOString() : isoOf(message.createdAt);
+  return { id: `${contextId}:${position}`, createdAt, message };
+}
+
+function invalid(sentence: string): AgentLoopError {
+  return new AgentLoopError('INVALID_INPUT', sentence);
+}
