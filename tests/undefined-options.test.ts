@@ -42,6 +42,10 @@ function optionalProperties(): { readonly refusing: readonly string[]; readonly 
       const aliased = exported.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(exported) : exported;
       for (const declared of aliased.declarations ?? [])
         if (ts.isInterfaceDeclaration(declared) || ts.isTypeAliasDeclaration(declared)) look(declared);
+      // Those that it extends or picks from another type.
+      for (const property of checker.getDeclaredTypeOfSymbol(aliased).getProperties())
+        for (const declared of property.declarations ?? [])
+          if (declared.getSourceFile().fileName.startsWith(join(root, 'src'))) look(declared);
     }
   }
   return { refusing: [...refusing], all: seen.size };

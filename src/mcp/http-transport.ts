@@ -1,7 +1,9 @@
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { boundedResponse } from '../core/body-counter.ts';
+import { systemClock } from '../core/clock.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { inTime } from '../core/in-time.ts';
 import { bodyLimitsOf } from './check-mcp-options.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpHeaders, McpHttpOptions } from './mcp-options.ts';
@@ -41,7 +43,7 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
   };
   const send: FetchLike = async (url, init) => {
     const headers = new Headers(init?.headers);
-    const own = typeof server.headers === 'function' ? await server.headers() : server.headers;
+    const own = await headersOf(server);
     if (own) {
       options.onHeaders(own);
       for (const [name, value] of Object.entries(own)) headers.set(name, value);
@@ -55,6 +57,20 @@ export function httpTransport(options: HttpTransportOptions): StreamableHTTPClie
     return isToolCall(init?.body) ? watched(bounded, options.onStreamEnd) : bounded;
   };
   return new sdk.StreamableHTTPClientTransport(new URL(server.url), { fetch: send, reconnectionOptions });
+}
+
+/** A function that gives them has as long as the server has to start. */
+async function headersOf({ headers, connectTimeoutMs: ms = 30_000 }: McpHttpOptions): Promise<McpHeaders | undefined> {
+  if (typeof headers !== 'function') return headers;
+  const late = () =>
+    new AgentLoopError(
+      'UNAVAILABLE',
+      `has no headers: their function did not answer within ${ms} ms (connectTimeoutMs)`,
+      {
+        retryable: true,
+      },
+    );
+  return inTime(headers, { ms, clock: systemClock, late });
 }
 
 /** A call that the server makes a task of has its answer elsewhere. */

@@ -50,35 +50,35 @@ export interface McpElicitationOptions {
 
 interface McpServerSettings {
   /** Whether a turn fails where this server cannot be reached when it starts. Default false: the turn goes without its tools. */
-  readonly required?: boolean;
+  readonly required?: boolean | undefined;
   /** In front of the tools' names. Default: the server's name and `__`; `''` for none. */
-  readonly prefix?: string;
+  readonly prefix?: string | undefined;
   /** The tools to offer, by their names at the server. Default: all. */
-  readonly tools?: readonly string[];
+  readonly tools?: readonly string[] | undefined;
   /** Whether the model gets the tools `list_resources` and `read_resource`. Default false. */
-  readonly resources?: boolean;
+  readonly resources?: boolean | undefined;
   /** Folders, or `file:` addresses, that the server is told of. Default: none. */
-  readonly roots?: readonly string[];
+  readonly roots?: readonly string[] | undefined;
   /** How long a call may go without a sign of life. Milliseconds; default 60,000; each progress notification starts it anew. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** How long a call may take in all, waiting for answers not counted. Milliseconds; default 600,000. */
-  readonly maxTimeMs?: number;
-  /** How long the server may take to start, and to list its tools. Milliseconds; default 30,000. */
-  readonly connectTimeoutMs?: number;
+  readonly maxTimeMs?: number | undefined;
+  /** How long the server may take to start, and to list its tools, and the function `headers` to answer. Milliseconds; default 30,000. */
+  readonly connectTimeoutMs?: number | undefined;
   /** The most that one response over HTTP may be, decompressed, in bytes. Default 32 MiB. */
-  readonly maxBodyBytes?: number;
+  readonly maxBodyBytes?: number | undefined;
   /** The most that one message may be, an event over HTTP or a line of a process, in bytes. Default 4 MiB. */
-  readonly maxEventBytes?: number;
+  readonly maxEventBytes?: number | undefined;
   /** Whether the server may ask the user: each question becomes one of the turn. Default true. */
-  readonly elicitation?: boolean | McpElicitationOptions;
+  readonly elicitation?: boolean | McpElicitationOptions | undefined;
   /** Lets the server ask a model. Default: it may not. */
-  readonly sampling?: McpSamplingOptions;
+  readonly sampling?: McpSamplingOptions | undefined;
   /** Whether the server's annotations set the policies of its tools. Default true. */
-  readonly trustAnnotations?: boolean;
+  readonly trustAnnotations?: boolean | undefined;
   /** Calls that have to be approved: all, those of tools that may destroy something, or as the function says. Default false. */
-  readonly needsApproval?: boolean | 'destructive' | McpNeedsApproval;
+  readonly needsApproval?: boolean | 'destructive' | McpNeedsApproval | undefined;
   /** Put over the policy that comes of the annotations. */
-  readonly policy?: (tool: McpToolInfo) => ToolPolicy;
+  readonly policy?: ((tool: McpToolInfo) => ToolPolicy) | undefined;
 }
 
 /** A server that is a process of its own, spoken to over its stdin and stdout. */

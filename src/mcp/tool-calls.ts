@@ -2,8 +2,7 @@ import type { CallToolRequest, CallToolResult } from '@modelcontextprotocol/sdk/
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
-import type { ToolContext, ToolResult } from '../tools/interfaces.ts';
-import type { ArgumentChecker } from '../tools/json-schema.ts';
+import type { ArgumentChecker, ToolContext, ToolResult } from '../tools/interfaces.ts';
 import { toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
 import { askUser } from './elicitation.ts';

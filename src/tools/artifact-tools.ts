@@ -1,9 +1,13 @@
+import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
+import { invalidConfig } from '../core/invalid-config.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { Artifact, ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import { groupOf } from '../stores/context-group.ts';
 import type { ToolContext, ToolProvider } from './interfaces.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';
+import { innermost } from './wrapped-tools.ts';
 
 const id = { type: 'string', description: 'The artifactId.' } as const;
 const text = { type: 'string', description: 'The whole content, as text.' } as const;
@@ -12,14 +16,68 @@ const repeatable = { idempotent: true, onInDoubt: 'retry' } as const;
 /** The metadata under which a version names the call that made it. */
 const madeBy = 'millrace.call';
 
+/** By store, the providers that keep artifacts in it. */
+const madeFor = new WeakMap<ArtifactStore, WeakSet<ToolProvider>>();
+
+/** By store, the provider that configurations with this `artifactStore` get. */
+const shared = new WeakMap<ArtifactStore, ToolProvider>();
+
 /**
  * Tools with which the model keeps artifacts: `create_artifact`, `update_artifact`, `read_artifact`, `list_artifacts`. A result holds a
  * reference; each change is shown as an `artifact-update` event. A call that runs again after a crash makes nothing twice.
  */
 export function artifactTools(store: ArtifactStore): ToolProvider {
-  return new LocalToolProvider([createTool(store), updateTool(store), readTool(store), listTool(store)], {
-    name: 'artifact tools',
-  });
+  const tools = [createTool(store), updateTool(store), readTool(store), listTool(store)];
+  const provider = new LocalToolProvider(tools, { name: 'artifact tools' });
+  const known = madeFor.get(store);
+  if (known) known.add(provider);
+  else madeFor.set(store, new WeakSet([provider]));
+  return provider;
+}
+
+type ToolConfig = Pick<AgentLoopConfig, 'artifactStore' | 'toolProviders' | 'extensions'>;
+
+/**
+ * The configuration with the tools of its `artifactStore` in place of that, after the other tools; without them where `toolProviders` or an
+ * extension has those of the same store, as they are or wrapped. Without an `artifactStore` the configuration as it is. Errors:
+ * `INVALID_CONFIG` for what is no store of artifacts.
+ */
+export function withArtifactTools<Config extends ToolConfig>(config: Config): Config {
+  // What is no configuration is refused by those that use it.
+  const { artifactStore, toolProviders = [], extensions = [] }: ToolConfig = config ?? {};
+  if (artifactStore === undefined) return config;
+  checkArtifactStore(artifactStore);
+  if (!Array.isArray(toolProviders) || !Array.isArray(extensions)) return withoutStore(config, toolProviders);
+  const given = [...toolProviders, ...extensions.flatMap((extension) => extension?.toolProviders ?? [])];
+  const ofStore = madeFor.get(artifactStore);
+  const hasThem = given.some((provider) => ofStore?.has(innermost(provider)));
+  return withoutStore(config, hasThem ? toolProviders : [...toolProviders, sharedTools(artifactStore)]);
+}
+
+function withoutStore<Config extends ToolConfig>(
+  config: Config,
+  toolProviders: NonNullable<ToolConfig['toolProviders']>,
+): Config {
+  return Object.assign({}, config, { artifactStore: undefined, toolProviders });
+}
+
+function sharedTools(store: ArtifactStore): ToolProvider {
+  const made = shared.get(store) ?? artifactTools(store);
+  shared.set(store, made);
+  return made;
+}
+
+const storeMethods: readonly (keyof ArtifactStore)[] = ['create', 'update', 'describe', 'get', 'list'];
+
+function checkArtifactStore(store: ArtifactStore): void {
+  const isObject = typeof store === 'object' && store !== null;
+  const missing = storeMethods.filter((name) => !isObject || typeof Reflect.get(store, name) !== 'function');
+  if (missing.length === 0) return;
+  const what = isObject ? `it lacks ${missing.join(', ')}` : `it is ${shownValue(store)}`;
+  throw invalidConfig(
+    `artifactStore must be an ArtifactStore; ${what}`,
+    'give new InMemoryArtifactStore(), or leave it out',
+  );
 }
 
 function createTool(store: ArtifactStore): Tool {

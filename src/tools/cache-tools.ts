@@ -9,6 +9,7 @@ import {
 import { keyOf } from '../providers/policies/request-key.ts';
 import type { CacheStore } from '../stores/cache/cache-store.ts';
 import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
+import { wrapping } from './wrapped-tools.ts';
 
 /** Calls that share their results: of one turn, of one conversation, of all, or those for which a function gives the same text. */
 export type CacheScope = 'turn' | 'context' | 'everywhere' | ((context: ToolContext) => string);
@@ -44,7 +45,7 @@ const aScope: OptionKind = {
 export function cacheTools(options: CacheToolsOptions): (provider: ToolProvider) => ToolProvider {
   assertOptions('cacheTools', options, { store: storeKind, ttlMs: someMs, scope: aScope, onError: aFunction });
   assertGiven('cacheTools', 'store', options.store, 'give a CacheStore, such as new InMemoryCacheStore()');
-  return (provider) => new CachingTools(provider, options);
+  return (provider) => wrapping(new CachingTools(provider, options), provider);
 }
 
 class CachingTools implements ToolProvider {

@@ -1,14 +1,16 @@
 import type { ToolDefinition, ToolListContext, ToolProvider } from './interfaces.ts';
-import { jsonSchemaChecker } from './json-schema.ts';
 import { verifyJsonSchema } from './json-schema-engine.ts';
+import { jsonSchemaChecks } from './schema-checks.ts';
+import { wrapping } from './wrapped-tools.ts';
 
 /**
- * A provider whose calls are checked by the JSON Schemas of its definitions before they run. A definition that has its
- * own `checkArguments` keeps it. `getTools` rejects with `INVALID_CONFIG` where a schema is not a JSON Schema.
+ * A provider whose calls are checked by the JSON Schemas of its definitions before they run, as a loop does by itself; here the schemas are
+ * looked at when the tools are listed: `getTools` rejects with `INVALID_CONFIG` where one is not a JSON Schema. A definition that has its own
+ * `checkArguments` keeps it.
  */
 export function checkedTools(provider: ToolProvider): ToolProvider {
   const name = provider.name ?? provider.constructor.name;
-  return {
+  const checking: ToolProvider = {
     name,
     async getTools(context: ToolListContext) {
       const definitions = await provider.getTools(context);
@@ -16,6 +18,7 @@ export function checkedTools(provider: ToolProvider): ToolProvider {
     },
     executeTool: (call, context) => provider.executeTool(call, context),
   };
+  return wrapping(checking, provider);
 }
 
 async function checked(definition: ToolDefinition, providerName: string): Promise<ToolDefinition> {
@@ -23,5 +26,5 @@ async function checked(definition: ToolDefinition, providerName: string): Promis
   const { name, parameters } = definition.function;
   const owner = `tool "${name}" of ${providerName}`;
   await verifyJsonSchema(parameters, owner);
-  return { ...definition, checkArguments: jsonSchemaChecker(parameters, owner) };
+  return { ...definition, checkArguments: jsonSchemaChecks(parameters, owner) };
 }

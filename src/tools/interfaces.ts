@@ -25,32 +25,32 @@ export type Reconciled =
 /** How the engine treats a tool. Never sent to the model. */
 export interface ToolPolicy {
   /** Milliseconds until the call counts as failed and its signal is aborted. Default 30,000; 0 means no limit. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Runs alone: never at the same time as another call of the turn. Default `false`. */
-  readonly sequential?: boolean;
+  readonly sequential?: boolean | undefined;
   /** Has no effect outside. Default `false`. */
-  readonly readOnly?: boolean;
+  readonly readOnly?: boolean | undefined;
   /** Running it twice with one idempotency key has the effect of running it once. Default `false`. */
-  readonly idempotent?: boolean;
+  readonly idempotent?: boolean | undefined;
   /** Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
-  readonly onInDoubt?: OnInDoubt;
+  readonly onInDoubt?: OnInDoubt | undefined;
   /**
    * Whether somebody has to approve a call before it runs: the turn asks an `approval` question, answered by an `Approval`. A
    * function decides by the checked arguments; where it fails the call is refused. Default `false`.
    */
-  readonly needsApproval?: boolean | NeedsApproval;
+  readonly needsApproval?: boolean | NeedsApproval | undefined;
   /** Not offered to the model until an extension adds it by its name. Default `false`. */
-  readonly hidden?: boolean;
+  readonly hidden?: boolean | undefined;
   /** Whether `cacheTools` may give an earlier result again. Default: where the tool is `readOnly`. */
-  readonly cache?: boolean;
+  readonly cache?: boolean | undefined;
   /**
    * The child turn that a call runs as: its task and its agent. It is named in the record of the call's start, so that a cancel from another
    * process finds it. A call that runs as one is continued by whoever resumes the turn, whatever its `onInDoubt`; a cancel and its time
    * limit wait for the end of the child turn. Must be the same for the same call.
    */
-  readonly childTurn?: (call: StartedChild) => ChildLink | undefined;
+  readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;
   /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
-  readonly acceptsRaw?: boolean;
+  readonly acceptsRaw?: boolean | undefined;
 }
 
 /** A call that may run as a child turn. */
@@ -80,16 +80,25 @@ export type ArgumentCheck =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly message: string };
 
+/** Checks parsed arguments, and may convert them. */
+export type ArgumentChecker = (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
+
+/**
+ * Makes the check of the arguments of a tool, from the JSON Schema that its definition declares. Asked for each call, so it keeps what it
+ * made. `owner` names the tool in errors. A check that throws, or rejects, refuses its call.
+ */
+export type ArgumentChecks = (parameters: JSONSchema, owner: string) => ArgumentChecker;
+
 /** A tool as a provider offers it. Only `type` and `function` are sent to the model. */
-export interface ToolDefinition extends ToolPolicy {
+export interface ToolDefinition<Name extends string = string> extends ToolPolicy {
   readonly type: 'function';
   readonly function: {
-    readonly name: string;
+    readonly name: Name;
     readonly description: string;
     readonly parameters: JSONSchema;
   };
-  /** Checks and converts parsed arguments before the tool runs. Absent: the provider checks on its own. */
-  readonly checkArguments?: (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
+  /** Checks and converts parsed arguments before the tool runs. Absent: `argumentChecks` of the loop checks by `parameters`. */
+  readonly checkArguments?: ArgumentChecker;
 }
 
 /** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
@@ -168,4 +177,15 @@ export interface ToolProvider {
   readonly name?: string;
   getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>;
   executeTool(call: ToolCall, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
+
+/**
+ * A function that a model can call, with its description. Made by `tool`. `execute` is called with arguments that
+ * `definition.checkArguments` has let through. `Name` and `Result` are those of the tool, as far as `tool` can read them.
+ */
+export interface Tool<Args = unknown, C = unknown, Name extends string = string, Result = unknown> {
+  readonly definition: ToolDefinition<Name>;
+  execute(args: Args, context: ToolContext<C>): Result | Promise<Result>;
+  /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
+  readonly prepare?: () => Promise<void>;
 }

@@ -69,9 +69,20 @@ async function load(draft: Draft): Promise<AjvClass> {
 }
 
 async function importClass(draft: Draft): Promise<AjvClass> {
-  if (draft === 'draft-07') return (await import('ajv')).Ajv;
-  if (draft === '2019-09') return (await import('ajv/dist/2019.js')).Ajv2019;
-  return (await import('ajv/dist/2020.js')).Ajv2020;
+  if (draft === 'draft-07') return classIn(await import('ajv'), 'Ajv');
+  if (draft === '2019-09') return classIn(await import('ajv/dist/2019.js'), 'Ajv2019');
+  return classIn(await import('ajv/dist/2020.js'), 'Ajv2020');
+}
+
+/** A class of a CommonJS module. Of such a module a bundler that splits its output into chunks exports `default` only. */
+function classIn(module: { readonly default?: unknown }, name: string): AjvClass {
+  const found = [module, module.default].map((each) => each && Reflect.get(Object(each), name)).find(isClass);
+  if (found) return found;
+  throw new AgentLoopError('MISSING_PACKAGE', `The package ajv exports no ${name}; install ajv 8.`);
+}
+
+function isClass(value: unknown): value is AjvClass {
+  return typeof value === 'function';
 }
 
 function draftOf(schema: JSONSchema, owner: string): Draft {

@@ -1,10 +1,7 @@
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
 import { argumentPath, problemText } from './argument-problems.ts';
-import type { ArgumentCheck, JSONSchema } from './interfaces.ts';
+import type { ArgumentCheck, ArgumentChecker, JSONSchema } from './interfaces.ts';
 import { compileJsonSchema } from './json-schema-engine.ts';
-
-/** Checks parsed arguments, and may convert them. */
-export type ArgumentChecker = (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
 
 /**
  * A check of arguments against a JSON Schema of draft 2020-12 (the default), 2019-09 or draft-07, chosen by `$schema`.

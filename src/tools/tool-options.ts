@@ -26,12 +26,17 @@ export interface RawArguments {
   readonly _raw: string;
 }
 
-export type ToolOptions<P extends ToolParameters, Raw extends boolean, C = unknown> = ToolDescription<P, Raw> &
-  (BatchExecution<P, Raw, C> | SingleExecution<P, Raw, C>);
+export type ToolOptions<
+  P extends ToolParameters,
+  Raw extends boolean,
+  C = unknown,
+  Name extends string = string,
+  Result = unknown,
+> = ToolDescription<P, Raw, Name> & (BatchExecution<P, Raw, C> | SingleExecution<P, Raw, C, Result>);
 
-interface SingleExecution<P extends ToolParameters, Raw extends boolean, C> {
+interface SingleExecution<P extends ToolParameters, Raw extends boolean, C, Result> {
   /** Runs the tool. May return any data, also a promise of it. A throw becomes an error result for the model. */
-  readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => unknown;
+  readonly execute: (args: Arguments<P, Raw>, context: ToolContext<C>) => Result;
   readonly executeBatch?: never;
 }
 
@@ -44,19 +49,21 @@ interface BatchExecution<P extends ToolParameters, Raw extends boolean, C> {
   readonly execute?: never;
 }
 
-interface ToolDescription<P extends ToolParameters, Raw extends boolean> extends Omit<ToolPolicy, 'needsApproval'> {
+interface ToolDescription<P extends ToolParameters, Raw extends boolean, Name extends string>
+  extends Omit<ToolPolicy, 'needsApproval'> {
   /** 1 to 64 letters, digits, `_` and `-`. */
-  readonly name: string;
+  readonly name: Name;
   /** What the tool does and when to use it, in words for the model. */
   readonly description: string;
   readonly parameters: P;
   /** What the model reads as parameters, for a Standard Schema that cannot tell its JSON Schema. */
-  readonly jsonSchema?: JSONSchema;
-  readonly acceptsRaw?: Raw;
+  readonly jsonSchema?: JSONSchema | undefined;
+  readonly acceptsRaw?: Raw | undefined;
   /** As in `ToolPolicy`; a function gets the arguments as `execute` does. */
   readonly needsApproval?:
     | boolean
-    | ((args: Arguments<P, Raw>, context: ToolListContext) => boolean | Promise<boolean>);
+    | ((args: Arguments<P, Raw>, context: ToolListContext) => boolean | Promise<boolean>)
+    | undefined;
 }
 
 type Arguments<P, Raw> = ArgumentsOf<P> | (Raw extends true ? RawArguments : never);
@@ -68,7 +75,7 @@ interface AnyToolDescription extends ToolPolicy {
   readonly name: string;
   readonly description: string;
   readonly parameters: ToolParameters;
-  readonly jsonSchema?: JSONSchema;
+  readonly jsonSchema?: JSONSchema | undefined;
 }
 
 interface AnySingleExecution {

@@ -1,5 +1,5 @@
 import { inBatches } from './batched-calls.ts';
-import type { ToolContext, ToolDefinition, ToolPolicy } from './interfaces.ts';
+import type { Tool, ToolDefinition, ToolPolicy } from './interfaces.ts';
 import { jsonSchemaChecker } from './json-schema.ts';
 import { verifyJsonSchema } from './json-schema-engine.ts';
 import {
@@ -13,21 +13,17 @@ import {
 } from './tool-options.ts';
 import { jsonSchemaOf, standardChecker } from './tool-parameters.ts';
 
-/**
- * A function that a model can call, with its description. Made by {@link tool}. `execute` is called with arguments that
- * `definition.checkArguments` has let through.
- */
-export interface Tool<Args = unknown, C = unknown> {
-  readonly definition: ToolDefinition;
-  execute(args: Args, context: ToolContext<C>): unknown;
-  /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
-  readonly prepare?: () => Promise<void>;
-}
+export type { Tool } from './interfaces.ts';
 
 /** `tool`, with the type of `context`. */
-export type ToolFactory<C> = <const P extends ToolParameters, const Raw extends boolean = false>(
-  options: ToolOptions<P, Raw, C>,
-) => Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never), C>;
+export type ToolFactory<C> = <
+  const P extends ToolParameters,
+  const Raw extends boolean = false,
+  const Name extends string = string,
+  Result = unknown,
+>(
+  options: ToolOptions<P, Raw, C, Name, Result>,
+) => Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never), C, Name, Awaited<Result>>;
 
 /**
  * Describes a tool. `parameters` is a Standard Schema (Zod 4, Valibot, ArkType, …), which gives `execute` its typed and
@@ -39,9 +35,14 @@ export type ToolFactory<C> = <const P extends ToolParameters, const Raw extends 
  * `tool<Context>()` gives this function for tools of agents that are made by `agent<Context>()`: their `context` has that type.
  */
 export function tool<C>(): ToolFactory<C>;
-export function tool<const P extends ToolParameters, const Raw extends boolean = false>(
-  options: ToolOptions<P, Raw>,
-): Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never)>;
+export function tool<
+  const P extends ToolParameters,
+  const Raw extends boolean = false,
+  const Name extends string = string,
+  Result = unknown,
+>(
+  options: ToolOptions<P, Raw, unknown, Name, Result>,
+): Tool<ArgumentsOf<P> | (Raw extends true ? RawArguments : never), unknown, Name, Awaited<Result>>;
 export function tool(...given: readonly [] | readonly [AnyToolOptions]): Tool | ((options: AnyToolOptions) => Tool) {
   return given.length === 0 ? described : described(given[0]);
 }

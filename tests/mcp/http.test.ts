@@ -56,6 +56,18 @@ describe('an MCP server over HTTP', () => {
     expect(server.requests.at(-1)).toMatchObject({ httpMethod: 'DELETE', headers: { 'mcp-session-id': 'session-1' } });
   });
 
+  it('H-13 is not waited for where headers never come, and the error names the limit', async () => {
+    let answers = true;
+    const headers = () => (answers ? {} : new Promise<Record<string, string>>(() => {}));
+    connect({ headers, connectTimeoutMs: 1_000 });
+    await tools.getTools(toolContext());
+    answers = false;
+    const called = tools.executeTool(toolCall('far__echo'), toolContext({ arguments: {} }));
+    const late = 'has no headers: their function did not answer within 1000 ms (connectTimeoutMs)';
+    await expect(called).rejects.toThrow(late);
+    answers = true;
+  });
+
   it('that has forgotten the session gets another one, and the call again', async () => {
     connect();
     await echo();

@@ -33,7 +33,7 @@ it('fills in the check of each definition and leaves the rest as it is', async (
   const checked = checkedTools(new Remote([lookup, { ...definition('own', {}), checkArguments: own }]));
   const [first, second] = await checked.getTools(listContext);
   expect(first).toMatchObject(lookup);
-  expect(first?.checkArguments?.({ id: 'x' })).toEqual({ ok: false, message: 'arguments.id must be integer' });
+  expect(await first?.checkArguments?.({ id: 'x' })).toEqual({ ok: false, message: 'arguments.id must be integer' });
   expect(first?.checkArguments?.({ id: 5 })).toEqual({ ok: true, value: { id: 5 } });
   expect(second?.checkArguments).toBe(own);
 });

@@ -22,7 +22,7 @@ it('execute gets the output type of a Standard Schema', () => {
       return args.town;
     },
   });
-  expect(same<typeof weather, Tool<{ city: string; days: number; at: number }>>(true)).toBe(true);
+  expect(same<Parameters<typeof weather.execute>[0], { city: string; days: number; at: number }>(true)).toBe(true);
 });
 
 it('execute gets the type that a literal JSON Schema describes', () => {
@@ -84,9 +84,9 @@ it('execute of a tool that accepts raw arguments may get those', () => {
     acceptsRaw: true,
     execute: (args) => ('_raw' in args ? args._raw : args.code),
   });
-  expect(same<typeof raw, Tool<{ code: string } | RawArguments>>(true)).toBe(true);
+  expect(same<typeof raw, Tool<{ code: string } | RawArguments, unknown, string, string>>(true)).toBe(true);
   const not = tool({ ...described, parameters, acceptsRaw: false, execute: ({ code }) => code });
-  expect(same<typeof not, Tool<{ code: string }>>(true)).toBe(true);
+  expect(same<typeof not, Tool<{ code: string }, unknown, string, string>>(true)).toBe(true);
 });
 
 it('takes functions of the right arguments only', () => {
@@ -108,13 +108,13 @@ it('takes schemas of objects only', () => {
   const either = z.union([z.object({ city: z.string() }), z.object({ town: z.string() })]);
   const converted = z.object({ city: z.string() }).transform(({ city }) => ({ town: city }));
   const of = tool({ ...described, jsonSchema: { type: 'object' }, parameters: converted, execute: ({ town }) => town });
-  expect(same<typeof of, Tool<{ town: string }>>(true)).toBe(true);
+  expect(same<typeof of, Tool<{ town: string }, unknown, string, string>>(true)).toBe(true);
   const named = z.object({ city: z.string() }).transform(({ city }) => city);
   const cityOf = tool({ ...described, parameters: named, execute: (city) => city.length });
-  expect(same<typeof cityOf, Tool<string>>(true)).toBe(true);
+  expect(same<typeof cityOf, Tool<string, unknown, string, number>>(true)).toBe(true);
   const tidied = z.preprocess((given) => given, z.object({ city: z.string() }));
   const tidy = tool({ ...described, parameters: tidied, execute: ({ city }) => city });
-  expect(same<typeof tidy, Tool<{ city: string }>>(true)).toBe(true);
+  expect(same<typeof tidy, Tool<{ city: string }, unknown, string, string>>(true)).toBe(true);
   expect(same<ArgumentsOf<typeof either>, { city: string } | { town: string }>(true)).toBe(true);
 });
 

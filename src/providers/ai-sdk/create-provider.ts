@@ -1,5 +1,6 @@
 import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/body-counter.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { shownValue } from '../../core/shown-value.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
@@ -78,7 +79,10 @@ function namedModel(text: string): { readonly vendor: VendorName; readonly model
   const model = rest.join(':');
   const known = vendorNames.find((name) => name === vendor);
   if (known === undefined || model === '') {
-    throw invalid(`the model must be named as vendor:model, with a vendor out of ${vendorNames.join(', ')}`);
+    const vendorsOfAll = `the vendors are ${vendorNames.join(', ')}`;
+    const others =
+      'for another, use "openai-compatible:NAME" with its baseUrl, or AISDKProvider with a model of its AI SDK package';
+    throw invalid(`the model must be named as vendor:model, not ${shownValue(text)}; ${vendorsOfAll}; ${others}`);
   }
   return { vendor: known, model };
 }

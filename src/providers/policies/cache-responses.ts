@@ -1,10 +1,14 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
 import { noUsage } from '../../core/add-usage.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { AgentLoopError } from '../../core/errors.ts';
+import { inTime } from '../../core/in-time.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
 import type { MaybePromise } from '../../stores/interfaces.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { isResponse } from './is-response.ts';
 import {
+  aClock,
   aFunction,
   assertGiven,
   assertOptions,
@@ -26,6 +30,10 @@ export interface CacheResponsesOptions {
    * not say which model it asks (`info.model`).
    */
   readonly namespace?: string | undefined;
+  /** How long the store may take to find an answer; the call is made without it then. Milliseconds; default 2,000. */
+  readonly timeoutMs?: number | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
   /** Told what the store failed with; the call goes on without it. Default: nobody is. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
@@ -45,7 +53,14 @@ const storeKind: OptionKind = {
  * limits and retries: it waits for nothing. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function cacheResponses(options: CacheResponsesOptions): ProviderPolicy {
-  assertOptions('cacheResponses', options, { store: storeKind, ttlMs: someMs, namespace: aText, onError: aFunction });
+  assertOptions('cacheResponses', options, {
+    store: storeKind,
+    ttlMs: someMs,
+    namespace: aText,
+    timeoutMs: someMs,
+    clock: aClock,
+    onError: aFunction,
+  });
   assertGiven('cacheResponses', 'store', options.store, 'give a CacheStore, such as new InMemoryCacheStore()');
   return definePolicy('cacheResponses', (stream, provider) => {
     const scope = scopeOf(provider, options.namespace);
@@ -80,13 +95,21 @@ class CachedAnswers {
 
   /** The answer kept under a key, as its one chunk; undefined where there is none. Never errors. */
   find(key: string): Observable<LLMChunk | undefined> {
-    return defer(() => observed(this.#options.store.get(key))).pipe(
+    return defer(() => observed(this.#get(key))).pipe(
       map((value): LLMChunk | undefined => (isResponse(value) ? { type: 'done', response: unused(value) } : undefined)),
       catchError((error: unknown) => {
         this.#report(error);
         return of(undefined);
       }),
     );
+  }
+
+  #get(key: string): MaybePromise<unknown> {
+    const { store, timeoutMs: ms = 2_000, clock = systemClock } = this.#options;
+    const answer = store.get(key);
+    const late = () =>
+      new AgentLoopError('UNAVAILABLE', `The store of cacheResponses did not answer within ${ms} ms (timeoutMs).`);
+    return answer instanceof Promise ? inTime(() => answer, { ms, clock, late }) : answer;
   }
 
   /** Keeps a whole answer. Nobody waits for the store. */

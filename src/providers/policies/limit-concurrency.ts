@@ -1,12 +1,18 @@
 import pLimit from 'p-limit';
 import { defer, Observable } from 'rxjs';
+import { type Clock, systemClock } from '../../core/clock.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
-import { assertGiven, assertOptions, someCount } from './policy-options.ts';
+import { limitWait } from './limit-wait.ts';
+import { aClock, assertGiven, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
 export interface LimitConcurrencyOptions {
   /** Calls under way at a time. */
   readonly max: number;
+  /** How long a call may wait for its turn; it then fails with `PROVIDER_TIMEOUT`. Milliseconds; default 600,000. */
+  readonly maxWaitMs?: number | undefined;
+  /** Replaced by tests. Default: the system's. */
+  readonly clock?: Clock | undefined;
 }
 
 /**
@@ -16,17 +22,20 @@ export interface LimitConcurrencyOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function limitConcurrency(options: LimitConcurrencyOptions): ProviderPolicy {
-  assertOptions('limitConcurrency', options, { max: someCount });
+  assertOptions('limitConcurrency', options, { max: someCount, maxWaitMs: someMs, clock: aClock });
   assertGiven('limitConcurrency', 'max', options.max, 'give the number of calls that may be under way at a time');
-  const limit = pLimit(options.max);
+  const { max, maxWaitMs = 600_000, clock = systemClock } = options;
+  const limit = pLimit(max);
   return definePolicy(
     'limitConcurrency',
     (stream) => (params) =>
       new Observable((subscriber) => {
         const over = new Promise<void>((resolve) => subscriber.add(resolve));
         const waited = measureWait('limitConcurrency');
+        const cancelWait = limitWait('limitConcurrency', { ms: maxWaitMs, clock }, subscriber);
         void limit(() => {
           waited?.();
+          cancelWait();
           if (!subscriber.closed) defer(() => stream(params)).subscribe(subscriber);
           return over;
         });

@@ -3,7 +3,8 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { estimatePromptTokens } from '../../core/estimate-usage.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
 import type { LLMCallParams } from '../interfaces.ts';
-import { aClock, assertOptions, someCount, wrongOption } from './policy-options.ts';
+import { limitWait } from './limit-wait.ts';
+import { aClock, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { RateQueue } from './rate-queue.ts';
 
@@ -12,6 +13,8 @@ export interface RateLimitOptions {
   readonly requestsPerMinute?: number | undefined;
   /** Of prompts and answers together. Default no limit. */
   readonly tokensPerMinute?: number | undefined;
+  /** How long a request may wait for its minute; it then fails with `PROVIDER_TIMEOUT`. Milliseconds; default 600,000. */
+  readonly maxWaitMs?: number | undefined;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
 }
@@ -26,8 +29,13 @@ export interface RateLimitOptions {
  * Errors: `INVALID_CONFIG`, naming the option.
  */
 export function rateLimit(options: RateLimitOptions): ProviderPolicy {
-  assertOptions('rateLimit', options, { requestsPerMinute: someCount, tokensPerMinute: someCount, clock: aClock });
-  const { requestsPerMinute, tokensPerMinute, clock = systemClock } = options;
+  assertOptions('rateLimit', options, {
+    requestsPerMinute: someCount,
+    tokensPerMinute: someCount,
+    maxWaitMs: someMs,
+    clock: aClock,
+  });
+  const { requestsPerMinute, tokensPerMinute, maxWaitMs = 600_000, clock = systemClock } = options;
   if (requestsPerMinute === undefined && tokensPerMinute === undefined) {
     throw wrongOption('rateLimit', 'no limit is given; set requestsPerMinute or tokensPerMinute');
   }
@@ -40,8 +48,10 @@ export function rateLimit(options: RateLimitOptions): ProviderPolicy {
     (stream) => (params) =>
       new Observable((subscriber) => {
         const waited = measureWait('rateLimit');
+        const cancelWait = limitWait('rateLimit', { ms: maxWaitMs, clock }, subscriber);
         return queue.enter(guess(params), (correct) => {
           waited?.();
+          cancelWait();
           const answer = defer(() => stream(params)).pipe(
             tap((chunk) => {
               const usage = chunk.type === 'done' ? chunk.response.usage : undefined;

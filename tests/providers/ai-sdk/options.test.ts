@@ -90,9 +90,14 @@ describe('options of AISDKProvider', () => {
 
 describe('options of createProvider', () => {
   it.each<[string, string, object, RegExp]>([
-    ['no vendor', 'claude', {}, /vendor:model, with a vendor out of anthropic, google, openai, openai-compatible/],
-    ['an unknown vendor', 'acme:m', {}, /with a vendor out of/],
-    ['no model', 'openai:', {}, /with a vendor out of/],
+    [
+      'no vendor',
+      'claude',
+      {},
+      /vendor:model, not "claude"; the vendors are anthropic, google, openai, openai-compatible;/,
+    ],
+    ['U-19 an unknown vendor', 'acme:m', {}, /for another, use "openai-compatible:NAME" with its baseUrl/],
+    ['no model', 'openai:', {}, /the vendors are/],
     ['no address', 'openai-compatible:m', {}, /needs a baseUrl/],
     ['an address that is none', 'openai:m', { apiKey: 'k', baseUrl: 'localhost' }, /baseUrl must be an http/],
     ['a key with a line end', 'openai:m', { apiKey: 'sk-secret\n' }, /apiKey must be a key without spaces/],

@@ -41,7 +41,14 @@ async function eventsOf(llmProvider: LLMProvider, file: string): Promise<readonl
   server.answer((exchange) => sendStream(exchange, asked++ === 0 ? recordedStream(file) : openai.text('Done.')));
   const loop = new AgentLoop({ agentId: 'a', llmProvider, clock: fakeClock() });
   const events = await lastValueFrom(loop.startTurn(messages, { taskId: 't', contextId: 'c' }).pipe(toArray()));
-  return folded(events);
+  return folded(events.map(withoutMetadata));
+}
+
+/** That of a message is the provider's own. */
+function withoutMetadata(event: AgentEvent): AgentEvent {
+  if (event.kind !== 'internal:iteration-complete') return event;
+  const { metadata: _, ...message } = event.response.message;
+  return { ...event, response: { ...event.response, message } };
 }
 
 function folded(events: readonly AgentEvent[]): readonly object[] {
