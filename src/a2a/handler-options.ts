@@ -1,13 +1,16 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
+import { firstValueFrom } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/config.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
+import { whenReady } from '../core/operators/when-ready.ts';
 import type { Turn } from '../core/turn.ts';
 import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
+import { KeptBytes } from './kept-bytes.ts';
 import type { PushConfigs } from './push-configs.ts';
 import type { MessageLimits } from './received-message.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
@@ -34,6 +37,7 @@ export interface A2ARequestHandlerOptions {
   readonly onTurn?: ((turn: Turn, context: ServerCallContext) => void) | undefined;
   /** Keeps the configurations of push notifications. Default: none, and the capability must not be declared. */
   readonly push?: PushConfigs | undefined;
+  /** Of messages, of the history of a task, and of what is kept for one owner. */
   readonly limits?: MessageLimits | undefined;
   /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
   readonly toolEvents?: boolean | undefined;
@@ -43,6 +47,8 @@ export interface A2ARequestHandlerOptions {
   readonly maxInlineArtifactBytes?: number | undefined;
   /** How long a cancel waits for the turn to stop. Milliseconds; default 10,000. */
   readonly cancelDeadlineMs?: number | undefined;
+  /** How long the functions `card` and `extendedCard` may take. Milliseconds; default 10,000. */
+  readonly callbackTimeoutMs?: number | undefined;
 }
 
 export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
@@ -51,8 +57,11 @@ export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
   readonly logger: Logger | undefined;
   readonly storeDeadlineMs: number;
   readonly cancelDeadlineMs: number;
+  readonly callbackTimeoutMs: number;
   readonly maxInlineArtifactBytes: number;
   readonly limits: MessageLimits;
+  /** Absent where nothing limits what is kept. */
+  readonly kept: KeptBytes | undefined;
 }
 
 const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
@@ -70,6 +79,7 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   artifactUrl: true,
   maxInlineArtifactBytes: true,
   cancelDeadlineMs: true,
+  callbackTimeoutMs: true,
 };
 
 /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
@@ -85,6 +95,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       `${stray} is not an option of an A2A request handler`,
       `the options are: ${Object.keys(names).join(', ')}`,
     );
+  const { callbackTimeoutMs = 10_000 } = options;
   const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024, limits = {} } = options;
   if (typeof agent?.startTurn !== 'function' || typeof agent.resume !== 'function')
     throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
@@ -92,6 +103,8 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
     throw invalidConfig('card must be an AgentCard or a function that gives one', 'give card');
   if (!(cancelDeadlineMs > 0))
     throw invalidConfig('cancelDeadlineMs must be above 0', 'give milliseconds, or leave it out');
+  if (!(callbackTimeoutMs > 0))
+    throw invalidConfig('callbackTimeoutMs must be above 0', 'give milliseconds, or leave it out');
   for (const [name, value] of Object.entries(limits)) {
     if (!(typeof value === 'number' && value > 0))
       throw invalidConfig(`limits.${name} must be a number above 0`, 'or leave it out');
@@ -102,5 +115,16 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       'the agent has no taskStateStore',
       'give it one: agent({ taskStateStore: new InMemoryStateStore(), … })',
     );
-  return { ...options, store, clock, logger, storeDeadlineMs, cancelDeadlineMs, maxInlineArtifactBytes, limits };
+  const kept = keptBytes(store, { limits, clock, storeDeadlineMs });
+  const times = { storeDeadlineMs, cancelDeadlineMs, callbackTimeoutMs };
+  return { ...options, store, clock, logger, ...times, maxInlineArtifactBytes, limits, kept };
+}
+
+function keptBytes(
+  store: TaskStateStore,
+  { limits, clock, storeDeadlineMs: ms }: Pick<ResolvedHandlerOptions, 'limits' | 'clock' | 'storeDeadlineMs'>,
+): KeptBytes | undefined {
+  const { maxKeptBytes: max = 2 ** 30 } = limits;
+  if (max === Number.POSITIVE_INFINITY) return undefined;
+  return new KeptBytes({ store, clock, max, ready: (ask) => firstValueFrom(whenReady(ask, { clock, ms })) });
 }

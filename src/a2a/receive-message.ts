@@ -15,7 +15,7 @@ import { assertReadable } from './parts.ts';
 import { malformed, unsupported } from './protocol-errors.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { type Received, receivedAnswers } from './received-answers.ts';
-import { checkedMessage, userMessageOf } from './received-message.ts';
+import { checkedMessage, sizeOf, userMessageOf } from './received-message.ts';
 import { type Intake, isOneOf, reusedMessageId, startedTurn, toldTurn } from './repeated-message.ts';
 import { headersOf } from './requested.ts';
 import { shownContext } from './scope.ts';
@@ -70,6 +70,7 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const known = await receipt.tasks.read(taskId);
   if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId();
   if (known) return { taskId, beyond: 0 };
+  await admit(receipt.tasks, message);
   const metadata = metadataForTools(message, options.agent);
   const turn = options.agent.startTurn(userMessageOf(message, receipt.inputModes), {
     ...turnOptions(receipt),
@@ -85,6 +86,14 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
 
+/** Errors: UnsupportedOperation where as much is kept for the owner as may be. */
+async function admit({ scope, options: { kept, limits } }: CallerTasks, message: WireMessage): Promise<void> {
+  if (!kept || (await kept.admit(scope.group, sizeOf(message)))) return;
+  throw unsupported(
+    `Your tasks take as much space as they may (maxKeptBytes is ${limits.maxKeptBytes ?? 2 ** 30}); have some deleted.`,
+  );
+}
+
 async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   const { tasks } = receipt;
   const { taskId, messageId, contextId } = message;
@@ -97,7 +106,11 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   if (repeats === 'start' || (repeats === 'told' && waitsForAnswers(state))) return { taskId, beyond: 0 };
   if (repeats === 'told') return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
+  const { maxHistory = 10_000 } = tasks.options.limits;
+  if (state.history.length >= maxHistory)
+    throw unsupported(`The task has ${maxHistory} messages and takes no more; send one without taskId.`);
   const received = receivedAnswers(state, message);
+  await admit(tasks, message);
   await follow(receipt, { message, state, received });
   const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
   return { ...(await goOn(receipt, state)), since: state.seq, ...told };

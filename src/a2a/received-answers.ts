@@ -21,9 +21,9 @@ export function receivedAnswers(state: LoopState, { parts }: WireMessage): Recei
   const named = parts.flatMap((part) => namedAnswers(part) ?? []);
   const answers: Answers = Object.assign({}, ...named);
   const rest = parts.filter((part) => namedAnswers(part) === undefined);
-  if (named.length > 0 || open.length === 0) return { answers, rest };
+  if (Object.keys(answers).length > 0 || open.length === 0) return { answers, rest };
   const [only] = open;
-  const answer = only && open.length === 1 ? answerIn(parts, only) : undefined;
+  const answer = only && open.length === 1 && named.length === 0 ? answerIn(parts, only) : undefined;
   if (only && answer) return { answers: { [only.id]: answer.value }, rest: answer.rest };
   if (state.outcome) throw malformed(`The task waits for answers: ${open.map(formOf).join('; ')}.`);
   return { answers, rest };

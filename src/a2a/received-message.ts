@@ -3,12 +3,16 @@ import type { UserMessage } from '../core/messages.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
 import { malformed } from './protocol-errors.ts';
 
-/** How large a message may be. */
+/** How large a message may be, and how much may be kept for those who send them. `Infinity`: no limit. */
 export interface MessageLimits {
   /** Default 100. */
   readonly maxParts?: number;
   /** Of all texts, data, files and metadata together; default 10 MiB. */
   readonly maxMessageBytes?: number;
+  /** Messages that a task may have in its history before it takes no more; default 10,000. */
+  readonly maxHistory?: number;
+  /** What the store may keep of the tasks of one owner, a user in a tenant, before new messages are refused. Bytes; default 1 GiB. */
+  readonly maxKeptBytes?: number;
 }
 
 /** What of a message our own has no place for. */
@@ -47,7 +51,7 @@ function isContent(value: unknown): boolean {
 }
 
 /** Of the parts that count: bytes of files, characters of everything else. */
-function sizeOf({ parts, metadata }: Pick<WireMessage, 'parts' | 'metadata'>): number {
+export function sizeOf({ parts, metadata }: Pick<WireMessage, 'parts' | 'metadata'>): number {
   const ofParts = parts.reduce((sum, { content, metadata }) => sum + sizeOfContent(content) + sizeOfJson(metadata), 0);
   return ofParts + sizeOfJson(metadata);
 }

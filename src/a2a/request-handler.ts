@@ -18,6 +18,7 @@ import type {
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
 import { AgentLoopError, nameOf } from '../core/errors.ts';
+import { inTime } from '../core/in-time.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import { clientToolsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
@@ -70,9 +71,20 @@ class RequestHandler implements A2AHandler {
     this.#scopeOf = options.scopeOf ?? defaultScopeOf(() => this.getAgentCard());
   }
 
+  /** What a function of the options gives, in time. */
+  #called<T>(name: string, ask: () => T | Promise<T>): Promise<T> {
+    const { callbackTimeoutMs: ms, clock } = this.#options;
+    const late = () => {
+      const message = `The function ${name} did not answer within ${ms} ms (callbackTimeoutMs).`;
+      this.#options.logger?.warn(message);
+      return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
+    };
+    return inTime(ask, { ms, clock, late });
+  }
+
   async getAgentCard(): Promise<AgentCard> {
     const { card } = this.#options;
-    return typeof card === 'function' ? card() : card;
+    return typeof card === 'function' ? this.#called('card', card) : card;
   }
 
   async getAuthenticatedExtendedAgentCard(
@@ -84,7 +96,7 @@ class RequestHandler implements A2AHandler {
     const { extendedCard } = this.#options;
     if (!extendedCard) throw new (protocolErrors().ExtendedAgentCardNotConfiguredError)();
     if (!context.user?.isAuthenticated) throw unauthenticated();
-    return this.#told(async () => extendedCard(context));
+    return this.#told(() => this.#called('extendedCard', () => extendedCard(context)));
   }
 
   sendMessage(params: SendMessageRequest, context: ServerCallContext): Promise<Task> {

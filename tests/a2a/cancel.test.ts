@@ -92,6 +92,21 @@ it('refuses a message of a context whose task is not over, where the agent does 
   await handler.cancelTask(cancel(id), call());
 });
 
+it('H-33 refuses such a message also where another server runs the task, records no task, and takes it later', async () => {
+  const store = new InMemoryStateStore();
+  const owner = running({ store });
+  const { id, contextId } = await send(owner.handler, 'Wait', { returnImmediately: true });
+  await owner.started.reached;
+  const { handler } = a2aBench({ store, steps: [{ text: 'Here.' }] });
+  const more = message('More', { contextId });
+  expect(await refusal(send(handler, more))).toMatch(
+    /^UnsupportedOperationError: Another task of this context is not over/,
+  );
+  expect(store.list().map(({ taskId }) => taskId)).toEqual([id]);
+  await handler.cancelTask(cancel(id), call());
+  expect((await send(handler, more)).status?.state).toBe(3);
+});
+
 it('says so where a turn ended before it was told', async () => {
   const held = gate();
   class LateEnd extends InMemoryStateStore {

@@ -67,6 +67,8 @@ describe('a task that waits', () => {
     );
     const wrong = message([data({ answers: { '1:0': 'yes' } })], { taskId: id });
     expect(await refusal(send(handler, wrong))).toMatch(/^RequestMalformedError: .*must be \{ "approved": true \}/);
+    const none = message([data({ answers: {} }), text('More.')], { taskId: id });
+    expect(await refusal(send(handler, none))).toBe(words);
     const unknown = message([data({ answers: { '4:2': true } })], { taskId: id });
     expect(await refusal(send(handler, unknown))).toMatch(/^RequestMalformedError: .*no open question "4:2"/);
   });

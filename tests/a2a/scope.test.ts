@@ -122,3 +122,17 @@ it.each(['plain-id_1', 'with/slash', '.dot', 'ünï cödé', 'a b', 'x'.repeat(1
     expect(seen[0]?.payload?.value).toMatchObject({ contextId });
   },
 );
+
+describe('functions of the options', () => {
+  const never = () => new Promise<never>(() => {});
+
+  it('H-13 that never answer are given up, and the log names the limit', async () => {
+    const warned: string[] = [];
+    const logger = { debug() {}, info() {}, error() {}, warn: (line: string) => void warned.push(line) };
+    const agent = { logger };
+    const { handler } = a2aBench({ agent, handler: { card: never, callbackTimeoutMs: 50 } });
+    await expect(handler.getAgentCard()).rejects.toThrow('The function card did not answer within 50 ms');
+    const line = (name: string) => `The function ${name} did not answer within 50 ms (callbackTimeoutMs).`;
+    expect(warned).toEqual([line('card')]);
+  });
+});

@@ -26,6 +26,8 @@ export async function connectRemote(options: RemoteAgentOptions, remote: Resolve
     toolFailureMode: 'fail',
     contextManagement: null,
     retry: null,
+    // Its waits have their own limits, silenceMs and taskTimeoutMs.
+    modelSilenceMs: 0,
     maxIterations: mostSteps,
     extensions: [...extensions, remoteValue(), cancelRemote(connection, clock)],
   });

@@ -11,6 +11,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   card: true,
   signing: true,
   auth: true,
+  authTimeoutMs: true,
   open: true,
   push: true,
   publicUrl: true,
@@ -21,6 +22,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   artifactUrl: true,
   maxInlineArtifactBytes: true,
   cancelDeadlineMs: true,
+  callbackTimeoutMs: true,
   maxBodyBytes: true,
   rateLimit: true,
   maxStreams: true,
@@ -60,7 +62,7 @@ export function assertServerOptions(options: A2AServerOptions): void {
     throw invalidConfig('publicUrl is not an http or https address', 'give the one that clients use');
   }
   assertNumbers(options, { from: 0, names: ['heartbeatMs', 'recoverEveryMs', 'closeMs', 'trustedProxies'] });
-  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams', 'maxTurns'] });
+  assertNumbers(options, { from: 1, names: ['maxBodyBytes', 'maxStreams', 'maxTurns', 'authTimeoutMs'] });
   if (rateLimit) assertNumbers(rateLimit, { from: 1, names: ['requests', 'perMs'], of: 'rateLimit.' });
   if (push) assertPush(push);
 }

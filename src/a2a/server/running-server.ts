@@ -249,6 +249,8 @@ class RunningServer implements A2AServer {
       limiter: rateLimit === null ? undefined : new RateLimiter(rateLimit, () => this.#clock.now()),
       streams: this.#streams,
       turns: this.#turns,
+      clock: this.#clock,
+      timeoutMs: this.#options.authTimeoutMs ?? 10_000,
       phase: () => (this.#drain.signal.aborted ? 'closing' : this.#cards.isOpen ? 'open' : 'starting'),
       logger: this.#logger,
     };
@@ -274,13 +276,14 @@ function startedBefore(): Error {
 }
 
 function handlerOptions(options: A2AServerOptions) {
-  const { limits, toolEvents, artifactUrl, maxInlineArtifactBytes, cancelDeadlineMs } = options;
+  const { limits, toolEvents, artifactUrl, maxInlineArtifactBytes, cancelDeadlineMs, callbackTimeoutMs } = options;
   return {
     ...(limits && { limits }),
     ...(toolEvents !== undefined && { toolEvents }),
     ...(artifactUrl && { artifactUrl }),
     ...(maxInlineArtifactBytes !== undefined && { maxInlineArtifactBytes }),
     ...(cancelDeadlineMs !== undefined && { cancelDeadlineMs }),
+    ...(callbackTimeoutMs !== undefined && { callbackTimeoutMs }),
   };
 }
 

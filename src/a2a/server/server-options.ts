@@ -16,7 +16,8 @@ type HandlerOption =
   | 'toolEvents'
   | 'artifactUrl'
   | 'maxInlineArtifactBytes'
-  | 'cancelDeadlineMs';
+  | 'cancelDeadlineMs'
+  | 'callbackTimeoutMs';
 
 export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, HandlerOption> {
   readonly agent: Agent;
@@ -30,6 +31,8 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
    * so that it listens on the loopback only, unless `open` says otherwise.
    */
   readonly auth?: Authentication | readonly Authentication[] | undefined;
+  /** How long each way of `auth` may take to know a caller; one that takes longer does not know it. Milliseconds; default 10,000. */
+  readonly authTimeoutMs?: number | undefined;
   /** Lets a server without `auth` listen beyond the loopback. Default false. */
   readonly open?: boolean | undefined;
   /** Webhooks. Default: the card says that there are none. */

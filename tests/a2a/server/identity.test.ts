@@ -118,6 +118,19 @@ describe('several ways', () => {
     const refused = await rpc(url, 'ListTasks', {});
     expect(refused.headers.get('www-authenticate')).toBe('Session, ApiKey header="x-api-key"');
   });
+
+  it('H-13 are tried behind one that never answers, which the log names with its limit', async () => {
+    const warned: unknown[] = [];
+    const logger = { debug() {}, info() {}, error() {}, warn: (...line: unknown[]) => void warned.push(line) };
+    const silent = customAuth(() => new Promise(() => {}), { name: 'session' });
+    const auth = [silent, apiKeyAuth({ keys: [{ id: 'alice', key }] })];
+    const { url } = await on.serve({ agent: on.echo([]), auth, authTimeoutMs: 50, logger });
+    expect((await rpc(url, 'ListTasks', {}, { 'x-api-key': key })).status).toBe(200);
+    expect(warned).toContainEqual([
+      'authentication failed',
+      { scheme: 'session', code: 'UNAVAILABLE', authTimeoutMs: 50 },
+    ]);
+  });
 });
 
 describe('the card', () => {

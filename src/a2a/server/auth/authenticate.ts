@@ -1,20 +1,33 @@
+import type { Clock } from '../../../core/clock.ts';
 import type { Logger } from '../../../core/config.ts';
-import { nameOf } from '../../../core/errors.ts';
+import { AgentLoopError, nameOf } from '../../../core/errors.ts';
+import { inTime } from '../../../core/in-time.ts';
 import type { AuthenticatedUser, Authentication, AuthRequest } from './authentication.ts';
+
+export interface AuthenticateOptions {
+  readonly logger: Logger;
+  readonly clock: Clock;
+  /** How long each way may take. Milliseconds. */
+  readonly timeoutMs: number;
+}
 
 /** The user of the first way that knows the caller; `undefined` where none does. Never rejects. */
 export async function authenticate(
   ways: readonly Authentication[],
   request: AuthRequest,
-  logger: Logger,
+  { logger, clock, timeoutMs: ms }: AuthenticateOptions,
 ): Promise<AuthenticatedUser | undefined> {
   for (const way of ways) {
     try {
-      const user = await way.authenticate(request);
+      const late = () => new AgentLoopError('UNAVAILABLE', `no answer within ${ms} ms (authTimeoutMs)`);
+      const user = await inTime(() => way.authenticate(request), { ms, clock, late });
       if (user !== undefined && typeof user.id === 'string' && user.id !== '') return user;
     } catch (thrown) {
       // What an issuer or a function of the user says may repeat the credentials.
-      logger.warn('authentication failed', { scheme: way.name, error: nameOf(thrown) });
+      const why = AgentLoopError.isInstance(thrown)
+        ? { code: thrown.code, authTimeoutMs: ms }
+        : { error: nameOf(thrown) };
+      logger.warn('authentication failed', { scheme: way.name, ...why });
     }
   }
   return undefined;

@@ -32,7 +32,7 @@ export interface GrpcRequest {
 
 /** The caller of a call, or why it is not let in. */
 export async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refused> {
-  const { auth, limiter, streams, turns, localOnly, logger } = admission;
+  const { auth, limiter, streams, turns, localOnly } = admission;
   const { connection, isStream } = request;
   const phase = admission.phase();
   if (phase !== 'open') {
@@ -41,7 +41,7 @@ export async function admitCall(request: GrpcRequest, admission: Admission): Pro
   }
   const address = addressOf(request.peer);
   if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
-  const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(request) }, logger);
+  const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(request) }, admission);
   if (auth.length > 0 && user === undefined) {
     if ((limiter?.take(`failed ${address}`) ?? 0) > 0) return tooManyRequests;
     return { code: status.unauthenticated, details: 'Authentication is required.' };

@@ -1,4 +1,5 @@
 import type { Request, RequestHandler, Response } from 'express';
+import type { Clock } from '../../../core/clock.ts';
 import type { Logger } from '../../../core/config.ts';
 import { authenticate, challengesOf } from '../auth/authenticate.ts';
 import type { Authentication } from '../auth/authentication.ts';
@@ -27,11 +28,14 @@ export interface Admission {
   readonly turns: TurnCounter;
   readonly phase: () => ServerPhase;
   readonly logger: Logger;
+  readonly clock: Clock;
+  /** How long each way of `auth` may take. Milliseconds. */
+  readonly timeoutMs: number;
 }
 
 /** Lets in whom the server knows, at the rate that is allowed, before anything of the body is read. */
 export function admit(binding: Binding, admission: Admission): RequestHandler {
-  const { auth, limiter, logger } = admission;
+  const { auth, limiter } = admission;
   return async (request, response, next) => {
     const turnAway = (refusal: Refusal) => refuse(request, response, binding, refusal);
     const phase = admission.phase();
@@ -39,7 +43,7 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
     // Made before anything is waited for: who leaves meanwhile has left.
     const connection = httpConnection(response);
-    const user = auth.length === 0 ? undefined : await authenticate(auth, request, logger);
+    const user = auth.length === 0 ? undefined : await authenticate(auth, request, admission);
     const address = request.ip ?? request.socket.remoteAddress ?? 'unknown';
     if (auth.length > 0 && user === undefined) {
       const failedMs = limiter?.take(`failed ${address}`) ?? 0;
