@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander';
+import { taskIdPattern } from '../stores/interfaces.ts';
 
 /** Reads a whole number from `least` on, for an option of the command line. */
 export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER): (text: string) => number {
@@ -12,13 +13,21 @@ export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGE
 }
 
 /** Reads an http or https address, for an option of the command line. */
-export function httpUrl(text: string): string {
-  if (isHttpUrl(text)) return text;
-  throw new InvalidArgumentError('It must be an http or https address, like http://localhost:4000/v1.');
+export function httpUrl(example: string): (text: string) => string {
+  return (text) => {
+    if (isHttpUrl(text)) return text;
+    throw new InvalidArgumentError(`It must be an http or https address, like ${example}.`);
+  };
 }
 
 export function isHttpUrl(text: string): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol } = new URL(text);
   return protocol === 'http:' || protocol === 'https:';
+}
+
+/** Reads the id of a task or of a conversation, for an option of the command line. */
+export function idArgument(text: string): string {
+  if (taskIdPattern.test(text)) return text;
+  throw new InvalidArgumentError('It must be 1 to 128 letters, digits and _ . : - characters.');
 }

@@ -1,18 +1,26 @@
+import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
+import type { Question } from '../core/records.ts';
 import type { Turn } from '../core/turn.ts';
-import { TurnError } from '../core/turn-result.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
-import { extended, foldOpenText } from './conversation.ts';
-import { type Ending, endingOf } from './ending.ts';
+import { askQuestions } from './ask-questions.ts';
+import type { CommandHost } from './command-host.ts';
+import { foldOpenText, interruptedMessage, lengthOf, openTurnOf } from './conversation.ts';
+import { type Ending, endingOf, sentenceOf } from './ending.ts';
+import { explainLost } from './explain-lost.ts';
 import { followTurn } from './follow-turn.ts';
+import { chatCommand, type TaskPlace } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
+import { withKeptFlags } from './kept-flags.ts';
+import type { LineSource } from './line-source.ts';
+import { newId } from './new-id.ts';
 import { complain, note } from './notes.ts';
 import { oneLine, pad } from './one-line.ts';
 import type { Printer } from './printer.ts';
 import { showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
-import type { Terminal } from './terminal.ts';
+import { count, emptyTally, type Tally } from './tally.ts';
 import { TextPrinter } from './text-printer.ts';
 import { type NewTurnFlags, turnSettings } from './turn-flags.ts';
 import { wrapLines } from './wrap-lines.ts';
@@ -24,78 +32,220 @@ const commands: readonly (readonly [name: string, purpose: string])[] = [
   ['/quit', 'leave; Ctrl-D does too, and Ctrl-C at the prompt'],
 ];
 
+/** As that of a turn that waits: somebody left the chat at a question. */
+const waits = 3;
+
+export interface ChatFlags extends NewTurnFlags {
+  readonly contextId?: string;
+}
+
 export interface ChatOptions {
   readonly session: Session;
-  readonly terminal: Terminal;
-  /** `trace` shows the spans of each turn. */
-  readonly flags: NewTurnFlags;
+  readonly host: CommandHost;
+  /** `trace` shows the spans of each turn; `contextId` names the conversation. */
+  readonly flags: ChatFlags;
+  readonly lines: LineSource;
+  readonly interruption: Interruption;
+}
+
+/** What became of an entry, and whether the chat continues. */
+export interface Said {
+  readonly exitCode: Ending['exitCode'];
+  readonly continues: boolean;
 }
 
 /** A conversation in the terminal: the turns of one context, each with what was said before. */
 export class Chat {
   readonly #options: ChatOptions;
-  readonly #contextId = crypto.randomUUID();
-  #history: readonly Message[] = [];
+  readonly #contextId: string;
+  /** What the next turn begins with, besides what the store has of the conversation. */
+  #interrupted: readonly Message[] = [];
   #spans: readonly FinishedSpan[] = [];
+  #hasTurns = false;
 
   constructor(options: ChatOptions) {
     this.#options = options;
+    this.#contextId = options.flags.contextId ?? newId();
   }
 
   /** Follows a command, which is a word after `/`; false where it was the one to leave. */
   async command(name: string): Promise<boolean> {
-    const { session, terminal } = this.#options;
+    const { session, host } = this.#options;
     if (name === '/quit' || name === '/exit') return false;
     if (name === '/help') this.#list(commands);
     else if (name === '/tools') this.#list(session.tools.map((tool) => [tool.name, tool.description]));
     else if (name === '/trace') await this.#showSpans();
-    else complain(terminal, `${name} is not a command; /help lists them`);
+    else complain(host.terminal, `${name} is not a command; /help lists them`);
     return true;
   }
 
-  /** Runs a turn, with all that was said before. */
-  async say(content: string, interruption: Interruption): Promise<Ending['exitCode']> {
-    const { session, terminal, flags } = this.#options;
-    const question: Message = { role: 'user', content };
-    const { closed } = terminal.stdout;
-    const signal = AbortSignal.any([interruption.signal, closed]);
-    const turn = session.loop.startTurn([...this.#history, question], {
-      signal,
+  /** Continues the conversation that the command line names: says how long it is, and ends the turn that was left open in it. */
+  async open(): Promise<Said> {
+    const { session, host, flags } = this.#options;
+    if (flags.contextId === undefined) return { exitCode: 0, continues: true };
+    const { store } = session.store;
+    const length = await lengthOf(store, this.#contextId);
+    if (length > 0) note(host.terminal, `continues the conversation ${this.#contextId}: ${count(length, 'message')}`);
+    return this.#settle();
+  }
+
+  /** Runs a turn, with all that was said before; asks what it asks. */
+  async say(content: string): Promise<Said> {
+    const { session, flags } = this.#options;
+    const settled = await this.#settle();
+    if (!settled.continues) return settled;
+    const turn = session.agent.startTurn([...this.#interrupted, { role: 'user', content }], {
+      signal: this.#signal,
       contextId: this.#contextId,
       ...turnSettings(flags),
     });
-    const printer = new TextPrinter(terminal);
-    let openText = '';
+    this.#interrupted = [];
+    return this.#play(turn);
+  }
+
+  /** Says how to continue, where there is something to continue. */
+  leave(): void {
+    const { session, host, flags } = this.#options;
+    if (!this.#hasTurns || !session.store.durable) return;
+    const { stderr, errorStyle: style } = host.terminal;
+    const command = chatCommand(this.#contextId, { store: session.store.settings, flags });
+    // Not wrapped, so that it can be copied.
+    void stderr.write(`${style.dim('  continue the conversation with:')}\n  ${command}\n`);
+  }
+
+  /** Cancels a turn: a new one after each interruption that was dealt with. */
+  get #signal(): AbortSignal {
+    const { interruption, host } = this.#options;
+    return AbortSignal.any([interruption.signal, host.terminal.stdout.closed]);
+  }
+
+  /** Ends the turn of this conversation that another process left open, or an earlier run of this one. */
+  async #settle(): Promise<Said> {
+    const { session, host } = this.#options;
+    const open = await openTurnOf(session.store.store, this.#contextId);
+    if (open === undefined) return { exitCode: 0, continues: true };
+    if (open.status === 'running') {
+      note(host.terminal, `another process runs turn ${open.taskId} of this conversation; the next one waits for it`);
+      return { exitCode: 0, continues: true };
+    }
+    note(host.terminal, `turn ${open.taskId} of this conversation ${open.status === 'dead' ? 'was cut off' : 'waits'}`);
+    return this.#play(session.agent.resume(open.taskId, { signal: this.#signal, onBusy: 'wait' }));
+  }
+
+  /** Shows a turn until it has ended, and asks what it asks in between. */
+  async #play(started: Turn): Promise<Said> {
+    const { session, host, flags } = this.#options;
+    this.#hasTurns = true;
+    this.#spans = [];
+    const printer = new TextPrinter(host.terminal);
+    let shown: Shown = { tally: emptyTally, openText: '', cursor: undefined };
+    for (let turn = started; ; ) {
+      const next = await this.#show(turn, { printer, before: shown });
+      if (next === 'lost') return { exitCode: host.exitCode, continues: false };
+      shown = next;
+      const { final } = shown.tally;
+      const isOpen = final?.status.state === 'input-required' || final?.status.state === 'auth-required';
+      const questions = isOpen ? (final.questions ?? []) : [];
+      const asked = questions.length === 0 ? undefined : await this.#ask(questions, { taskId: turn.taskId, printer });
+      if (asked === 'leave') return this.#left(questions, turn.taskId, shown.tally);
+      if (asked === undefined || asked === 'cancel') {
+        this.#interrupted = interruptedMessage(shown.openText);
+        const said = this.#conclude(shown.tally, asked === 'cancel');
+        if (flags.trace) await this.#showSpans();
+        return said;
+      }
+      const { cursor } = shown;
+      const rest = cursor === undefined ? {} : { from: cursor };
+      turn = session.agent.resume(turn.taskId, { signal: this.#signal, onBusy: 'wait', ...rest });
+    }
+  }
+
+  /** Shows the events of a turn until it has ended or waits. */
+  async #show(
+    turn: Turn,
+    { printer, before }: { readonly printer: TextPrinter; readonly before: Shown },
+  ): Promise<Shown | 'lost'> {
+    const { session, host, flags, interruption } = this.#options;
+    const isAnswered = before.cursor !== undefined;
+    let { openText, cursor } = before;
     const listening: Printer = {
       print(event) {
         openText = foldOpenText(openText, event);
+        cursor = event.cursor ?? cursor;
+        // Nothing has been away for the one who answered.
+        if (event.kind === 'internal:resumed' && isAnswered) return;
         return printer.print(event);
       },
       cancelling: () => printer.cancelling(),
       close: () => printer.close(),
     };
-    const tally = await followTurn(turn, listening, signal);
-    this.#spans = session.trace?.takeSpans() ?? [];
+    const place = { taskId: turn.taskId, store: session.store.settings, flags };
+    try {
+      const tally = await followTurn(turn, listening, this.#signal, before.tally);
+      return { tally, openText, cursor };
+    } catch (thrown) {
+      await explainLost(thrown, { place, session, host, interruption, answers: {} });
+      return 'lost';
+    } finally {
+      this.#spans = [...this.#spans, ...(session.trace?.takeSpans() ?? [])];
+    }
+  }
+
+  /** Asks, and records the answers. A question that somebody else has answered meanwhile is told as such. */
+  async #ask(
+    questions: readonly Question[],
+    { taskId, printer }: { readonly taskId: string; readonly printer: TextPrinter },
+  ): Promise<'answered' | 'cancel' | 'leave'> {
+    const { session, host, lines, interruption } = this.#options;
+    const { store } = session.store;
+    const answers = await askQuestions(questions, {
+      lines,
+      terminal: host.terminal,
+      show: (block) => printer.lines(block),
+    });
+    const isCancelled = answers === 'cancel' || (answers === 'leave' && interruption.byKey.aborted);
+    if (isCancelled) await session.agent.cancel(taskId, 'interrupted');
+    if (isCancelled) return 'cancel';
+    if (answers === 'leave') return 'leave';
+    const { AgentLoop } = await import('../core/agent-loop.ts');
+    await AgentLoop.answer(taskId, { store, answers }).catch((thrown: unknown) => {
+      if (!AgentLoopError.isInstance(thrown) || !answeredElsewhere.has(thrown.code)) throw thrown;
+      complain(host.terminal, sentenceOf(thrown));
+    });
+    return 'answered';
+  }
+
+  /** The turn waits on, where its journal outlives this process. */
+  #left(questions: readonly Question[], taskId: string, { metadata = {} }: Tally): Said {
+    const { session, host, flags, interruption } = this.#options;
+    const place: TaskPlace = { taskId, store: session.store.settings, flags };
+    if (session.store.durable) showWaiting(questions, withKeptFlags(place, metadata), host.terminal);
+    return { exitCode: interruption.exitCode ?? waits, continues: false };
+  }
+
+  #conclude(tally: Tally, isCancelled: boolean): Said {
+    const { host, interruption } = this.#options;
+    const { terminal } = host;
+    const { closed } = terminal.stdout;
+    const continues = !closed.aborted;
+    if (isCancelled) {
+      complain(terminal, 'cancelled');
+      return { exitCode: interruption.exitCode ?? 1, continues };
+    }
     const ending = endingOf(tally.final, { interrupted: interruption.exitCode, readerLeft: closed.aborted });
-    this.#history = extended(this.#history, { question, added: await addedBy(turn), openText });
     if (ending.sentence !== undefined) complain(terminal, ending.sentence);
     else showTally(tally, terminal);
-    if (ending.suspended && session.store.durable) {
-      const place = { taskId: turn.taskId, store: session.store.settings, flags };
-      showWaiting(tally.final?.questions ?? [], place, terminal);
-    }
-    if (flags.trace) await this.#showSpans();
-    return ending.exitCode;
+    return { exitCode: ending.exitCode, continues };
   }
 
   async #showSpans(): Promise<void> {
-    const { terminal } = this.#options;
+    const { terminal } = this.#options.host;
     if (this.#spans.length > 0) await showWaterfall(this.#spans, terminal);
     else note(terminal, 'there is no turn to show yet');
   }
 
   #list(rows: readonly (readonly [string, string])[]): void {
-    const { stderr, errorStyle } = this.#options.terminal;
+    const { stderr, errorStyle } = this.#options.host.terminal;
     const width = rows.reduce((most, [name]) => Math.max(most, name.length), 0);
     const lines = rows.flatMap(([name, text]) =>
       wrapLines(oneLine(text), Math.max(20, stderr.columns - width - 5)).map((line, index) => {
@@ -106,12 +256,14 @@ export class Chat {
   }
 }
 
-/** The messages of a turn that has ended, in whatever way. */
-async function addedBy(turn: Turn): Promise<readonly Message[]> {
-  try {
-    return (await turn.result()).messages;
-  } catch (thrown) {
-    if (thrown instanceof TurnError) return thrown.result.messages;
-    throw thrown;
-  }
+/** What a turn has shown so far, in however many parts. */
+interface Shown {
+  readonly tally: Tally;
+  /** Of a response that is not complete. */
+  readonly openText: string;
+  /** Of the last event. */
+  readonly cursor: string | undefined;
 }
+
+/** How an answer is refused that came too late. */
+const answeredElsewhere: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['CONFLICT', 'INVALID_INPUT', 'TERMINAL']);

@@ -1,5 +1,8 @@
+import { type OpenTurn, settleTurnsAhead } from '../agent/open-turns.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
 
 /** The text of a response that is not complete; empty where none is open. */
 export function foldOpenText(open: string, event: AgentEvent): string {
@@ -9,19 +12,25 @@ export function foldOpenText(open: string, event: AgentEvent): string {
   return event.append ? open + text : text;
 }
 
-/** A turn that was added to a conversation. */
-export interface SaidTurn {
-  readonly question: Message;
-  /** What the turn added by then. */
-  readonly added: readonly Message[];
-  /** Text that was shown of a response that broke off. */
-  readonly openText: string;
+/** The text of a response that broke off, as the next turn begins with it: what was shown stays, so that the user can refer to it. */
+export function interruptedMessage(openText: string): readonly Message[] {
+  return openText === '' ? [] : [{ role: 'assistant', content: `${openText} [interrupted]` }];
 }
 
-/** The conversation with a turn more. What was shown stays, so that the user can refer to it; an answer without a word does not. */
-export function extended(history: readonly Message[], { question, added, openText }: SaidTurn): readonly Message[] {
-  const broken: readonly Message[] =
-    openText === '' ? [] : [{ role: 'assistant', content: `${openText} [interrupted]` }];
-  const answer = [...added, ...broken];
-  return answer.length === 0 ? history : [...history, question, ...answer];
+/** The first turn of a conversation that has not ended; none in a new conversation. Errors: those of the store. */
+export async function openTurnOf(store: TaskStateStore, contextId: string): Promise<OpenTurn | undefined> {
+  return settleTurnsAhead({ messageStore: messagesIn(store), journal: store }, contextId, '');
+}
+
+/** How many messages a conversation has. Errors: those of the store. */
+export async function lengthOf(store: TaskStateStore, contextId: string): Promise<number> {
+  return (await messagesIn(store).load(contextId, { limit: 0 })).total;
+}
+
+function messagesIn({ messages }: TaskStateStore): NonNullable<TaskStateStore['messages']> {
+  if (messages) return messages;
+  throw new AgentLoopError(
+    'INVALID_CONFIG',
+    'this store keeps turns and no conversations; use --store lmdb or redis://HOST:PORT',
+  );
 }

@@ -43,6 +43,13 @@ function describe(file: string, cause: unknown): string {
   ) {
     return `Node ${process.versions.node} does not run TypeScript; use Node 22.18 or newer, or compile it to an ES module (.mjs or .js)`;
   }
+  const { code } = isNativeError(cause) && 'code' in cause ? cause : { code: undefined };
+  if (code === 'ERR_IMPORT_ATTRIBUTE_MISSING' || code === 'ERR_IMPORT_ASSERTION_TYPE_MISSING')
+    return 'it is not an ES module; name one (.mjs or .js)';
+  const missing =
+    code === 'ERR_MODULE_NOT_FOUND' ? /^Cannot find package '([^']+)'/.exec(messageOf(cause))?.[1] : undefined;
+  if (missing !== undefined)
+    return `the package "${missing}" is not installed; run \`npm install ${missing}\` beside the file`;
   const syntax = isNativeError(cause) && cause.name === 'SyntaxError';
   return `${nameOf(cause)}: ${messageOf(cause)}${syntax ? `; "node --check ${file}" shows where` : ''}`;
 }

@@ -12,16 +12,22 @@ export interface FollowedTurn extends AsyncIterable<AgentEvent> {
 
 /**
  * Starts a turn by reading it and shows its events until it has ended and settled: spans ended, tools stopped. A slow
- * reader of the output slows the reading down. `signal` is the one that cancels the turn. Rejects where the turn was lost.
+ * reader of the output slows the reading down. `signal` is the one that cancels the turn; `before` is what the turn amounted to in
+ * events that were shown earlier. Rejects where the turn was lost.
  */
-export async function followTurn(turn: FollowedTurn, printer: Printer, signal: AbortSignal): Promise<Tally> {
+export async function followTurn(
+  turn: FollowedTurn,
+  printer: Printer,
+  signal: AbortSignal,
+  before: Tally = emptyTally,
+): Promise<Tally> {
   let patience: NodeJS.Timeout | undefined;
   const onAbort = () => {
     patience = setTimeout(() => printer.cancelling(), patienceMs);
   };
   signal.addEventListener('abort', onAbort, { once: true });
   try {
-    return await shown(turn, printer);
+    return await shown(turn, printer, before);
   } finally {
     signal.removeEventListener('abort', onAbort);
     clearTimeout(patience);
@@ -29,8 +35,8 @@ export async function followTurn(turn: FollowedTurn, printer: Printer, signal: A
   }
 }
 
-async function shown(turn: FollowedTurn, printer: Printer): Promise<Tally> {
-  let tally = emptyTally;
+async function shown(turn: FollowedTurn, printer: Printer, before: Tally): Promise<Tally> {
+  let tally = before;
   for await (const event of turn) {
     tally = addToTally(tally, event);
     const full = printer.print(event);

@@ -1,6 +1,6 @@
 import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { type StoreFlags, type StoreSettings, shownStore } from './store-settings.ts';
-import type { TurnFlags } from './turn-flags.ts';
+import type { NewTurnFlags, TurnFlags } from './turn-flags.ts';
 
 /** A task, and what the command line said when it ran. */
 export interface TaskPlace {
@@ -10,7 +10,25 @@ export interface TaskPlace {
 }
 
 /** The command that goes on with a task, with the options that it was run with: to be copied into a shell. */
-export function resumeCommand({ taskId, store, flags }: TaskPlace): string {
+export function resumeCommand({ taskId, ...place }: TaskPlace): string {
+  return ['millrace resume', taskId, ...optionsOf(place)].join(' ');
+}
+
+/** The command that continues a conversation, with the options of the one before. */
+export function chatCommand(contextId: string, { store, flags }: ChatPlace): string {
+  const { system, maxIterations } = flags;
+  const ofTurns = [
+    ...(system === undefined ? [] : ['--system', quoted(system)]),
+    ...(maxIterations === undefined ? [] : ['--max-iterations', String(maxIterations)]),
+  ];
+  return ['millrace chat --context-id', quoted(contextId), ...ofTurns, ...optionsOf({ store, flags })].join(' ');
+}
+
+interface ChatPlace extends Omit<TaskPlace, 'taskId'> {
+  readonly flags: NewTurnFlags;
+}
+
+function optionsOf({ store, flags }: Omit<TaskPlace, 'taskId'>): readonly string[] {
   const { tools, mcp = [], baseUrl, model, apiKeyEnv } = flags;
   const options: readonly (readonly [name: string, value: string | undefined])[] = [
     ['--tools', tools],
@@ -20,12 +38,17 @@ export function resumeCommand({ taskId, store, flags }: TaskPlace): string {
     ['--api-key-env', apiKeyEnv],
   ];
   const given = options.flatMap(([name, value]) => (value === undefined ? [] : [name, quoted(value)]));
-  return ['millrace resume', taskId, ...given, ...storeOption(store, flags)].join(' ');
+  return [...given, ...storeOption(store, flags)];
 }
 
 /** The command that shows a task. */
 export function showCommand({ taskId, store, flags }: TaskPlace): string {
   return ['millrace show', taskId, ...storeOption(store, flags)].join(' ');
+}
+
+/** The command that ends a task. */
+export function cancelCommand({ taskId, store, flags }: TaskPlace): string {
+  return ['millrace cancel', taskId, ...storeOption(store, flags)].join(' ');
 }
 
 /** The command that shows a task, and follows it. */

@@ -16,6 +16,9 @@ export async function readJournal(
   task: string,
   { flags, host }: { readonly flags: StoreFlags; readonly host: CommandHost },
 ): Promise<readonly JournalRecord[]> {
+  if (/\.jsonl?$/.test(task) && !existsSync(task)) {
+    throw new AgentLoopError('INVALID_INPUT', `${task} cannot be found; name a file of millrace export, or a task`);
+  }
   if (existsSync(task) || !taskIdPattern.test(task)) return parseJournal(await contentOf(task), task);
   let records: readonly JournalRecord[] = [];
   await withStore({ flags, host }, async (store) => {

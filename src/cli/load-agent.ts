@@ -13,6 +13,8 @@ export async function loadAgent(file: string, defaults: Partial<AgentSettings> =
   const named = { kind: 'agent file', file };
   const exported = await defaultExport(named);
   if (isAgent(exported)) return withDefaults(exported, defaults);
+  if (typeof exported === 'function')
+    throw invalidFile(named, 'exports a function by default; export what it gives: export default agent({ … })');
   if (!isOptions(exported))
     throw invalidFile(named, 'has to have an agent as its default export: export default agent({ … })');
   try {

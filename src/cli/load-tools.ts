@@ -15,6 +15,8 @@ import { defaultExport, invalidFile } from './default-export.ts';
 export async function loadTools(file: string): Promise<ToolProvider> {
   const exported = await defaultExport({ kind: 'tools file', file });
   if (isProvider(exported)) return exported;
+  if (typeof exported === 'function')
+    throw invalid(file, 'exports a function by default; export what it gives: export default [{ … }]');
   if (!Array.isArray(exported))
     throw invalid(
       file,

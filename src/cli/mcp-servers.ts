@@ -63,10 +63,12 @@ function serversIn(file: string, env: Environment): Servers {
   try {
     parsed = JSON.parse(readFileSync(file, 'utf8'));
   } catch (thrown) {
-    throw fail(`cannot be read: ${messageOf(thrown)}`, thrown);
+    if (thrown instanceof SyntaxError) throw fail(`is not JSON: ${messageOf(thrown)}`, thrown);
+    throw fail(`cannot be read: ${messageOf(thrown)}; check the path`, thrown);
   }
   const listed = isRecord(parsed) ? (parsed['mcpServers'] ?? parsed['servers']) : undefined;
-  if (!isRecord(listed)) throw fail('holds no servers: write { "mcpServers": { "name": { "command": … } } }');
+  if (!isRecord(listed) || Object.keys(listed).length === 0)
+    throw fail('holds no servers: write { "mcpServers": { "name": { "command": … } } }');
   const expand = (text: string) =>
     text.replaceAll(/\$\{(?:env:)?(\w+)\}/g, (_match, name: string) => {
       const value = env[name];

@@ -46,7 +46,8 @@ const standInWarning =
  * @throws AgentLoopError `INVALID_CONFIG` where the settings do not fit together.
  */
 export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
-  const model = flags.model ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
+  const model = flags.model?.trim() ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
+  if (model === '') throw invalid('--model is empty; name a model, or leave it out for the built-in stand-in');
   const vendor = vendorPrefixes.find((prefix) => model?.startsWith(`${prefix}:`));
   if (vendor !== undefined && model !== undefined) return vendorSettings({ vendor, model }, flags, env);
   const apiKey = keyOf(flags, env);
@@ -57,7 +58,7 @@ export function modelSettings(flags: ModelFlags, env: Environment): ModelSetting
   }
   if (baseUrl === undefined && apiKey === undefined) {
     throw invalid(
-      `model ${model} needs an address: add --base-url URL or set OPENAI_BASE_URL; for api.openai.com, set OPENAI_API_KEY`,
+      `model ${model} needs an address: add --base-url URL or set OPENAI_BASE_URL; for api.openai.com, set OPENAI_API_KEY${ofVendors(model)}`,
     );
   }
   const address = baseUrl ?? openAiBaseUrl;
@@ -70,6 +71,12 @@ export function modelSettings(flags: ModelFlags, env: Environment): ModelSetting
   };
 }
 
+/** What a name with a colon may have been meant for. */
+function ofVendors(model: string): string {
+  const names = vendorPrefixes.map((prefix) => `${prefix}:NAME`).join(', ');
+  return model.includes(':') ? `; without an address there are ${names}` : '';
+}
+
 /** A server of the OpenAI wire needs no prefix: it is named by its address. */
 const vendorPrefixes = ['anthropic', 'google', 'openai'] as const satisfies readonly VendorName[];
 
@@ -78,7 +85,7 @@ function vendorSettings(
   flags: ModelFlags,
   env: Environment,
 ): VendorSettings {
-  if (model === `${vendor}:`) throw invalid(`--model ${vendor}: needs the name of a model behind the colon`);
+  if (model === `${vendor}:`) throw invalid(`--model ${vendor}: needs the name of a model after the colon`);
   const { keyVariables, baseUrl: itsOwn } = vendors[vendor];
   const apiKey = keyOf(flags, env, keyVariables);
   if (apiKey === undefined) {
@@ -122,7 +129,8 @@ function baseUrlIn(env: Environment, ...names: readonly string[]): string | unde
   const name = names.find((candidate) => firstSet(env, candidate) !== undefined);
   if (name === undefined) return undefined;
   const value = firstSet(env, name);
-  if (value === undefined || !isHttpUrl(value)) throw invalid(`${name} is not an http or https address`);
+  if (value === undefined || !isHttpUrl(value))
+    throw invalid(`${name} is not an http or https address, like http://localhost:4000/v1`);
   return value;
 }
 

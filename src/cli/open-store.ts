@@ -33,8 +33,19 @@ export async function openStore(settings: StoreSettings): Promise<OpenStore> {
 }
 
 /** Of what a user has to be told once: how the store is set up. */
-export async function storeWarnings({ store, durable }: OpenStore): Promise<readonly string[]> {
-  return durable ? (await store.check()).warnings : [];
+export async function storeWarnings({ store, durable, settings }: OpenStore): Promise<readonly string[]> {
+  try {
+    return durable ? (await store.check()).warnings : [];
+  } catch (thrown) {
+    throw atPlace(thrown, settings);
+  }
+}
+
+/** An error that names the Redis that does not answer. */
+export function atPlace(thrown: unknown, { kind, place }: StoreSettings): unknown {
+  if (kind !== 'redis' || !AgentLoopError.isInstance(thrown) || thrown.code !== 'UNAVAILABLE') return thrown;
+  const message = thrown.message.replace(/^Redis /, `${place} `);
+  return new AgentLoopError(thrown.code, message, { cause: thrown });
 }
 
 function optionsOf(settings: StoreSettings): StateStoreOptions {

@@ -19,6 +19,7 @@ import { addTasksCommand } from './commands/tasks-command.ts';
 import { sentenceOf } from './ending.ts';
 import { Interrupted } from './interruption.ts';
 import { complain } from './notes.ts';
+import { ownFile } from './own-file.ts';
 
 const debug = debuglog('millrace');
 
@@ -89,9 +90,8 @@ function failedWith(thrown: unknown, host: CommandHost): number {
   return isUsage ? 2 : 1;
 }
 
-/** Of this package; the file is two folders up, in the sources as in the build. */
 function packageVersion(): string {
-  const file: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+  const file: unknown = JSON.parse(readFileSync(ownFile('package.json'), 'utf8'));
   const version = typeof file === 'object' && file !== null && 'version' in file ? file.version : undefined;
   return typeof version === 'string' ? version : 'unknown';
 }

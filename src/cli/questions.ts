@@ -16,6 +16,11 @@ const examples: Readonly<Record<Kind, string>> = {
   auth: '"…"',
 };
 
+/** What a question is, behind the name of its tool. */
+export function meaningOf({ kind }: Question): string {
+  return meanings[kind];
+}
+
 const meanings: Readonly<Record<Kind, string>> = {
   approval: 'needs approval',
   'in-doubt': 'was cut off: did it take effect?',

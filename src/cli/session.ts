@@ -1,5 +1,4 @@
-import type { AgentLoop } from '../core/agent-loop.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
+import type { Agent } from '../agent/agent.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
 import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
 import type { Interruption } from './interruption.ts';
@@ -9,6 +8,7 @@ import { newId } from './new-id.ts';
 import { note } from './notes.ts';
 import { openMcp } from './open-mcp.ts';
 import { type OpenStore, openStore, storeWarnings } from './open-store.ts';
+import { queueLogger } from './queue-logger.ts';
 import { type StoreSettings, storeFiles } from './store-settings.ts';
 import type { Terminal } from './terminal.ts';
 import type { WorkspaceOptions } from './tools/workspace.ts';
@@ -17,8 +17,8 @@ import type { TurnFlags } from './turn-flags.ts';
 
 /** All that turns of the command line need, ready to run. */
 export interface Session {
-  readonly config: AgentLoopConfig;
-  readonly loop: AgentLoop;
+  /** Runs the turns, and remembers what was said in each conversation where the store keeps the journals. */
+  readonly agent: Agent;
   readonly store: OpenStore;
   readonly tools: readonly ToolDefinition['function'][];
   readonly modelLabel: string;
@@ -32,7 +32,7 @@ export interface Session {
 export interface SessionOptions {
   readonly model: ModelSettings;
   readonly store: StoreSettings;
-  readonly flags: Pick<TurnFlags, 'tools' | 'mcp' | 'trace' | 'otlp' | 'leaseMs'>;
+  readonly flags: TurnFlags;
   readonly terminal: Terminal;
   /** Whether spans are recorded, whatever the flags say. */
   readonly traced: boolean;
@@ -54,12 +54,14 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const { flags, terminal, traced } = options;
   const ownTools =
     options.tools ?? (await toolsOf(flags.tools, { root: process.cwd(), hidden: storeFiles(options.store) }));
-  const { AgentLoop } = await import('../core/agent-loop.ts');
+  const { agent } = await import('../agent/agent.ts');
   const trace = traced ? await openTrace(flags, terminal.env) : undefined;
   const store = await openStore(options.store);
   const model = await connectModel(options.model, { delayMs: options.standInDelayMs });
   let mcp: McpTools | undefined;
+  let runs: Agent | undefined;
   const close = async () => {
+    await runs?.close();
     await Promise.all([model.close(), store.close(), mcp?.close()]);
     const sentence = await trace?.close();
     if (sentence !== undefined) note(terminal, sentence);
@@ -68,20 +70,22 @@ export async function openSession(options: SessionOptions): Promise<Session> {
     for (const warning of [...options.model.warnings, ...(await storeWarnings(store))]) note(terminal, warning);
     mcp = await openMcp({ specs: flags.mcp, terminal, interruption: options.interruption });
     const toolProviders = mcp ? [ownTools, mcp] : [ownTools];
-    const config = {
-      agentId: 'millrace',
-      llmProvider: model.provider,
+    runs = agent({
+      id: 'millrace',
+      provider: model.provider,
       toolProviders,
       taskStateStore: store.store,
       leaseMs: flags.leaseMs ?? defaultLeaseMs,
       enableTracing: traced,
       generateId: newId,
+      busy: 'queue',
+      logger: queueLogger(terminal, { store: options.store, flags }),
+      retry: null,
       ...(options.shutdown && { shutdown: options.shutdown }),
-    };
+    });
     const definitions = (await Promise.all(toolProviders.map((each) => each.getTools(nobody)))).flat();
     return {
-      config,
-      loop: new AgentLoop(config),
+      agent: runs,
       store,
       tools: definitions.map((definition) => definition.function),
       modelLabel: model.label,

@@ -69,6 +69,11 @@ export class TextPrinter implements Printer {
     this.#last = 'heading';
   }
 
+  /** Shows lines beside the tools' progress. */
+  lines(lines: readonly string[]): void {
+    for (const line of lines) this.#line(line);
+  }
+
   cancelling(): void {
     this.#line(this.#terminal.errorStyle.yellow('  stopping; Ctrl-C again does not wait'));
   }

@@ -15,6 +15,7 @@ import { type LoopState, openCallIndex } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { oneLine } from './one-line.ts';
+import { count } from './tally.ts';
 
 interface RowBase {
   /** Milliseconds since 1970. */
@@ -161,9 +162,20 @@ function rowsAfter(
     case 'turn.failed':
     case 'turn.canceled':
       return rows.map(cutOff);
+    case 'x.conversation':
+      return [...rows, ...remembered(record, at)];
     default:
       return [...rows, moment(at, wordsOf(record))];
   }
+}
+
+/** What the turn was given of the turns before it; nothing where it is the first. */
+function remembered(record: JournalRecord, at: number): readonly MomentRow[] {
+  const data = 'data' in record ? record.data : undefined;
+  const history: unknown = typeof data === 'object' && data !== null ? Reflect.get(data, 'history') : undefined;
+  return typeof history === 'number' && history > 0
+    ? [moment(at, `continues a conversation of ${count(history, 'message')}`)]
+    : [];
 }
 
 function originOf({ taskId, at, retry }: ForkOrigin): string {

@@ -1,4 +1,5 @@
 import { AgentLoopError } from '../core/errors.ts';
+import { attribute } from '../observability/attributes.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
 import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';
 import type { Environment } from './style.ts';
@@ -67,7 +68,8 @@ export async function exportTrace(flags: TraceFlags, env: Environment): Promise<
 export async function openTrace(flags: TraceFlags, env: Environment): Promise<TraceView> {
   let spans: FinishedSpan[] = [];
   const tracing = await startTrace(flags, {
-    onSpanEnd: (span) => void spans.push(span),
+    // What a process before left unwritten belongs to a trace of its own time.
+    onSpanEnd: (span) => void (span.attributes[attribute.restored] !== true && spans.push(span)),
     ...(!wantsExport(flags, env) && { exporter: 'none' }),
   });
   return {

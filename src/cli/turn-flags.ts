@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { StartOptions } from '../core/config.ts';
-import { httpUrl, wholeNumber } from './arguments.ts';
+import { httpUrl, idArgument, wholeNumber } from './arguments.ts';
 import { keepFlags } from './kept-flags.ts';
 import type { ModelFlags } from './model-settings.ts';
 import type { StoreFlags } from './store-settings.ts';
@@ -34,7 +34,7 @@ export function addModelFlags(command: Command): Command {
     .option(
       '--base-url <url>',
       'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
-      httpUrl,
+      httpUrl('http://localhost:4000/v1'),
     )
     .option(
       '--model <name>',
@@ -80,7 +80,11 @@ export function addLeaseFlag(command: Command): Command {
 
 /** Adds the option that says where spans go. */
 export function addOtlpFlag(command: Command): Command {
-  return command.option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl);
+  return command.option(
+    '--otlp <url>',
+    'send the spans to an OTLP receiver, e.g. http://localhost:4318',
+    httpUrl('http://localhost:4318'),
+  );
 }
 
 /** Adds the options of commands that start turns. */
@@ -88,6 +92,15 @@ export function addNewTurnFlags(command: Command): Command {
   return addTurnFlags(command)
     .option('--system <text>', 'a system prompt')
     .option('--max-iterations <number>', 'model calls a turn may make (default: 10)', wholeNumber(1));
+}
+
+/** Adds the option that names a conversation. */
+export function addContextFlag(command: Command): Command {
+  return command.option(
+    '--context-id <id>',
+    'the id of the conversation; one that there is continues (default: a new one)',
+    idArgument,
+  );
 }
 
 /** Adds the option that says where journals are. */

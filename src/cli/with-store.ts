@@ -2,7 +2,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { CommandHost } from './command-host.ts';
 import { type TaskPlace, tasksCommand } from './go-on.ts';
-import { openStore } from './open-store.ts';
+import { atPlace, openStore } from './open-store.ts';
 import { lastingStore, type StoreFlags, type StoreSettings, storeSettings } from './store-settings.ts';
 
 export interface StoreRequest {
@@ -23,7 +23,7 @@ export async function withStore(
   try {
     await action(store, settings);
   } catch (thrown) {
-    throw withPlace(thrown, { store: settings, flags });
+    throw withPlace(atPlace(thrown, settings), { store: settings, flags });
   } finally {
     await close();
   }

@@ -16,8 +16,10 @@ describe('wholeNumber', () => {
 });
 
 it('httpUrl takes http and https addresses only', () => {
-  expect(httpUrl('http://localhost:4000/v1')).toBe('http://localhost:4000/v1');
+  expect(httpUrl('http://example.com')('http://localhost:4000/v1')).toBe('http://localhost:4000/v1');
   for (const bad of ['localhost:4000', 'file:///etc/passwd', 'http://', '']) {
-    expect(() => httpUrl(bad)).toThrow('It must be an http or https address');
+    expect(() => httpUrl('http://example.com')(bad)).toThrow(
+      'It must be an http or https address, like http://example.com.',
+    );
   }
 });

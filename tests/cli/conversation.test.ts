@@ -1,30 +1,10 @@
-import { describe, expect, it } from '@jest/globals';
-import { extended, foldOpenText } from '../../src/cli/conversation.ts';
-import type { Message } from '../../src/core/messages.ts';
+import { expect, it } from '@jest/globals';
+import { foldOpenText, interruptedMessage } from '../../src/cli/conversation.ts';
 import { llmCall, textEvent } from './events.ts';
 
-const before: readonly Message[] = [{ role: 'user', content: 'Hi' }];
-const question: Message = { role: 'user', content: 'Why?' };
-const answer: Message = { role: 'assistant', content: 'Because.' };
-
-describe('a conversation', () => {
-  it('goes on with the question and what the turn added', () => {
-    expect(extended(before, { question, added: [answer], openText: '' })).toEqual([...before, question, answer]);
-  });
-
-  it('keeps what was shown of a response that broke off', () => {
-    const broken = { role: 'assistant', content: 'Per [interrupted]' };
-    expect(extended(before, { question, added: [answer], openText: 'Per' })).toEqual([
-      ...before,
-      question,
-      answer,
-      broken,
-    ]);
-  });
-
-  it('is as before where nothing was answered', () => {
-    expect(extended(before, { question, added: [], openText: '' })).toEqual(before);
-  });
+it('a response that broke off is the first message of the next turn; one without text is none', () => {
+  expect(interruptedMessage('Per')).toEqual([{ role: 'assistant', content: 'Per [interrupted]' }]);
+  expect(interruptedMessage('')).toEqual([]);
 });
 
 it('the open text is that of the last attempt, until its response is complete', () => {

@@ -25,7 +25,7 @@ export function textEvent(
 }
 
 export function llmCall(iteration = 1): OwnEvent {
-  return { ...base, kind: 'internal:llm-call', iteration, attempt: 1 };
+  return { ...base, kind: 'internal:llm-call', iteration, attempt: 1, options: { tools: [] } };
 }
 
 export function attemptDiscarded(reason: string): OwnEvent {
@@ -38,7 +38,7 @@ export function toolCallDelta(): OwnEvent {
 
 export function llmResponse(totalTokens: number, iteration = 1, text = ''): OwnEvent {
   const usage = { promptTokens: totalTokens, completionTokens: 0, totalTokens };
-  return { ...base, kind: 'internal:llm-response', iteration, text, finishReason: 'stop', usage };
+  return { ...base, kind: 'internal:llm-response', iteration, text, finishReason: 'stop', usage, durationMs: 0 };
 }
 
 export function iterationStart(iteration = 1): OwnEvent {

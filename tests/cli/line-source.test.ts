@@ -1,49 +1,64 @@
+import { on } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
-import { pipedLines, typedLines } from '../../src/cli/line-source.ts';
+import { type Entry, type LineSource, PipedLines, TypedLines } from '../../src/cli/line-source.ts';
 
-async function collect(lines: AsyncIterable<string>): Promise<string[]> {
-  const all: string[] = [];
-  for await (const line of lines) all.push(line);
+async function collect(lines: LineSource): Promise<Entry[]> {
+  const all: Entry[] = [];
+  do all.push(await lines.next());
+  while (all.at(-1)?.kind === 'text');
   return all;
 }
 
 const never = () => new AbortController().signal;
+const said = (text: string): Entry => ({ kind: 'text', text });
+const end: Entry = { kind: 'end' };
 
-describe('pipedLines', () => {
+describe('PipedLines', () => {
   it('gives every line, also the last one without a line feed, also while nobody reads', async () => {
     const input = new PassThrough();
     input.end('one\r\ntwo\n\nthree');
-    const lines = pipedLines({ input, signal: never });
+    const lines = new PipedLines({ input, signal: never });
     const first = await lines.next();
     await new Promise(setImmediate);
-    expect([first.value, ...(await collect(lines))]).toEqual(['one', 'two', '', 'three']);
+    expect([first, await lines.answer(), ...(await collect(lines))]).toEqual([
+      said('one'),
+      said('two'),
+      said(''),
+      said('three'),
+      end,
+    ]);
   });
 
   it('ends when it is told to, while it waits', async () => {
     const input = new PassThrough();
     const controller = new AbortController();
-    const lines = collect(pipedLines({ input, signal: () => controller.signal }));
+    const lines = collect(new PipedLines({ input, signal: () => controller.signal }));
     controller.abort();
-    expect(await lines).toEqual([]);
+    expect(await lines).toEqual([end]);
   });
 });
 
-describe('typedLines', () => {
-  const typed = (input: PassThrough, signal = never) =>
-    typedLines({ input, output: new PassThrough().resume(), prompt: '> ', signal });
+describe('TypedLines', () => {
+  const typed = (input: PassThrough, signal = never, output = new PassThrough().resume()) =>
+    new TypedLines({ input, output, prompt: '> ', signal });
+
+  /** Resolves once the prompt is shown. */
+  async function prompts(output: PassThrough, prompt: string): Promise<void> {
+    for await (const chunk of on(output, 'data')) if (String(chunk).includes(prompt)) return;
+  }
 
   it('gives what is typed, also ahead of the prompt, until Ctrl-D', async () => {
     const input = new PassThrough();
     const lines = typed(input);
     const first = lines.next();
     input.write('one\n');
-    expect(await first).toEqual({ value: 'one', done: false });
+    expect(await first).toEqual(said('one'));
     input.write('two\n');
-    expect((await lines.next()).value).toBe('two');
+    expect(await lines.next()).toEqual(said('two'));
     const last = lines.next();
     input.write('\u0004');
-    expect((await last).done).toBe(true);
+    expect(await last).toEqual(end);
   });
 
   it('takes a paste as one entry and keeps its unfinished line, but never hides a command in it', async () => {
@@ -51,13 +66,13 @@ describe('typedLines', () => {
     const lines = typed(input);
     const paste = lines.next();
     input.write('first\nsecond\nthi');
-    expect((await paste).value).toBe('first\nsecond');
+    expect(await paste).toEqual(said('first\nsecond'));
     const rest = lines.next();
     input.write('rd\n');
-    expect((await rest).value).toBe('third');
+    expect(await rest).toEqual(said('third'));
     const command = lines.next();
     input.write('what?\n/quit\n');
-    expect([(await command).value, (await lines.next()).value]).toEqual(['what?', '/quit']);
+    expect([await command, await lines.next()]).toEqual([said('what?'), said('/quit')]);
   });
 
   it('ends after the lines that came with a Ctrl-D', async () => {
@@ -65,17 +80,70 @@ describe('typedLines', () => {
     const lines = collect(typed(input));
     input.write('last\n');
     input.write('\u0004');
-    expect(await lines).toEqual(['last']);
+    expect(await lines).toEqual([said('last'), end]);
   });
 
   it('ends with Ctrl-C, and when it is told to', async () => {
     const input = new PassThrough();
     const byKey = collect(typed(input));
     input.write('\u0003');
-    expect(await byKey).toEqual([]);
+    expect(await byKey).toEqual([{ kind: 'interrupted' }]);
     const controller = new AbortController();
     const told = collect(typed(new PassThrough(), () => controller.signal));
     controller.abort();
-    expect(await told).toEqual([]);
+    expect(await told).toEqual([end]);
+  });
+
+  it('H-43 takes as an answer only what is typed after the question was shown', async () => {
+    const input = new PassThrough();
+    const output = new PassThrough();
+    const lines = typed(input, never, output);
+    const first = lines.next();
+    input.write('go\n/help\ny\n');
+    expect(await first).toEqual(said('go'));
+    input.write('y\nyes');
+    const asked = prompts(output, 'sure? ');
+    const answer = lines.answer({ prompt: 'sure? ' });
+    await asked;
+    input.write('n\n');
+    expect(await answer).toEqual(said('n'));
+    const next = lines.next();
+    input.write('more\n');
+    expect(await next).toEqual(said('more'));
+  });
+
+  it('H-43 tells Ctrl-C at a question from Ctrl-D, also where it was typed before the question', async () => {
+    for (const [key, kind] of [
+      ['\u0003', 'interrupted'],
+      ['\u0004', 'end'],
+    ] as const) {
+      const input = new PassThrough();
+      const output = new PassThrough();
+      const asked = prompts(output, 'sure? ');
+      const answer = typed(input, never, output).answer({ prompt: 'sure? ' });
+      await asked;
+      input.write(key);
+      expect(await answer).toEqual({ kind });
+    }
+    const ahead = new PassThrough();
+    ahead.write('y\n\u0003');
+    expect(await typed(ahead).answer({ prompt: 'sure? ' })).toEqual({ kind: 'interrupted' });
+  });
+
+  it('H-43 shows nothing of a secret, and keeps it out of the history', async () => {
+    const input = new PassThrough();
+    const output = new PassThrough();
+    const shown: string[] = [];
+    output.on('data', (chunk) => shown.push(String(chunk)));
+    const lines = typed(input, never, output);
+    const asked = prompts(output, 'key: ');
+    const answer = lines.answer({ prompt: 'key: ', secret: true });
+    await asked;
+    input.write('hunter2\n');
+    expect(await answer).toEqual(said('hunter2'));
+    const next = lines.next();
+    input.write('\u001b[A\n');
+    expect(await next).toEqual(said(''));
+    expect(shown.join('')).not.toContain('hunter');
   });
 });

@@ -93,7 +93,7 @@ describe('--mcp', () => {
     ['  ', /--mcp is empty/],
     ['run "half', /a quote \("\) has no end/],
     ['nowhere.json', /nowhere\.json" cannot be read/],
-    [fileOf('{'), /cannot be read/],
+    [fileOf('{'), /is not JSON/],
     [fileOf({ tools: [] }), /holds no servers/],
     [fileOf({ mcpServers: { old: { type: 'sse', url: 'https://a.test' } } }), /type "sse"/],
     [fileOf({ mcpServers: { a: 'npx' } }), /server "a" that is no object/],

@@ -1,5 +1,7 @@
+import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { runInProcess } from './run-in-process.ts';
+import { temporaryFolder } from './tools/temporary-folder.ts';
 
 const local = 'http://127.0.0.1:9/v1';
 
@@ -18,7 +20,8 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     ['the same in a chat', ['chat', '--base-url', local], `${local} needs the name of a model`],
     ['a key that is not set', ['run', 'hi', '--api-key-env', 'NOT_SET'], 'NOT_SET of --api-key-env is not set'],
     ['tools that are not there', ['run', 'hi', '--tools', 'not-there.mjs'], 'file "not-there.mjs" cannot be found'],
-    ['a bad task id', ['run', 'hi', '--task', 'no spaces'], 'taskId must have 1 to 128 characters'],
+    ['a bad task id', ['run', 'hi', '--task', 'no spaces'], 'It must be 1 to 128 letters, digits'],
+    ['a bad conversation id', ['chat', '--context-id', 'a/b'], 'It must be 1 to 128 letters, digits'],
     ['a bad lease', ['run', 'hi', '--lease-ms', '5'], 'It must be a whole number from 100 to 3600000.'],
     [
       'a store that there is not',
@@ -27,11 +30,62 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     ],
     ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE has to be memory', { MILLRACE_STORE: 'mongo' }],
     ['a bad collector', ['run', 'hi', '--otlp', 'localhost:4318'], 'It must be an http or https address'],
-  ])('%s', async (_what, args, sentence, env = {}) => {
+    ['an unknown vendor', ['run', 'hi', '--model', 'mistral:large'], 'without an address there are anthropic:NAME, '],
+    ['a vendor without a key', ['run', 'hi', '--model', 'anthropic:x'], 'needs a key: set ANTHROPIC_API_KEY'],
+    ['an empty model', ['run', 'hi', '--model', ''], 'millrace: --model is empty; name a model'],
+    [
+      'a bad address in the environment',
+      ['run', 'hi'],
+      'OPENAI_BASE_URL is not an http or https address, like http',
+      { OPENAI_BASE_URL: 'local', OPENAI_MODEL: 'm' },
+    ],
+    ['a collector that is none', ['run', 'hi', '--otlp', 'x'], 'like http://localhost:4318.'],
+    ['a file of a journal that is not there', ['replay', 'x.jsonl'], 'x.jsonl cannot be found; name a file'],
+    ['MCP servers that are not there', ['run', 'hi', '--mcp', 'no.json'], 'check the path'],
+    [
+      'an agent that is not there',
+      ['serve', '--agent', 'no.mjs'],
+      'The agent file "no.mjs" cannot be found; check the path',
+    ],
+  ])('U-19 %s', async (_what, args, sentence, env = {}) => {
     const end = await runInProcess(args, { env });
     expect(end).toMatchObject({ exitCode: 2, stdout: '' });
     expect(end.stderr).toContain(sentence);
     expect(end.stderr).not.toMatch(/^\s+at /m);
+  });
+
+  it.each<[string, string, string, string]>([
+    ['tools', 'no-export.mjs', 'export const a = 1;', 'has to have an array of tools'],
+    ['tools', 'function.mjs', 'export default () => [];', 'exports a function by default; export what it gives'],
+    ['tools', 'throws.mjs', 'throw new Error("boom");', 'cannot be loaded: Error: boom'],
+    ['tools', 'tool.mjs', 'export default [{ name: "x" }];', 'Tool "x": description is undefined; say in a sentence'],
+    ['mcp', 'none.json', '{"mcpServers":{}}', 'holds no servers: write { "mcpServers"'],
+    ['mcp', 'broken.json', '{', 'is not JSON: '],
+    ['agent', 'function.mjs', 'export default () => 1;', 'exports a function by default; export what it gives'],
+    ['agent', 'object.mjs', 'export default {};', 'has to have an agent as its default export: export default agent('],
+    [
+      'agent',
+      'named.mjs',
+      'export default { name: "a", provider: "openai" };',
+      'give an object, e.g. new LiteLLMProvider',
+    ],
+  ])('U-19 --%s %s that does not fit: what to do', async (flag, file, content, sentence) => {
+    const folder = temporaryFolder({ [file]: content });
+    try {
+      const command = flag === 'agent' ? ['serve'] : ['run', 'hi'];
+      const end = await runInProcess([...command, `--${flag}`, join(folder.path, file)]);
+      expect(end).toMatchObject({ exitCode: 2, stdout: '' });
+      expect(end.stderr).toContain(sentence);
+    } finally {
+      folder.remove();
+    }
+  });
+
+  it('U-19 a Redis that is away is named, without its password', async () => {
+    const end = await runInProcess(['run', 'hi', '--store', 'redis://user:hunter2@127.0.0.1:1']);
+    expect(end).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(end.stderr).toContain('Redis at redis://127.0.0.1:1 does not answer');
+    expect(end.stderr).not.toContain('hunter2');
   });
 
   it('no command: the help', async () => {

@@ -133,7 +133,6 @@ describe('the lines of a turn with child turns', () => {
     if (!root) throw new Error('no records');
     const { lines, settled } = timelineLines(await withChildren(store, root), options);
     expect(shape(lines)).toEqual([
-      '  · x.conversation',
       'iteration 1',
       '  ✓ model         asks for 1 call',
       '  ✓ bo            Go on. → Cy says deep.',

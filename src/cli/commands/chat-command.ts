@@ -1,25 +1,27 @@
 import type { Command } from 'commander';
-import { Chat } from '../chat.ts';
+import { Chat, type ChatFlags, type Said } from '../chat.ts';
 import type { CommandHost } from '../command-host.ts';
 import { Interruption } from '../interruption.ts';
-import { type LineOptions, pipedLines, typedLines } from '../line-source.ts';
+import { type LineSource, PipedLines, TypedLines } from '../line-source.ts';
 import { modelSettings } from '../model-settings.ts';
 import { openSession, type Session } from '../session.ts';
 import { storeSettings } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
-import { addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
+import { addContextFlag, addNewTurnFlags } from '../turn-flags.ts';
 
 const interruptedByKey = 130;
 
 /** Adds `millrace chat`: many turns in the terminal. */
 export function addChatCommand(program: Command, host: CommandHost): void {
-  addNewTurnFlags(program.command('chat'))
+  addContextFlag(addNewTurnFlags(program.command('chat')))
     .summary('talk: many turns, one conversation')
-    .description('Talk in the terminal. Ctrl-C stops an answer; at the prompt it leaves. Reads lines from a pipe, too.')
-    .action((flags: NewTurnFlags) => chat(flags, host));
+    .description(
+      'Talk in the terminal, and answer what a turn asks. Ctrl-C stops an answer; at the prompt it leaves. Reads lines from a pipe, too.',
+    )
+    .action((flags: ChatFlags) => chat(flags, host));
 }
 
-async function chat(flags: NewTurnFlags, host: CommandHost): Promise<void> {
+async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
   const store = storeSettings(flags, terminal.env);
@@ -27,11 +29,14 @@ async function chat(flags: NewTurnFlags, host: CommandHost): Promise<void> {
   try {
     const start = { model, store, flags, terminal, interruption };
     const session = await openSession({ ...start, traced: true, standInDelayMs: 25 });
+    const lines = host.stdin.isTTY ? typed(interruption, host) : piped(interruption, host);
     try {
-      const talk = new Chat({ session, terminal, flags });
+      const talk = new Chat({ session, host, flags, lines, interruption });
       if (host.stdin.isTTY) greet(session, terminal);
-      host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)(talk, interruption, host);
+      host.exitCode = await (host.stdin.isTTY ? talkTyped : talkPiped)({ talk, lines, interruption, host });
+      talk.leave();
     } finally {
+      lines.close();
       await session.close();
     }
   } finally {
@@ -39,46 +44,62 @@ async function chat(flags: NewTurnFlags, host: CommandHost): Promise<void> {
   }
 }
 
-/** Ctrl-C stops the turn that runs, and the talk goes on; SIGTERM ends both. */
-async function talkTyped(talk: Chat, interruption: Interruption, host: CommandHost): Promise<number> {
+function typed(interruption: Interruption, host: CommandHost): LineSource {
   const { style, stdout } = host.terminal;
-  const options: LineOptions = {
+  return new TypedLines({
     input: host.stdin,
-    output: stdout.isTerminal ? host.stdout : host.stderr,
+    output: promptOf(host),
     prompt: `${style.cyan(style.glyphs.prompt)} `,
-    signal: () => interruption.signal,
-  };
-  for await (const entry of typedLines(options)) {
-    const { goOn } = await take(entry.trim(), { talk, interruption, host });
-    if (!goOn) break;
+    signal: () => AbortSignal.any([interruption.signal, stdout.closed]),
+  });
+}
+
+function promptOf({ terminal, stdout, stderr }: CommandHost): CommandHost['stdout'] {
+  return terminal.stdout.isTerminal ? stdout : stderr;
+}
+
+function piped(interruption: Interruption, host: CommandHost): LineSource {
+  return new PipedLines({ input: host.stdin, signal: () => interruption.signal });
+}
+
+interface Talking {
+  readonly talk: Chat;
+  readonly lines: LineSource;
+  readonly interruption: Interruption;
+  readonly host: CommandHost;
+}
+
+/** Ctrl-C stops the turn that runs, and the talk continues; SIGTERM ends both. */
+async function talkTyped({ talk, lines, interruption, host }: Talking): Promise<number> {
+  for (let said = await talk.open(); ; ) {
+    if (!said.continues) return interruption.exitCode ?? said.exitCode;
     if (interruption.exitCode === interruptedByKey) interruption.reset();
-    options.output.write('\n');
+    const entry = await lines.next();
+    if (entry.kind !== 'text') break;
+    said = await take(entry.text.trim(), talk);
+    if (!said.continues) return interruption.exitCode ?? said.exitCode;
+    promptOf(host).write('\n');
   }
   return interruption.exitCode ?? 0;
 }
 
 /** An interruption ends the talk; a turn that failed does not, but shows in the exit code. */
-async function talkPiped(talk: Chat, interruption: Interruption, host: CommandHost): Promise<number> {
-  let worst = 0;
-  for await (const entry of pipedLines({ input: host.stdin, signal: () => interruption.signal })) {
-    const { goOn, exitCode } = await take(entry.trim(), { talk, interruption, host });
-    worst = Math.max(worst, exitCode);
-    if (!goOn) break;
+async function talkPiped({ talk, lines, interruption }: Talking): Promise<number> {
+  let said = await talk.open();
+  let worst = said.exitCode;
+  while (said.continues) {
+    const entry = await lines.next();
+    if (entry.kind !== 'text') break;
+    said = await take(entry.text.trim(), talk);
+    worst = Math.max(worst, said.exitCode);
   }
   return interruption.exitCode ?? worst;
 }
 
-interface Talking {
-  readonly talk: Chat;
-  readonly interruption: Interruption;
-  readonly host: CommandHost;
-}
-
-async function take(entry: string, { talk, interruption, host }: Talking) {
-  if (entry === '') return { goOn: true, exitCode: 0 };
-  if (/^\/\w+$/.test(entry)) return { goOn: await talk.command(entry), exitCode: 0 };
-  const exitCode = await talk.say(entry, interruption);
-  return { goOn: !host.terminal.stdout.closed.aborted, exitCode };
+async function take(entry: string, talk: Chat): Promise<Said> {
+  if (entry === '') return { continues: true, exitCode: 0 };
+  if (/^\/\w+$/.test(entry)) return { continues: await talk.command(entry), exitCode: 0 };
+  return talk.say(entry);
 }
 
 function greet(session: Session, { stderr, errorStyle }: Terminal): void {

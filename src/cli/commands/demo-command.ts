@@ -2,7 +2,6 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
@@ -17,6 +16,7 @@ import { followTurn } from '../follow-turn.ts';
 import { Interruption } from '../interruption.ts';
 import { newId } from '../new-id.ts';
 import { complain } from '../notes.ts';
+import { ownFile } from '../own-file.ts';
 import type { Printer } from '../printer.ts';
 import { section } from '../section.ts';
 import { openSession, type Session } from '../session.ts';
@@ -42,7 +42,11 @@ export function addDemoCommand(program: Command, host: CommandHost): void {
     .description(
       'Run a turn against the built-in stand-in for a model, kill it with SIGKILL while tools run, and go on with it.',
     )
-    .option('--otlp <url>', 'send the spans to an OTLP receiver, e.g. http://localhost:4318', httpUrl)
+    .option(
+      '--otlp <url>',
+      'send the spans to an OTLP receiver, e.g. http://localhost:4318',
+      httpUrl('http://localhost:4318'),
+    )
     .option('--delay-ms <number>', 'milliseconds before each chunk of the answer', wholeNumber(0, 60_000), 20)
     .action((prompt: string | undefined, flags: DemoFlags) => demo(prompt ?? defaultPrompt(), flags, host));
 }
@@ -121,7 +125,7 @@ async function runToDeath({
   signal,
 }: Show): Promise<DoomedRun> {
   const printer = new DemoPrinter(terminal);
-  const tools = fileURLToPath(new URL('../demo/tools-module.js', import.meta.url));
+  const tools = ownFile('dist/cli/demo/tools-module.js');
   const model = ['--base-url', session.modelUrl, '--model', 'demo', '--tools', tools];
   const place = ['--store', `lmdb:${join(folder, 'journal')}`, '--task', taskId, '--lease-ms', String(leaseMs)];
   const traced = flags.otlp === undefined ? ['--trace'] : ['--otlp', flags.otlp];
@@ -139,7 +143,6 @@ async function runToDeath({
 /** The same turn in this process, from where the other one left it. */
 async function goOn({ session, taskId, terminal, signal }: Show, { killed, pid }: DoomedRun): Promise<Tally> {
   const { style, stdout } = terminal;
-  const { AgentLoop } = await import('../../core/agent-loop.ts');
   if (killed) {
     const what = `kill -9 ${pid}`;
     void stdout.write(`\n${section(what, terminal)}\n`);
@@ -150,7 +153,7 @@ async function goOn({ session, taskId, terminal, signal }: Show, { killed, pid }
     await leaseEnd(session, signal);
   }
   const printer = new DemoPrinter(terminal);
-  const turn = AgentLoop.resume(taskId, session.config, { signal });
+  const turn = session.agent.resume(taskId, { signal });
   return followTurn(turn, killed ? fromResumption(printer) : silent, signal);
 }
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { foldRecords } from '../../core/apply-record.ts';
-import { wholeNumber } from '../arguments.ts';
+import { idArgument, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { resumeCommand } from '../go-on.ts';
 import { withKeptFlags } from '../kept-flags.ts';
@@ -22,7 +22,7 @@ export function addForkCommand(program: Command, host: CommandHost): void {
       'Copy the first iterations of a turn into a new one, which millrace resume runs. The old one stays as it is.',
     )
     .requiredOption('--at <number>', 'the last iteration to keep; 0 keeps only the question', wholeNumber(0))
-    .option('--task <id>', 'the id of the new turn (default: a new one)')
+    .option('--task <id>', 'the id of the new turn (default: a new one)', idArgument)
     .action((taskId: string, flags: ForkFlags) => fork(taskId, flags, host));
 }
 

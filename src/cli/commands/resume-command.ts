@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { type Answers, parseAnswers } from '../answers.ts';
+import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { watchCommand } from '../go-on.ts';
 import { isHeld } from '../held-task.ts';
@@ -58,7 +59,7 @@ export function addRetryCommand(program: Command, host: CommandHost): void {
     .description(
       'Continue a turn that failed or was cancelled from its last good record, as a new turn that names the old one.',
     )
-    .option('--task <id>', 'the id of the new turn (default: a new one)')
+    .option('--task <id>', 'the id of the new turn (default: a new one)', idArgument)
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .addHelpText('after', retryHelp)
     .action((taskId: string, flags: RetryFlags) => retry(taskId, flags, host));
@@ -66,8 +67,7 @@ export function addRetryCommand(program: Command, host: CommandHost): void {
 
 async function retry(taskId: string, flags: RetryFlags, host: CommandHost): Promise<void> {
   await withSession({ flags, host, existing: true }, async ({ session, interruption, signal }) => {
-    const { AgentLoop } = await import('../../core/agent-loop.ts');
-    const turn = AgentLoop.retry(taskId, session.config, { signal, taskId: flags.task ?? newId() });
+    const turn = session.agent.retry(taskId, { signal, taskId: flags.task ?? newId() });
     await playTurn(turn, { session, flags, host, interruption, signal });
   });
 }
@@ -79,12 +79,11 @@ function collect(text: string, before: readonly string[] = []): readonly string[
 async function resume(taskId: string, flags: ResumeFlags, host: CommandHost): Promise<void> {
   const answers = parseAnswers(flags.answer ?? []);
   await withSession({ flags, host, existing: true }, async (opened) => {
-    const { AgentLoop } = await import('../../core/agent-loop.ts');
     const { session, interruption, signal } = opened;
     // Answers go to the process that runs the turn; without any, this one waits for its lease.
     const onBusy = Object.keys(answers).length === 0 ? 'wait' : 'fail';
     if (onBusy === 'wait') await noteOwner(taskId, { session, host });
-    const turn = AgentLoop.resume(taskId, session.config, { signal, answers, onBusy });
+    const turn = session.agent.resume(taskId, { signal, answers, onBusy });
     try {
       await playTurn(turn, { session, flags, host, interruption, signal, answers });
     } catch (thrown) {

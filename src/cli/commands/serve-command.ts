@@ -42,7 +42,11 @@ function addServerFlags(command: Command): Command {
     .option('--port <number>', 'where to listen; 0 takes a free port', port, 4100)
     .option('--host <name>', 'which address to listen on', '127.0.0.1')
     .option('--grpc-port <number>', 'offers gRPC there too; 0 takes a free port', port)
-    .option('--public-url <url>', 'where clients reach the server, if that is not where it listens', httpUrl)
+    .option(
+      '--public-url <url>',
+      'where clients reach the server, if that is not where it listens',
+      httpUrl('https://agents.example.com'),
+    )
     .option(
       '--client-keys-env <variable>',
       'the environment variable that holds the keys of callers, alice=KEY,bob=KEY (default: MILLRACE_CLIENT_KEYS)',
@@ -51,6 +55,8 @@ function addServerFlags(command: Command): Command {
     .option('--private-webhooks', 'let webhooks be on private addresses, and plain http')
     .option('--max-turns <number>', 'turns of one caller that may run or be queued (default: 100)', wholeNumber(1))
     .option('--max-streams <number>', 'streams that one caller may have open (default: 100)', wholeNumber(1))
+    .option('--max-history <number>', 'messages that one task may have (default: 10000)', wholeNumber(1))
+    .option('--max-kept <MiB>', 'what is kept of the tasks of one caller; 0: no limit (default: 1024)', wholeNumber(0))
     .option('--rate-limit <number>', 'requests a minute of one caller; 0: no limit (default: 600)', wholeNumber(0))
     .option(
       '--trusted-proxies <number>',
@@ -99,7 +105,8 @@ interface ServerParts {
 async function newServer({ flags, keys, served, stores, logger }: ServerParts): Promise<A2AServer> {
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
-  const { maxTurns, maxStreams, rateLimit, trustedProxies } = flags;
+  const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
+  const maxKeptBytes = maxKept === 0 ? Number.POSITIVE_INFINITY : (maxKept ?? 1_024) * 2 ** 20;
   return a2aServer({
     agent: served.agent,
     logger,
@@ -108,6 +115,7 @@ async function newServer({ flags, keys, served, stores, logger }: ServerParts): 
     recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
     ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
+    limits: { maxKeptBytes, ...(maxHistory !== undefined && { maxHistory }) },
     ...(maxTurns !== undefined && { maxTurns }),
     ...(maxStreams !== undefined && { maxStreams }),
     ...(rateLimit !== undefined && { rateLimit: rateLimit === 0 ? null : { requests: rateLimit, perMs: 60_000 } }),

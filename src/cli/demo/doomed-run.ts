@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { AgentEvent } from '../../core/events.ts';
+import { ownFile } from '../own-file.ts';
 import type { Environment } from '../style.ts';
 import { slowTools } from './demo-tools.ts';
 
@@ -25,7 +25,7 @@ export interface DoomedRun {
 /** So that it can be seen that they run. */
 const beforeKillMs = 400;
 
-const main = fileURLToPath(new URL('../main.js', import.meta.url));
+const main = ownFile('dist/cli/main.js');
 
 /**
  * Runs a turn as a process of its own and kills it with SIGKILL while slow tools run and no other does. Resolves when the process is

@@ -58,7 +58,7 @@ export function ledgerTable(rows: readonly LedgerRow[], style: Style): string {
 
 /** The trace that the resumed one goes on from, as its root span says. */
 export function linkLine(spans: readonly FinishedSpan[], style: Style): string {
-  const link = spans.find((span) => span.parentSpanId === undefined)?.links?.[0];
+  const link = spans.find(({ links = [] }) => links.length > 0)?.links?.[0];
   if (link === undefined) return '';
   return `  ${style.dim(`linked to the trace of the killed process, ${link.traceId}`)}\n`;
 }

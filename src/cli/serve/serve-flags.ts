@@ -33,6 +33,9 @@ export interface ServeFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'ot
   /** Requests a minute; 0: no limit. */
   readonly rateLimit?: number;
   readonly trustedProxies?: number;
+  /** MiB; 0: no limit. */
+  readonly maxKept?: number;
+  readonly maxHistory?: number;
   readonly log?: boolean;
 }
 

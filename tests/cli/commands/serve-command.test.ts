@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
@@ -135,5 +135,115 @@ describe('the file tools of an agent that is served', () => {
     const { exitCode, stderr } = await runInProcess(args);
     expect(stderr).toContain('is private');
     expect(exitCode).toBe(2);
+  });
+});
+
+/** The statuses and the answers of requests to a server with these flags, one after another. */
+async function answersWith(
+  flags: readonly string[],
+  requests: readonly ((url: string) => Promise<Response>)[],
+): Promise<readonly (readonly [number, string])[]> {
+  const model = await modelServer({ script: Array.from({ length: 10 }, () => ({ text: 'Done.' })) });
+  const screen = fakeScreen();
+  const signals = new EventEmitter();
+  const env = { ...settingsOf(model), TERM: 'xterm', NO_COLOR: '1', MILLRACE_STORE: 'memory' };
+  const screenOfRun = { ...screen, terminal: { ...screen.terminal, env } };
+  const ended = runInProcess(['serve', ...flags, '--port', '0'], { signals, screen: screenOfRun });
+  await eventually(() => /http\S+/.test(screen.stdout()));
+  const url = /http\S+/.exec(screen.stdout())?.[0] ?? '';
+  const answers: (readonly [number, string])[] = [];
+  const open: Response[] = [];
+  for (const request of requests) {
+    const response = await request(url);
+    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
+    if (isStream) open.push(response);
+    answers.push([response.status, isStream ? 'a stream' : await response.text()]);
+  }
+  await Promise.all(open.map(({ body }) => body?.cancel()));
+  signals.emit('SIGINT', 'SIGINT');
+  await ended;
+  return answers;
+}
+
+/** The flags of a model that never answers. */
+async function silentModel() {
+  const sockets = new Set<Socket>();
+  const model = createServer((socket) => void sockets.add(socket.on('error', () => {})));
+  model.listen(0, '127.0.0.1');
+  await once(model, 'listening');
+  const { port } = model.address() as AddressInfo;
+  const close = () => {
+    for (const socket of sockets) socket.destroy();
+    model.close();
+  };
+  return { flags: ['--base-url', `http://127.0.0.1:${port}/v1`, '--model', 'silent'], close };
+}
+
+describe('the limits of millrace serve', () => {
+  const send =
+    (text = 'Hi') =>
+    (url: string) =>
+      rpc(url, 'SendMessage', wireMessage(text));
+  const card = (url: string) => rpc(url, 'GetExtendedAgentCard', {});
+
+  it('H-17 --rate-limit counts the requests of one caller, which --trusted-proxies tells apart', async () => {
+    const from = (address: string) => (url: string) => rpc(url, 'ListTasks', {}, { 'x-forwarded-for': address });
+    const statuses = async (flags: readonly string[]) => {
+      const requests = ['192.0.2.1', '192.0.2.2', '192.0.2.1'].map(from);
+      return (await answersWith(['--rate-limit', '1', ...flags], requests)).map(([status]) => status);
+    };
+    expect(await statuses([])).toEqual([200, 429, 429]);
+    expect(await statuses(['--trusted-proxies', '1'])).toEqual([200, 200, 429]);
+    const many = Array.from({ length: 3 }, () => card);
+    const unlimited = await answersWith(['--rate-limit', '0'], many);
+    expect(unlimited.map(([status]) => status)).toEqual([200, 200, 200]);
+  });
+
+  it('H-17 --max-streams counts the open streams of one caller', async () => {
+    const { flags: silent, close } = await silentModel();
+    const stream = (url: string) => rpc(url, 'SendStreamingMessage', wireMessage('Hi'));
+    const answers = await answersWith(['--max-streams', '2', ...silent], [stream, stream, stream]);
+    expect(answers.map(([status, text]) => [status, /STREAM_LIMIT|a stream/.exec(text)?.[0]])).toEqual([
+      [200, 'a stream'],
+      [200, 'a stream'],
+      [429, 'STREAM_LIMIT'],
+    ]);
+    close();
+  });
+
+  it('H-17 --max-turns counts the turns of one caller', async () => {
+    const { flags: silent, close } = await silentModel();
+    const immediate = (url: string) =>
+      rpc(url, 'SendMessage', { ...wireMessage('Hi'), configuration: { returnImmediately: true } });
+    const answers = await answersWith(['--max-turns', '1', ...silent], [immediate, immediate]);
+    expect(answers.map(([status]) => status)).toEqual([200, 429]);
+    expect(answers[1]?.[1]).toContain('TURN_LIMIT');
+    close();
+  });
+
+  it('H-17 --max-kept and --max-history limit what is kept', async () => {
+    const large = 'x'.repeat(700_000);
+    const kept = await answersWith(['--max-kept', '1'], [send(large), send(large)]);
+    expect(kept.map(([, text]) => text.includes('as much space as they may'))).toEqual([false, true]);
+    const without = await answersWith(['--max-kept', '0'], [send(large), send(large)]);
+    expect(without.map(([, text]) => text.includes('error'))).toEqual([false, false]);
+  });
+
+  it('H-17 --max-history limits the messages of one task', async () => {
+    const { flags: silent, close } = await silentModel();
+    let id = '';
+    const immediate = async (url: string) => {
+      const params = { ...wireMessage('Hi'), configuration: { returnImmediately: true } };
+      const response = await rpc(url, 'SendMessage', params);
+      id = /"id":"([0-9a-f-]{36})"/.exec(await response.clone().text())?.[1] ?? '';
+      return response;
+    };
+    const more = (url: string) =>
+      rpc(url, 'SendMessage', {
+        message: { messageId: 'more', taskId: id, role: 'ROLE_USER', parts: [{ text: 'And?' }] },
+      });
+    const [, refused] = await answersWith(['--max-history', '1', ...silent], [immediate, more]);
+    expect(refused?.[1]).toContain('has 1 messages and takes no more');
+    close();
   });
 });

@@ -1,0 +1,82 @@
+import { innermostQuestion } from '../core/check-answers.ts';
+import type { Question } from '../core/records.ts';
+import { columnsOf } from './one-line.ts';
+import { meaningOf, type QuestionLineOptions } from './questions.ts';
+
+/** More lines than this are shown where they are asked for only. */
+const mostLines = 24;
+const indent = '         ';
+
+/** Not printed, or printed so that the text around it looks like something else. */
+const unseen = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
+/**
+ * A question for the person who answers it at once: whose call it is, the words, and everything that it is about, a member a line, as
+ * JSON. Nothing is left out without a word, and what a terminal would follow or hide is written as `\u001b`: who approves a call has
+ * seen it. With `whole` without a limit of lines.
+ */
+export function questionBlock(
+  question: Question,
+  { style, columns }: QuestionLineOptions,
+  whole = false,
+): readonly string[] {
+  const asking = innermostQuestion(question);
+  const room = Math.max(20, columns - 1 - indent.length);
+  const tools = calledBy(question).map(escaped).join(` ${style.glyphs.arrow} `);
+  const words = asking.prompt === undefined ? [] : folded(escaped(asking.prompt), room);
+  const about = dataLines(asking.data).flatMap((line) => folded(line, room));
+  const all = [...words, ...about];
+  const shown = whole || all.length <= mostLines ? all : all.slice(0, mostLines);
+  const left = all.length - shown.length;
+  return [
+    ...folded(`  ? ${question.id}  ${tools} ${meaningOf(asking)}`, columns - 1).map((line, index) =>
+      index === 0 ? style.bold(line) : line,
+    ),
+    ...shown.map((line) => indent + line),
+    ...(left === 0 ? [] : [indent + style.yellow(`${style.glyphs.ellipsis} ${left} more lines; /all shows them`)]),
+  ];
+}
+
+/** The tools from the turn's own call to that of the child turn which asks. */
+function calledBy(question: Question): readonly string[] {
+  const inner = innermostQuestion(question);
+  return inner === question ? [question.toolName] : [question.toolName, inner.toolName];
+}
+
+function dataLines(data: unknown): readonly string[] {
+  if (data === undefined) return [];
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [escaped(jsonOf(data))];
+  return Object.entries(data).map(([name, value]) => `${escaped(name)}: ${escaped(jsonOf(value))}`);
+}
+
+function jsonOf(value: unknown): string {
+  return JSON.stringify(value) ?? String(value);
+}
+
+/** The text with everything unseen written as in JSON. */
+export function escaped(text: string): string {
+  return text.replace(unseen, (found) =>
+    found
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** The text in lines of at most so many columns, broken wherever one is full. */
+function folded(text: string, columns: number): readonly string[] {
+  const lines: string[] = [];
+  let line = '';
+  let used = 0;
+  for (const character of text) {
+    const width = columnsOf(character);
+    if (used + width > columns) {
+      lines.push(line);
+      line = '';
+      used = 0;
+    }
+    line += character;
+    used += width;
+  }
+  return [...lines, line];
+}
