@@ -1,12 +1,12 @@
-// Runs the examples as their reader would have them, on every Node that this package supports: types are taken off by
-// esbuild, and `millrace` is what `npm run build` made.
+// Runs the examples as their reader would have them, on every Node that this package supports: esbuild takes the types off, or, where
+// it is not installed, Node itself from 22.13 on. `millrace` is the package around this folder, or the one that is installed beside it.
 //
 //   node examples/run.mjs            all of them; fails where one fails or does not print what it shows
 //   node examples/run.mjs smallest   one, on this terminal
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import * as module from 'node:module';
 import { fileURLToPath } from 'node:url';
-import { transformSync } from 'esbuild';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -219,10 +219,22 @@ const shows = new Map([
   ['tracing', [/^agent\.execute/m, /iteration\[2\]/, /tool\[current_time\]/, /tok$/m]],
 ]);
 
+/** What takes the types off a source. */
+async function typeRemover() {
+  const esbuild = await import('esbuild').catch(() => undefined);
+  if (esbuild) return (source) => esbuild.transformSync(source, { loader: 'ts', format: 'esm', target: 'node20' }).code;
+  if (module.stripTypeScriptTypes) return (source) => module.stripTypeScriptTypes(source);
+  console.error(
+    `Node ${process.versions.node} does not take types off; run \`npm install --save-dev esbuild\`, or use Node 22.18 or newer.`,
+  );
+  process.exit(2);
+}
+
+const withoutTypes = await typeRemover();
+
 /** Runs one example in a process of its own. */
 function run(name, stdio) {
-  const source = readFileSync(`${folder}${name}.ts`, 'utf8');
-  const { code } = transformSync(source, { loader: 'ts', format: 'esm', target: 'node20', sourcefile: `${name}.ts` });
+  const code = withoutTypes(readFileSync(`${folder}${name}.ts`, 'utf8'));
   mkdirSync(built, { recursive: true });
   writeFileSync(`${built}${name}.mjs`, code);
   return spawnSync(process.execPath, [`${built}${name}.mjs`], {

@@ -43,6 +43,8 @@ if (isFirst) {
   }
   const { messages } = await memory.load(contextId);
   console.log('remembers:', messages.map(({ content }) => content).join(' | '));
+  const { messages: newest } = await memory.list(contextId, { order: 'newest-first', limit: 1 });
+  console.log('newest:', newest.map(({ id, message }) => `${id} ${message.content}`).join());
 
   // A content of any size goes into the store chunk by chunk; nobody sees it before the last one.
   const artifacts = folderArtifactStore(join(folder, 'artifacts'));

@@ -1,10 +1,13 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
+import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { installPacked } from '../packed-package.ts';
 import { type CodeBlock, codeBlocksIn, pages, root, textOf } from './markdown.ts';
 
-/** What a block without imports takes for granted. */
+/** What a fragment takes for granted. */
 const given = `
 import { AgentLoop, AgentLoopError, ClientToolProvider, contentParts, LocalToolProvider, tool, TurnError } from 'millrace';
 import type { Extension, LLMProvider, Message, TaskStateStore, ToolProvider, Turn } from 'millrace';
@@ -26,56 +29,98 @@ declare const airline: { book(to: string, seat: string): Promise<string> };
 export async function block(): Promise<void> {
 `;
 
-interface Sample {
-  readonly page: string;
-  readonly block: CodeBlock;
-  /** Where the block stands in for a file: within the package, so that its own name resolves. */
-  readonly file: string;
-  readonly source: string;
-}
+const blocks = pages.flatMap((page) => codeBlocksIn(textOf(page)).map((block) => ({ page, ...block })));
+const samples = blocks.filter(({ language }) => language === 'ts' || language === 'js');
+const isFragment = ({ mark }: CodeBlock) => mark === 'fragment';
+const nameOf = ({ page, line, language }: CodeBlock & { readonly page: string }) =>
+  `${page.replace(/\W/g, '-')}-${line}.${language}`;
 
-const samples: readonly Sample[] = pages.flatMap((page) =>
-  codeBlocksIn(textOf(page))
-    .filter(({ language }) => language === 'ts')
-    .map((block) => {
-      const source = /^import /m.test(block.code) ? block.code : `${given}${block.code}}\n`;
-      return { page, block, source, file: join(root, `${page.replace(/\W/g, '-')}-${block.line}.ts`) };
-    }),
-);
+const project = temporaryFolder({});
+/** The package as a user has it: packed, and installed in a project of its own. */
+let installed: string;
+/** What the compiler says of each sample, by its file. */
+let found: ReadonlyMap<string, readonly string[]>;
 
-/** What the compiler says of each sample. */
+/** The options of a strict project of today; the snippets need none of this repository's. */
+const options: ts.CompilerOptions = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  noPropertyAccessFromIndexSignature: true,
+  target: ts.ScriptTarget.ES2023,
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  types: ['node'],
+  typeRoots: [join(root, 'node_modules/@types')],
+  allowJs: true,
+  noEmit: true,
+};
+
 function complaints(): ReadonlyMap<string, readonly string[]> {
-  const config = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
-  const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, root);
-  const sources = new Map(samples.map(({ file, source }) => [file, source]));
-  const host = ts.createCompilerHost(options);
-  const { fileExists, readFile } = host;
-  host.fileExists = (file) => sources.has(file) || fileExists(file);
-  host.readFile = (file) => sources.get(file) ?? readFile(file);
-  const program = ts.createProgram([...sources.keys()], options, host);
+  const files = samples.map((sample) => {
+    const file = join(project.path, nameOf(sample));
+    writeFileSync(file, isFragment(sample) ? `${given}${sample.code}}\n` : sample.code);
+    return file;
+  });
+  const program = ts.createProgram(files, options);
   return new Map(
-    samples.map(({ file }) => {
+    files.map((file) => {
       const source = program.getSourceFile(file);
-      const found = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)];
-      return [file, found.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))];
+      const diagnostics = [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)];
+      return [file, diagnostics.map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))];
     }),
   );
 }
 
+beforeAll(async () => {
+  writeFileSync(join(project.path, 'package.json'), JSON.stringify({ name: 'project', private: true, type: 'module' }));
+  installed = await installPacked(project.path);
+  found = complaints();
+}, 180_000);
+afterAll(() => project.remove());
+
 describe('the code on the pages', () => {
-  let found: ReadonlyMap<string, readonly string[]>;
-
-  beforeAll(() => {
-    found = complaints();
-  }, 60_000);
-
-  it.each(samples.map((sample) => ({ ...sample, line: sample.block.line })))('$page:$line compiles', ({ file }) => {
-    expect(found.get(file)).toEqual([]);
+  it.each(samples)('U-20 $page:$line compiles against the packed package', (sample) => {
+    expect(found.get(join(project.path, nameOf(sample)))).toEqual([]);
   });
 
-  it('shows as the smallest program the one that is run', () => {
+  it('U-20 is whole, with its imports, or marked as a fragment', () => {
+    const isWhole = ({ code }: CodeBlock) => /^(import|export) /m.test(code);
+    const wrong = samples.filter((sample) => isWhole(sample) === isFragment(sample));
+    expect(wrong.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
+    const marks = new Set(blocks.map(({ mark }) => mark));
+    expect([...marks].filter((mark) => mark !== '' && mark !== 'fragment')).toEqual([]);
+  });
+
+  it('U-20 is JSON where it says so', () => {
+    for (const { language, code } of blocks) if (language === 'json') expect(() => JSON.parse(code)).not.toThrow();
+  });
+
+  it('U-20 is in the package as it is here', () => {
+    expect(pages.filter((page) => readFileSync(join(installed, page), 'utf8') !== textOf(page))).toEqual([]);
+  });
+});
+
+describe('the first screen of the README', () => {
+  const lines = textOf('README.md').split('\n');
+  const [first] = codeBlocksIn(textOf('README.md'));
+
+  it('U-20 says what a turn is and shows the smallest program, which is an example', () => {
+    expect(lines.slice(0, 10).join('\n')).toMatch(/\bturn\*{0,2} is\b/i);
     const example = readFileSync(join(root, 'examples/smallest.ts'), 'utf8');
+    expect(first).toMatchObject({ language: 'ts', code: example });
+    expect((first?.line ?? 0) + example.split('\n').length).toBeLessThanOrEqual(40);
     expect(example.trimEnd().split('\n').length).toBeLessThanOrEqual(15);
-    expect(codeBlocksIn(textOf('README.md')).map(({ code }) => code)).toContain(example);
+  });
+
+  it('U-20 shows a program that runs as it stands, from the packed package', () => {
+    const { outputText } = ts.transpileModule(first?.code ?? '', {
+      compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext },
+    });
+    const file = join(project.path, 'smallest.mjs');
+    writeFileSync(file, outputText);
+    const said = execFileSync(process.execPath, [file], { cwd: project.path, encoding: 'utf8', timeout: 30_000 });
+    expect(said).toMatch(/I am a stand-in for a model/);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Context } from '@opentelemetry/api';
+import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../src/agent-loop.ts';
 import type * as ours from '../../src/index.ts';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { StoreFactory } from '../../src/stores/factory.ts';
@@ -67,6 +67,7 @@ interface AgentLoopConfig {
   llmProvider: LLMProvider;
   toolProviders: ToolProvider[];
   taskStateStore?: ours.TaskStateStore;
+  artifactStore?: ours.ArtifactStore;
   maxIterations?: number;
   systemPrompt?: string;
   enableTracing?: boolean;
@@ -141,10 +142,9 @@ describe('the interfaces of the core document', () => {
       fits<ours.ArtifactStore, ArtifactStore>(false),
       fits<ours.LoopState['availableTools'], readonly ToolDefinition[]>(false),
       fits<ours.LoopState['error'], Error | undefined>(false),
-      fits<'artifactStore', keyof ours.AgentLoopConfig>(false),
     ]).not.toContain(true);
     const page = textOf('docs/from-the-documents.md');
-    for (const name of ['snapshotStateStore', 'artifactTools', 'availableTools', 'pendingToolCalls', 'ArtifactStore'])
+    for (const name of ['snapshotStateStore', 'availableTools', 'pendingToolCalls', 'ArtifactStore'])
       expect(page).toContain(name);
     expect(codeBlocksIn(page).length).toBeGreaterThan(0);
   });
@@ -168,6 +168,25 @@ describe('the interfaces of the core document', () => {
     await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
     expect(await store.load('t')).toMatchObject({ taskId: 't', isComplete: true });
     expect((await AgentLoop.resume('t', config).result()).text).toBe('Two.');
+  });
+
+  it('U-02 the configuration of the document compiles and runs, with all its members', async () => {
+    const create = { name: 'create_artifact', arguments: { name: 'a.md', content: 'A.' } };
+    const artifactStore = new InMemoryArtifactStore();
+    const config: Required<Pick<ours.AgentLoopConfig, keyof AgentLoopConfig>> = {
+      agentId: 'tester',
+      llmProvider: bench.model([{ toolCalls: [create] }, { text: 'Kept.' }]),
+      toolProviders: [],
+      taskStateStore: StoreFactory.createStateStore({ type: 'memory' }),
+      artifactStore,
+      maxIterations: 10,
+      systemPrompt: 'Keep what you are told.',
+      enableTracing: true,
+    };
+    const context: AgentLoopContext = { taskId: 't', agentId: 'tester', contextId: 'c', parentContext: ROOT_CONTEXT };
+    expect((await new AgentLoop(config).startTurn(question, context).result()).text).toBe('Kept.');
+    expect((await AgentLoop.resume('t', config).result()).text).toBe('Kept.');
+    expect((await artifactStore.list({ taskId: 't' })).artifacts.map(({ name }) => name)).toEqual(['a.md']);
   });
 
   it('U-04 the lines of the table run', async () => {

@@ -25,6 +25,8 @@ export function textOf(page: string): string {
 export interface CodeBlock {
   /** The word behind the fence; '' where there is none. */
   readonly language: string;
+  /** What is after the language, such as `fragment`; '' where there is nothing. */
+  readonly mark: string;
   readonly code: string;
   /** The line of its first line of code, from 1. */
   readonly line: number;
@@ -32,13 +34,14 @@ export interface CodeBlock {
 
 export function codeBlocksIn(markdown: string): readonly CodeBlock[] {
   const blocks: CodeBlock[] = [];
-  let open: { readonly language: string; readonly line: number; readonly lines: string[] } | undefined;
+  let open: (Omit<CodeBlock, 'code'> & { readonly lines: string[] }) | undefined;
   for (const [index, text] of markdown.split('\n').entries()) {
-    const fence = /^```(\w*)/.exec(text);
+    const fence = /^```(\w*) *(.*)$/.exec(text);
     if (fence === null) open?.lines.push(text);
-    else if (open === undefined) open = { language: fence[1] ?? '', line: index + 2, lines: [] };
+    else if (open === undefined) open = { language: fence[1] ?? '', mark: fence[2] ?? '', line: index + 2, lines: [] };
     else {
-      blocks.push({ language: open.language, line: open.line, code: `${open.lines.join('\n')}\n` });
+      const { lines, ...block } = open;
+      blocks.push({ ...block, code: `${lines.join('\n')}\n` });
       open = undefined;
     }
   }

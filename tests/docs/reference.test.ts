@@ -3,7 +3,7 @@ import { resolveRemote } from '../../src/a2a/client/remote-options.ts';
 import { a2aRequestHandler } from '../../src/a2a/index.ts';
 import { assertServerOptions } from '../../src/a2a/server/check-server-options.ts';
 import { agent } from '../../src/agent/agent.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../src/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/errors.ts';
 import { hookNames } from '../../src/core/hooks.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
