@@ -24,13 +24,13 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batch,
-        from: `this.#options.out.next({ type: 'commit', steps, after, barrier: true, durable });`,
-        to: `this.#options.out.next({ type: 'commit', steps, after, barrier: true }); durable();`,
+        from: `this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });`,
+        to: `this.#owner.give({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
         file: 'src/core/operators/tool-operators.ts',
-        from: `to.next({ type: 'commit', steps, after, barrier, durable });`,
-        to: `to.next({ type: 'commit', steps, after, barrier }); durable();`,
+        from: `this.to.next({ type: 'commit', steps, after, barrier, durable: () => this.#start(after) });`,
+        to: `this.to.next({ type: 'commit', steps, after, barrier }); this.#start(after);`,
       },
     ],
   },
@@ -133,7 +133,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
 
 const children = 'src/core/child-turns.ts';
 const opening = 'src/core/open-turn.ts';
-const batches = 'src/core/operators/tool-operators.ts';
+const batches = 'src/core/running-tool.ts';
 
 /** Bugs of turns inside turns. */
 const ofTrees: readonly Omit<Mutation, 'store'>[] = [

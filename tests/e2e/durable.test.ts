@@ -325,7 +325,7 @@ it('a Redis that is away is one sentence, without its password', async () => {
   const url = `redis://me:very-secret@127.0.0.1:${server.port}/1`;
   const end = await runInProcess(['run', 'Go', '--store', url]);
   expect(end).toMatchObject({ exitCode: 1, stdout: '' });
-  expect(end.stderr).toMatch(/^millrace: Redis does not answer: .*\(UNAVAILABLE\)$/m);
+  expect(end.stderr).toMatch(/^millrace: Redis at redis:\/\/[^@]*\d+\/1 does not answer: .*\(UNAVAILABLE\)$/m);
   expect(end.stderr).not.toContain('very-secret');
 });
 

@@ -1,7 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
 import { startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
+import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { Command, millrace } from './command.ts';
+
+it.each([
+  ['data.json', '[]', 'it is not an ES module; name one (.mjs or .js)'],
+  ['package.mjs', 'import "not-there-at-all";', 'is not installed; run `npm install not-there-at-all` beside the file'],
+])('U-19 --tools %s says what to do', async (file, content, sentence) => {
+  const folder = temporaryFolder({ [file]: content });
+  try {
+    const end = await millrace(['run', 'hi', '--tools', file], { cwd: folder.path });
+    expect(end).toMatchObject({ exitCode: 2, stdout: '' });
+    expect(end.stderr).toContain(sentence);
+  } finally {
+    folder.remove();
+  }
+});
 
 describe('millrace run, as a process', () => {
   it('streams the text to stdout and the rest to stderr, and asks the model that the environment names', async () => {
@@ -34,7 +49,7 @@ describe('millrace run, as a process', () => {
     const collector = { OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url, OTEL_EXPORTER_OTLP_TIMEOUT: '300' };
     const end = await millrace(['run', 'Hi'], { env: { ...settingsOf(server), ...collector } });
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Hello.\n' });
-    expect(end.stderr).toContain(`3 of 3 spans did not reach ${receiver.url}/v1/traces: `);
+    expect(end.stderr).toContain(`6 of 6 spans did not reach ${receiver.url}/v1/traces: `);
   });
 
   it('--json loses nothing where the reader is slow', async () => {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { pack } from '../packed-package.ts';
 import { freePort } from '../stores/redis/free-port.ts';
 import { type RedisProcess, startRedis } from '../stores/redis/redis-process.ts';
 import { describeReal } from './real-part.ts';
@@ -69,9 +70,8 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
       mkdirSync(join(folder, name, '..'), { recursive: true });
       writeFileSync(join(folder, name), text);
     }
-    const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder]);
-    const [{ filename }] = JSON.parse(stdout);
-    const packages = [join(folder, filename), 'next@16', 'react@19', 'react-dom@19', 'webpack@5', 'webpack-cli@6'];
+    const tarball = await pack(folder);
+    const packages = [tarball, 'next@16', 'react@19', 'react-dom@19', 'webpack@5', 'webpack-cli@6'];
     await run('npm', ['install', '--no-audit', '--no-fund', '--silent', ...packages], { cwd: folder });
   }, 10 * minutes);
   afterAll(async () => {

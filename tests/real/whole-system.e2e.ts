@@ -94,12 +94,17 @@ describeReal(['litellm', 'redis'], 'the command line on LiteLLM and Redis', () =
       expect(ledger()).toEqual(['again t:1:1 1', 'again t:1:1 2', 'quick t:1:0 1']);
       expect(vendor.received).toBe(2);
 
-      const [root, ...others] = receiver.spans.filter(({ name }) => name === 'agent.execute');
-      expect(others).toEqual([]);
-      const trace = receiver.spans.filter(({ traceId }) => traceId === root?.traceId);
-      expect(treeOf(trace).filter((line) => !line.startsWith(' '))).toEqual(['agent.execute']);
-      expect(root?.links).toHaveLength(1);
-      expect(root?.links[0]?.traceId).not.toBe(root?.traceId);
+      const runs = receiver.spans.filter(({ name }) => name === 'agent.execute');
+      const [lost, ...otherLost] = runs.filter(({ attributes }) => attributes['millrace.restored'] === true);
+      const [root, ...others] = runs.filter((span) => span !== lost);
+      expect([otherLost, others]).toEqual([[], []]);
+      expect(lost?.attributes['millrace.outcome']).toBe('lost');
+      expect(root?.links).toMatchObject([{ traceId: lost?.traceId, spanId: lost?.spanId }]);
+      for (const run of [lost, root]) {
+        const trace = receiver.spans.filter(({ traceId }) => traceId === run?.traceId);
+        expect(treeOf(trace).filter((line) => !line.startsWith(' '))).toHaveLength(1);
+      }
+      expect(root?.traceId).not.toBe(lost?.traceId);
     } finally {
       await receiver.close();
     }
@@ -113,7 +118,7 @@ describeReal(['litellm', 'redis'], 'the command line on LiteLLM and Redis', () =
       expect(end.exitCode).toBe(3);
       const traces = new Set(receiver.spans.map(({ traceId }) => traceId));
       expect(traces.size).toBe(1);
-      expect(treeOf(receiver.spans)[0]).toBe('agent.execute');
+      expect(treeOf(receiver.spans)[0]).toBe('agent.turn');
     } finally {
       await receiver.close();
     }

@@ -7,10 +7,11 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 process.chdir(fileURLToPath(new URL('../..', import.meta.url)));
 const folder = join('node_modules', '.cache', 'millrace-soak');
 const options = ['--bundle', '--platform=node', '--format=esm', '--packages=external', '--log-level=warning'];
-const entries = ['tests/soak/main.ts', 'tests/soak/worker.ts', 'tests/soak/fuzz.ts'];
-const names = ['--entry-names=[name]', '--out-extension:.js=.mjs', `--outdir=${folder}`];
-execFileSync(join('node_modules', '.bin', 'esbuild'), [...entries, ...options, ...names]);
+const names = ['main', 'worker', 'fuzz', 'mixed', 'mixed-server'];
+const entries = names.map((name) => `tests/soak/${name}.ts`);
+const output = ['--entry-names=[name]', '--out-extension:.js=.mjs', `--outdir=${folder}`];
+execFileSync(join('node_modules', '.bin', 'esbuild'), [...entries, ...options, ...output]);
 // What the Redis store reads from beside itself.
 cpSync('src/stores/redis/lua', join(folder, 'lua'), { recursive: true });
-const main = process.argv.includes('--fuzz') ? 'fuzz.mjs' : 'main.mjs';
-await import(pathToFileURL(join(folder, main)).href);
+const main = ['fuzz', 'mixed'].find((name) => process.argv.includes(`--${name}`)) ?? 'main';
+await import(pathToFileURL(join(folder, `${main}.mjs`)).href);
