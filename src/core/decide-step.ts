@@ -136,7 +136,7 @@ class Decision {
   }
 
   #afterTurn(): void | Promise<void> {
-    this.#deps.inbox.close();
+    this.#deps.inbox.close(this.#draft.after);
     for (const told of steeringRecords(this.#deps)) this.#draft.add(told);
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',

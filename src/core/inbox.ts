@@ -1,5 +1,6 @@
 import type { Command } from '../stores/interfaces.ts';
 import type { Message } from './messages.ts';
+import type { LoopState } from './state.ts';
 
 /** A message that enters the history before the next model call. */
 export interface Steering {
@@ -31,7 +32,7 @@ export class Inbox {
   #listener: (() => void) | undefined;
   #wake: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
-  #closed = false;
+  #last: LoopState | undefined;
   readonly #incoming: (message: Message) => Message;
 
   /** `incoming` gives what a message is taken in as; what it throws refuses the message. */
@@ -39,13 +40,13 @@ export class Inbox {
     this.#incoming = incoming;
   }
 
-  /** Whether the end of the turn is being written: what is asked now comes too late. */
-  get closed(): boolean {
-    return this.#closed;
+  /** The state before the end of the turn, which is being written: what is asked now comes too late. */
+  get last(): LoopState | undefined {
+    return this.#last;
   }
 
-  close(): void {
-    this.#closed = true;
+  close(last: LoopState): void {
+    this.#last = last;
   }
 
   /** Set where the turn shall suspend as soon as nothing runs. */

@@ -363,7 +363,7 @@ export class MergedBatch implements PipedBatch {
     if (asks)
       for (const step of steps) if (step.record.type === 'turn.asked') noteQuestion(this.#span, step.record.question);
     if (after.outcome) {
-      this.#deps.inbox.close();
+      this.#deps.inbox.close(after);
       return this.#owner.give({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
     }
     if (starts.length === 0 && !asks) return this.#owner.give({ type: 'commit', steps, after, barrier: false });

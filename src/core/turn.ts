@@ -192,14 +192,17 @@ export class Turn<T = unknown, X extends Tool = Tool>
 
   /**
    * Answers an open question of the turn, by its id, while other calls run; a turn that has suspended meanwhile is answered with
-   * `AgentLoop.resume`. Of two answers that come before one is recorded the first counts. Errors: `INVALID_INPUT` for what is no open
-   * question and for an answer of the wrong form, `CONFLICT` for one that differs from the recorded one, `TERMINAL` for a turn that is
-   * over or has suspended.
+   * `AgentLoop.resume`. Of two answers that come before one is recorded the first counts; the same answer again
+   * changes nothing. Errors: `INVALID_INPUT` for what is no open question and for an answer of the wrong form, `CONFLICT` for one that
+   * differs from the recorded one, `TERMINAL` for a turn that is over or has suspended.
    */
   answer(questionId: string, answer: unknown): void {
-    const { state } = this.#shared;
     this.#checkNotSuspended('give the answer to');
-    this.#checkRunning();
+    const { last } = this.#inbox;
+    const wasAnswered = last?.answers.some(({ question }) => question.id === questionId) === true;
+    if (!wasAnswered || this.#end) this.#checkRunning();
+    // What is shown may be older than the answers that are recorded, or written just now.
+    const state = last ?? this.#shared.state;
     if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
     if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
   }
@@ -249,7 +252,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   #checkRunning(): void {
-    if (!this.#end && !this.#inbox.closed) return;
+    if (!this.#end && !this.#inbox.last) return;
     throw new AgentLoopError('TERMINAL', `Turn "${this.taskId}" is over; start a new one.`, { taskId: this.taskId });
   }
 

@@ -294,7 +294,7 @@ class IterationLoop {
 
   #emit(commit: Commit): void {
     this.#state = commit.after;
-    if (commit.after.outcome) this.#deps.inbox.close();
+    if (commit.after.outcome) this.#deps.inbox.close(commit.after);
     this.#out.next(commit);
   }
 

@@ -398,7 +398,7 @@ function commitOfResponse(
   } else if (!deps.inbox.hasSteering || state.summary || state.iteration >= maxIterationsOf(deps, state)) {
     for (const told of steeringRecords(deps)) draft.add(told);
     draft.add(endWithResponse(deps, state, record));
-    deps.inbox.close();
+    deps.inbox.close(draft.after);
   }
   return draft.finish(true);
 }
