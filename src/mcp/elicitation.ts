@@ -1,6 +1,6 @@
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
-import { foreignSchemaChecker } from '../tools/foreign-schema.ts';
 import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
+import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 
 /**
  * Puts a server's question to whoever is behind the turn, and gives the answer: what `elicitation/create` wants, `{ action, content }`, or

@@ -1,7 +1,7 @@
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type { Content } from '../core/messages.ts';
 import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
-import { jsonSchemaChecker } from '../tools/json-schema.ts';
+import { jsonSchemaChecker } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';

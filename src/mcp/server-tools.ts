@@ -1,9 +1,9 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Logger } from '../core/config.ts';
 import { messageOf } from '../core/errors.ts';
-import { foreignSchemaChecker } from '../tools/foreign-schema.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
 import { verifyJsonSchema } from '../tools/json-schema-engine.ts';
+import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpToolInfo } from './mcp-options.ts';

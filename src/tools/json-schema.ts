@@ -6,12 +6,12 @@ import { compileJsonSchema } from './json-schema-engine.ts';
 /**
  * A check of arguments against a JSON Schema of draft 2020-12 (the default), 2019-09 or draft-07, chosen by `$schema`.
  * The value is handed on as it came: nothing is coerced, no default is filled in. What is wrong is told field by field
- * in about 1,000 characters. `format` is an annotation and is not checked.
+ * in about 1,000 characters. `format` is an annotation and is not checked. There is no time limit.
  *
  * The first check loads ajv, if nothing has yet, and compiles the schema; all others answer without a promise. `owner`
  * names the schema in errors. A check throws or rejects with `INVALID_CONFIG` where the schema cannot be compiled.
  */
-export function jsonSchemaChecker(schema: JSONSchema, owner: string): ArgumentChecker {
+export function unlimitedChecker(schema: JSONSchema, owner: string): ArgumentChecker {
   return (value) => {
     const validate = compileJsonSchema(schema, owner);
     return validate instanceof Promise ? validate.then((ready) => answer(ready, value)) : answer(validate, value);

@@ -1,6 +1,6 @@
 import type { AgentLoopConfig } from '../core/config.ts';
-import { foreignSchemaChecker } from './foreign-schema.ts';
 import type { ArgumentChecker, ArgumentChecks, JSONSchema } from './interfaces.ts';
+import { foreignSchemaChecker } from './limited-schema.ts';
 
 /** Schemas that are remembered by what they say; the one that was not asked for longest is forgotten first. */
 const maxSchemas = 100;

@@ -1,7 +1,7 @@
 import { inBatches } from './batched-calls.ts';
 import type { Tool, ToolDefinition, ToolPolicy } from './interfaces.ts';
-import { jsonSchemaChecker } from './json-schema.ts';
 import { verifyJsonSchema } from './json-schema-engine.ts';
+import { jsonSchemaChecker } from './limited-schema.ts';
 import {
   type AnyToolOptions,
   type ArgumentsOf,

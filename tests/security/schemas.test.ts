@@ -6,6 +6,8 @@ import { modelServer } from '../../src/providers/openai-wire/model-server.ts';
 import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
 import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { JSONSchema } from '../../src/tools/interfaces.ts';
+import { jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
 import { oddServer } from '../mcp/odd-server.ts';
 
 const odd = oddServer({ env: { TRAPS: '1' } });
@@ -72,6 +74,23 @@ describe('a schema of an MCP server', () => {
     expect((await called('out_pairs', { list: [{ id: 1 }, { id: 1 }] })).told).toContain(
       'is not what "out_pairs" promises',
     );
+  });
+});
+
+describe('arguments that a model writes for a schema of the program', () => {
+  const alternatives = Array.from({ length: 300 }, (_, id) => ({ type: 'object', properties: { id: { const: id } } }));
+  const many = Array.from({ length: 300_000 }, () => 1);
+  const schemas: readonly (readonly [string, JSONSchema, unknown, unknown])[] = [
+    ['many alternatives', { type: 'array', items: { anyOf: alternatives } }, many, [{ id: 1 }]],
+    ['unique objects', { type: 'array', uniqueItems: true }, many.map((_, id) => ({ id })), [{ id: 1 }]],
+  ];
+
+  it.each(schemas)('H-11 cannot freeze the process: %s', async (_, schema, large, small) => {
+    const check = jsonSchemaChecker({ type: 'object', properties: { list: schema } }, 'tool "t"');
+    const late = { code: 'TOOL_TIMEOUT', message: expect.stringContaining('call it with fewer values') };
+    const tried = async (list: unknown) => check({ list });
+    for (let time = 0; time < 3; time++) await expect(tried(large)).rejects.toMatchObject(late);
+    expect(await tried(small)).toEqual({ ok: true, value: { list: small } });
   });
 });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { ArgumentCheck, JSONSchema } from '../../src/tools/interfaces.ts';
-import { jsonSchemaChecker } from '../../src/tools/json-schema.ts';
+import { jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
 import { verifyJsonSchema } from '../../src/tools/json-schema-engine.ts';
 import { thrownBy } from './thrown.ts';
 

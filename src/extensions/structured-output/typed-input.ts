@@ -4,7 +4,7 @@ import type { UserMessage } from '../../core/messages.ts';
 import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
 import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
 import type { JSONSchema } from '../../tools/interfaces.ts';
-import { jsonSchemaChecker } from '../../tools/json-schema.ts';
+import { jsonSchemaChecker } from '../../tools/limited-schema.ts';
 import { isStandardSchema } from '../../tools/tool-options.ts';
 import { standardChecker } from '../../tools/tool-parameters.ts';
 import { toXml } from './xml/to-xml.ts';

@@ -1,7 +1,7 @@
 import type { Context, Script } from 'node:vm';
 import { AgentLoopError } from '../core/errors.ts';
 import type { ArgumentChecker, JSONSchema } from './interfaces.ts';
-import { jsonSchemaChecker } from './json-schema.ts';
+import { unlimitedChecker } from './json-schema.ts';
 import { loadJsonSchemaEngine } from './json-schema-engine.ts';
 
 /** Milliseconds that a check may take. */
@@ -10,28 +10,44 @@ const checkMs = 500;
 const maxLate = 2;
 
 /**
- * A check by a JSON Schema that somebody else wrote, such as an MCP server: as `jsonSchemaChecker` does, within 500 ms. A pattern that
+ * A check by a JSON Schema that somebody else wrote, such as an MCP server: as `unlimitedChecker` does, within 500 ms. A pattern that
  * backtracks, a `$ref` that doubles, or `uniqueItems` of a long array can take for ever otherwise, in the one thread that all turns share.
  * A check that takes longer throws `TOOL_TIMEOUT`; after two such checks the schema is not tried again. `INVALID_CONFIG` where it cannot be
  * compiled. The limit costs about 0.1 ms a check. Where nothing in the schema can take long, only the first check, which compiles it, has one,
  * and those of large values: each value in an array may be compared with each member of an `anyOf` or `enum`, with an error for each.
  */
 export function foreignSchemaChecker(schema: JSONSchema, owner: string): ArgumentChecker {
-  const check = jsonSchemaChecker(schema, owner);
+  return limitedChecker(schema, owner, maxLate);
+}
+
+/**
+ * A check by a JSON Schema of the program's own, of arguments that a model or a client wrote. As `foreignSchemaChecker`, but the first check
+ * of a small value has no limit either, and a check that is late fails its call only: the arguments are to blame, and the next ones may be short.
+ */
+export function jsonSchemaChecker(schema: JSONSchema, owner: string): ArgumentChecker {
+  return limitedChecker(schema, owner, Number.POSITIVE_INFINITY);
+}
+
+function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): ArgumentChecker {
+  const check = unlimitedChecker(schema, owner);
+  const isForeign = Number.isFinite(lateChecks);
   let late = 0;
   /** How many values a check may have without a limit; unknown before the first. */
   let most: number | undefined;
-  const isQuick = (value: unknown) => most !== undefined && most > 0 && isWithin(value, most);
+  const isQuick = (value: unknown) => {
+    if (!isForeign) most ??= quickValues(schema);
+    return most !== undefined && most > 0 && isWithin(value, most);
+  };
   const bounded = (value: unknown) => {
-    if (late >= maxLate) throw tooSlow(owner);
+    if (late >= lateChecks) throw tooSlow(owner, isForeign);
     try {
       const answer = withinMs(checkMs, () => check(value));
-      most ??= Math.floor(mostCompared / sizeOfLinear(schema));
+      most ??= quickValues(schema);
       return answer;
     } catch (thrown) {
       if (!isTimeout(thrown)) throw thrown;
       late++;
-      throw tooSlow(owner);
+      throw tooSlow(owner, isForeign);
     }
   };
   return (value) => {
@@ -55,22 +71,20 @@ const slowKeywords: ReadonlySet<string> = new Set([
 const mostCompared = 100_000;
 
 /**
- * How many values a schema has whose checks take at most that many steps for each value checked. `Infinity` for a schema that has one of the
- * slow keywords anywhere, also as the name of a property, and for one that holds an object twice: nesting that may double it at each level.
+ * How many values may be checked by a schema without a limit. A schema takes as many steps at most for each of them as it has values itself.
+ * None for a schema that has one of the slow keywords anywhere, also as the name of a property, and for a large one. An object that the
+ * schema holds in several places counts in each.
  */
-function sizeOfLinear(schema: JSONSchema): number {
-  const seen = new Set<object>();
+function quickValues(schema: JSONSchema): number {
   const open: unknown[] = [schema];
   let size = 0;
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    size++;
+    if (++size > mostCompared) return 0;
     if (typeof next !== 'object' || next === null) continue;
-    if (seen.has(next)) return Number.POSITIVE_INFINITY;
-    seen.add(next);
-    if (Object.keys(next).some((key) => slowKeywords.has(key))) return Number.POSITIVE_INFINITY;
+    if (Object.keys(next).some((key) => slowKeywords.has(key))) return 0;
     for (const value of Object.values(next)) if (value !== undefined) open.push(value);
   }
-  return size;
+  return Math.floor(mostCompared / size);
 }
 
 /** Whether a value of JSON has at most so many values in it, itself included. */
@@ -124,9 +138,10 @@ function isTimeout(thrown: unknown): boolean {
   );
 }
 
-function tooSlow(owner: string): AgentLoopError {
-  return new AgentLoopError(
-    'TOOL_TIMEOUT',
-    `a check by the JSON Schema of ${owner} takes more than ${checkMs} ms; its owner has to simplify the pattern or the schema`,
-  );
+function tooSlow(owner: string, isForeign: boolean): AgentLoopError {
+  const cure = isForeign
+    ? 'its owner has to simplify the pattern or the schema'
+    : 'call it with fewer values, or simplify the schema';
+  const what = `a check by the JSON Schema of ${owner} takes more than ${checkMs} ms`;
+  return new AgentLoopError('TOOL_TIMEOUT', `${what}; ${cure}`);
 }
