@@ -5,6 +5,8 @@ import { meaningOf, type QuestionLineOptions } from './questions.ts';
 
 /** More lines than this are shown where they are asked for only. */
 const mostLines = 24;
+/** Of more characters than this nobody counts the lines that are not shown. */
+const mostCounted = 100_000;
 const indent = '         ';
 
 /** Not printed, or printed so that the text around it looks like something else. */
@@ -23,17 +25,27 @@ export function questionBlock(
   const asking = innermostQuestion(question);
   const room = Math.max(20, columns - 1 - indent.length);
   const tools = calledBy(question).map(escaped).join(` ${style.glyphs.arrow} `);
-  const words = asking.prompt === undefined ? [] : folded(escaped(asking.prompt), room);
-  const about = dataLines(asking.data).flatMap((line) => folded(line, room));
-  const all = [...words, ...about];
-  const shown = whole || all.length <= mostLines ? all : all.slice(0, mostLines);
-  const left = all.length - shown.length;
+  const all: string[] = [];
+  let counted = 0;
+  let isCut = false;
+  for (const text of textsOf(asking)) {
+    const most = whole ? text.length : mostCounted - counted;
+    isCut = text.length > most;
+    for (const line of folded(escaped(text.slice(0, most)), room)) all.push(line);
+    counted += text.length;
+    if (isCut) break;
+  }
+  const shown = whole ? all : all.slice(0, mostLines);
+  const left = Math.max(all.length - shown.length, isCut ? 1 : 0);
+  const atLeast = isCut ? 'at least ' : '';
   return [
     ...folded(`  ? ${question.id}  ${tools} ${meaningOf(asking)}`, columns - 1).map((line, index) =>
       index === 0 ? style.bold(line) : line,
     ),
     ...shown.map((line) => indent + line),
-    ...(left === 0 ? [] : [indent + style.yellow(`${style.glyphs.ellipsis} ${left} more lines; /all shows them`)]),
+    ...(left === 0
+      ? []
+      : [indent + style.yellow(`${style.glyphs.ellipsis} ${atLeast}${left} more lines; /all shows them`)]),
   ];
 }
 
@@ -43,10 +55,12 @@ function calledBy(question: Question): readonly string[] {
   return inner === question ? [question.toolName] : [question.toolName, inner.toolName];
 }
 
-function dataLines(data: unknown): readonly string[] {
-  if (data === undefined) return [];
-  if (typeof data !== 'object' || data === null || Array.isArray(data)) return [escaped(jsonOf(data))];
-  return Object.entries(data).map(([name, value]) => `${escaped(name)}: ${escaped(jsonOf(value))}`);
+/** The words of a question, and each member of what it is about. */
+function* textsOf({ prompt, data }: Question): Generator<string> {
+  if (prompt !== undefined) yield prompt;
+  if (data === undefined) return;
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) return yield jsonOf(data);
+  for (const [name, value] of Object.entries(data)) yield `${name}: ${jsonOf(value)}`;
 }
 
 function jsonOf(value: unknown): string {

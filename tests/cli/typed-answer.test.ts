@@ -74,6 +74,18 @@ describe('H-43 a question to be answered at once', () => {
     expect(questionBlock(question('approval', data), options, true).at(-1)?.trim()).toBe('line39: 39');
   });
 
+  it('folds no more of a long one than it takes to say that there is more', () => {
+    const [first] = questionBlock(question('approval', { text: 'x'.repeat(8_000_000) }), options).slice(-1);
+    // 100,000 characters in lines of 50, of which 24 are shown.
+    expect(first?.trim()).toBe('… at least 1976 more lines; /all shows them');
+    const marks = questionBlock(question('approval', { text: '\u0301'.repeat(100_001) }), options);
+    expect(marks.at(-1)).toContain('at least 1 more');
+    const members = Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`line${index}`, index]));
+    expect(questionBlock(question('approval', members), options).at(-1)).toMatch(/at least \d{4} more lines/);
+    const most = questionBlock(question('approval', { text: 'x'.repeat(90_000) }), options);
+    expect(most.at(-1)?.trim()).toBe('… 1777 more lines; /all shows them');
+  });
+
   it('fits, and prints nothing that a terminal follows or hides, wherever it comes from', () => {
     const evil = '\u001b[1A\u009b2K\u2028\u2066\u00ad\u{e0041}\ufeff宽';
     const asked: Question = { ...question('approval', { [evil]: [evil.repeat(9)] }), prompt: evil, toolName: evil };

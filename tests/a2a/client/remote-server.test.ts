@@ -86,7 +86,13 @@ describe('a remote agent whose server is killed', () => {
     const taskStateStore = new InMemoryStateStore();
     const first = programs.start('server', path);
     const [port] = await once(first, 'message');
-    const options = { url: `http://127.0.0.1:${port}`, id: 'far', name: 'far', description: 'Far away.', taskStateStore };
+    const options = {
+      url: `http://127.0.0.1:${port}`,
+      id: 'far',
+      name: 'far',
+      description: 'Far away.',
+      taskStateStore,
+    };
     const leaving = new AbortController();
     const turn = (await remoteAgent({ ...options, shutdown: leaving.signal })).startTurn('Work.', { taskId: 't' });
     await watch(turn).until('artifact-update');
