@@ -60,7 +60,7 @@ export function answerFlaw(question: Question, answer: unknown): string | undefi
   const fields: Readonly<Record<string, unknown>> = isPlainObject(answer) ? { ...answer } : {};
   switch (kind) {
     case 'approval':
-      if (typeof fields['approved'] === 'boolean') return reasonFlaw(who, fields['reason']);
+      if (typeof fields['approved'] === 'boolean') return reasonFlaw(who, fields['reason']) ?? editFlaw(who, fields);
       return `${who} must be { "approved": true } or { "approved": false, "reason": "…" }`;
     case 'in-doubt':
       if (isReconciled(answer)) return undefined;
@@ -106,6 +106,16 @@ function isPlainObject(value: unknown): value is object {
 
 function reasonFlaw(who: string, reason: unknown): string | undefined {
   return reason === undefined || typeof reason === 'string' ? undefined : `the reason of ${who} must be a text`;
+}
+
+/** Members by which other engines let an approval change a call. To ignore them would run what nobody approved. */
+const edits = ['arguments', 'args', 'editedArguments', 'editedAction', 'updatedInput', 'input'];
+
+function editFlaw(who: string, fields: Readonly<Record<string, unknown>>): string | undefined {
+  const edit = edits.find((name) => name in fields);
+  if (edit === undefined) return undefined;
+  const cure = 'reject it with a reason that says what to change, and the model calls again';
+  return `${who} has the unknown member "${edit}": an approval cannot change the arguments of a call; ${cure}`;
 }
 
 function openOnes(state: LoopState): string {

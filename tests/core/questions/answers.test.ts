@@ -43,6 +43,12 @@ describe('answers', () => {
     ],
     [{ '1:0': true }, 'INVALID_INPUT', 'the answer to question "1:0" must be { "approved": true }'],
     [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a text'],
+    [
+      { '1:0': { approved: true, arguments: { cents: 1 } } },
+      'INVALID_INPUT',
+      'the unknown member "arguments": an approval cannot change the arguments of a call; reject it with a reason',
+    ],
+    [{ '1:0': { approved: true, editedAction: {} } }, 'INVALID_INPUT', 'the unknown member "editedAction"'],
     [{ '1:0': undefined }, 'INVALID_INPUT', 'is not JSON'],
   ])('that do not fit are refused: %j', async (answers, code, message) => {
     await waiting(tools([]));
