@@ -159,9 +159,33 @@ function schemaCheck(
 ): ArgumentChecker | undefined {
   const { argumentChecks } = config;
   const { name, parameters } = tool.definition.function;
-  if (!argumentChecks || typeof parameters !== 'object' || parameters === null) return undefined;
+  if (!argumentChecks || !isSchema(parameters)) return undefined;
   if (attempts > 0 && (!intent || stableJson(intent.arguments) === stableJson(value))) return undefined;
   return argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
+}
+
+/**
+ * Loads what the checks of calls need, so that calls of one response are checked, asked about and started together. Nothing where all is
+ * there. Never rejects: what is missing is said by the check that needs it.
+ */
+export function loadChecks(
+  { config, tools }: TurnDeps,
+  calls: readonly (Pick<PendingToolCall, 'call'> & { readonly result?: unknown })[],
+): Promise<unknown> | undefined {
+  const { argumentChecks } = config;
+  if (!argumentChecks?.load) return undefined;
+  const loading: Promise<void>[] = [];
+  for (const { call, result } of calls) {
+    const definition = result ? undefined : tools.byName.get(call.function.name)?.definition;
+    if (!definition || definition.checkArguments || !isSchema(definition.function.parameters)) continue;
+    const load = argumentChecks.load(definition.function.parameters);
+    if (load) loading.push(load);
+  }
+  return loading.length > 0 ? Promise.all(loading) : undefined;
+}
+
+function isSchema(parameters: unknown): boolean {
+  return typeof parameters === 'object' && parameters !== null;
 }
 
 /** A tool that was not offered with the last call of the model is not known to it. */

@@ -2,8 +2,7 @@ import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Logger } from '../core/config.ts';
 import { messageOf } from '../core/errors.ts';
 import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
-import { verifyJsonSchema } from '../tools/json-schema-engine.ts';
-import { foreignSchemaChecker } from '../tools/limited-schema.ts';
+import { foreignSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpToolInfo } from './mcp-options.ts';
@@ -108,7 +107,7 @@ export class ServerTools {
     const info: McpToolInfo = { server: serverName, name, ...words, annotations: hintsOf(annotations) };
     const parameters: JSONSchema = tool.inputSchema;
     const owner = `tool "${name}" of the MCP server "${serverName}"`;
-    await verifyJsonSchema(parameters, owner);
+    await verifyForeignSchema(parameters, owner);
     const definition: ToolDefinition = {
       type: 'function',
       function: {

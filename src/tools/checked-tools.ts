@@ -1,5 +1,5 @@
 import type { ToolDefinition, ToolListContext, ToolProvider } from './interfaces.ts';
-import { verifyJsonSchema } from './json-schema-engine.ts';
+import { verifyForeignSchema } from './limited-schema.ts';
 import { jsonSchemaChecks } from './schema-checks.ts';
 import { wrapping } from './wrapped-tools.ts';
 
@@ -25,6 +25,6 @@ async function checked(definition: ToolDefinition, providerName: string): Promis
   if (definition.checkArguments !== undefined) return definition;
   const { name, parameters } = definition.function;
   const owner = `tool "${name}" of ${providerName}`;
-  await verifyJsonSchema(parameters, owner);
+  await verifyForeignSchema(parameters, owner);
   return { ...definition, checkArguments: jsonSchemaChecks(parameters, owner) };
 }

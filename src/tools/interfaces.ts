@@ -87,7 +87,16 @@ export type ArgumentChecker = (value: unknown) => ArgumentCheck | Promise<Argume
  * Makes the check of the arguments of a tool, from the JSON Schema that its definition declares. Asked for each call, so it keeps what it
  * made. `owner` names the tool in errors. A check that throws, or rejects, refuses its call.
  */
-export type ArgumentChecks = (parameters: JSONSchema, owner: string) => ArgumentChecker;
+export interface ArgumentChecks {
+  (parameters: JSONSchema, owner: string): ArgumentChecker;
+  /**
+   * Loads what the check by such a schema needs; nothing where that is there. The calls of a response are checked once it has settled.
+   * Never throws or rejects.
+   *
+   * @internal
+   */
+  readonly load?: (parameters: JSONSchema) => Promise<void> | undefined;
+}
 
 /** A tool as a provider offers it. Only `type` and `function` are sent to the model. */
 export interface ToolDefinition<Name extends string = string> extends ToolPolicy {

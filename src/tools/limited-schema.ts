@@ -2,7 +2,7 @@ import type { Context, Script } from 'node:vm';
 import { AgentLoopError } from '../core/errors.ts';
 import type { ArgumentChecker, JSONSchema } from './interfaces.ts';
 import { unlimitedChecker } from './json-schema.ts';
-import { loadJsonSchemaEngine } from './json-schema-engine.ts';
+import { loadJsonSchemaEngine, verifyJsonSchema } from './json-schema-engine.ts';
 
 /** Milliseconds that a check may take. */
 const checkMs = 500;
@@ -52,7 +52,7 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
   };
   return (value) => {
     if (isQuick(value)) return check(value);
-    const loading = loadParts(schema, owner);
+    const loading = loadLimitedChecks(schema, owner);
     return loading === undefined ? bounded(value) : loading.then(() => bounded(value));
   };
 }
@@ -103,11 +103,26 @@ function isWithin(value: unknown, most: number): boolean {
   return true;
 }
 
+/** As `verifyJsonSchema`, for `foreignSchemaChecker`: from then on its checks answer without a promise. */
+export async function verifyForeignSchema(schema: JSONSchema, owner: string): Promise<void> {
+  await verifyJsonSchema(schema, owner);
+  await loadLimitedChecks(schema, owner);
+}
+
+/** As `verifyForeignSchema`, for `jsonSchemaChecker`, apart from checks of large values by a schema that needs no limit otherwise. */
+export async function verifyOwnSchema(schema: JSONSchema, owner: string): Promise<void> {
+  await verifyJsonSchema(schema, owner);
+  if (quickValues(schema) === 0) await loadLimitedChecks(schema, owner);
+}
+
 let next: () => void = () => {};
 let limited: { readonly context: Context; readonly script: Script } | undefined;
 
-/** What a check needs: ajv, and `node:vm`, which programs without such a check never load. Nothing where both are there. */
-function loadParts(schema: JSONSchema, owner: string): Promise<void> | undefined {
+/**
+ * Loads what such a check needs: ajv, and `node:vm`, which programs without one never load. Nothing where both are there: then a check answers
+ * without a promise. Throws or rejects with `INVALID_CONFIG` for a draft that is not known, and where ajv cannot be loaded.
+ */
+export function loadLimitedChecks(schema: JSONSchema, owner: string): Promise<void> | undefined {
   const engine = loadJsonSchemaEngine(schema, owner);
   return limited && engine === undefined ? undefined : Promise.all([engine, loadLimit()]).then(() => {});
 }

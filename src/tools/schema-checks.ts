@@ -1,6 +1,6 @@
 import type { AgentLoopConfig } from '../core/config.ts';
 import type { ArgumentChecker, ArgumentChecks, JSONSchema } from './interfaces.ts';
-import { foreignSchemaChecker } from './limited-schema.ts';
+import { foreignSchemaChecker, loadLimitedChecks } from './limited-schema.ts';
 
 /** Schemas that are remembered by what they say; the one that was not asked for longest is forgotten first. */
 const maxSchemas = 100;
@@ -22,13 +22,24 @@ const byContent = new Map<string, ArgumentChecker>();
  * A provider that makes its definitions anew for each turn has its schemas compiled once, not once a turn: checks are remembered by the
  * schema's object, and the last 100 by its JSON. A check throws or rejects with `INVALID_CONFIG` where the schema is not one.
  */
-export const jsonSchemaChecks: ArgumentChecks = (parameters, owner) => {
+export const jsonSchemaChecks: ArgumentChecks = Object.assign(checkerOf, { load });
+
+function checkerOf(parameters: JSONSchema, owner: string): ArgumentChecker {
   const known = byObject.get(parameters);
   if (known?.owner === owner) return known.check;
   const check = sameSchema(parameters, owner) ?? foreignSchemaChecker(parameters, owner);
   byObject.set(parameters, { owner, check });
   return check;
-};
+}
+
+/** Where this fails, so does the check, which says why. */
+function load(parameters: JSONSchema): Promise<void> | undefined {
+  try {
+    return loadLimitedChecks(parameters, 'a tool')?.catch(() => {});
+  } catch {
+    return undefined;
+  }
+}
 
 /** The check of a schema that says the same, made before or now; `undefined` for one that is too long, or has no JSON. */
 function sameSchema(parameters: JSONSchema, owner: string): ArgumentChecker | undefined {

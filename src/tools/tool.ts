@@ -1,7 +1,6 @@
 import { inBatches } from './batched-calls.ts';
 import type { Tool, ToolDefinition, ToolPolicy } from './interfaces.ts';
-import { verifyJsonSchema } from './json-schema-engine.ts';
-import { jsonSchemaChecker } from './limited-schema.ts';
+import { jsonSchemaChecker, verifyOwnSchema } from './limited-schema.ts';
 import {
   type AnyToolOptions,
   type ArgumentsOf,
@@ -57,7 +56,7 @@ function described(options: AnyToolOptions): Tool {
   }
   const owner = `tool "${name}"`;
   const definition = definitionOf(options, parameters, jsonSchemaChecker(parameters, owner));
-  return { definition, execute, prepare: () => verifyJsonSchema(parameters, owner) };
+  return { definition, execute, prepare: () => verifyOwnSchema(parameters, owner) };
 }
 
 function executeOf(options: AnyToolOptions): Tool['execute'] {

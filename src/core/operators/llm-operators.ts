@@ -8,11 +8,13 @@ import type { AbortScope } from '../abort-scope.ts';
 import { CallParams } from '../call-params.ts';
 import { copySettings, maxIterationsOf } from '../call-settings.ts';
 import { type ChangedCall, type ChangedResponse, changeCall, changeResponse } from '../change-call.ts';
+import { loadChecks } from '../check-call.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
 import type { Message } from '../messages.ts';
 import { type CallStep, steeringRecords } from '../next-step.ts';
 import type { PreparedView } from '../prepare-view.ts';
+import type { LlmDone } from '../records.ts';
 import { endWithResponse, recordOfResponse, responseFlaw } from '../response.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
@@ -351,7 +353,8 @@ export function mapLLMResponseToState(
 class ResponseMapping extends Stage<LLMChunk, Signal> {
   readonly #deps: TurnDeps;
   readonly #place: HookPlace;
-  #asking = false;
+  /** Extensions, or for what the checks of calls need. */
+  #waiting = false;
 
   constructor(deps: TurnDeps, place: HookPlace, to: Sink<Signal>) {
     super(to);
@@ -364,17 +367,28 @@ class ResponseMapping extends Stage<LLMChunk, Signal> {
     const { response } = chunk;
     if (this.#deps.hooks.lists.afterLLMCall.length === 0) return this.#give({ response, records: unchanged });
     const changed = changeResponse(this.#deps, this.#place.traceContext)(this.#place.state, response);
-    if (!(changed instanceof Promise)) return this.#give(changed);
-    this.#asking = true;
-    changed.then((given) => this.to.closed || this.#give(given)).catch((error: unknown) => this.to.error(error));
+    if (changed instanceof Promise) this.#await(changed, (given) => this.#give(given));
+    else this.#give(changed);
   }
 
   protected override completed(): void {
-    if (!this.#asking) this.to.complete();
+    if (!this.#waiting) this.to.complete();
   }
 
-  #give(given: ChangedResponse): void {
-    this.to.next(commitOfResponse(this.#deps, this.#place, given));
+  #await<A>(promise: Promise<A>, resume: (answer: A) => void): void {
+    this.#waiting = true;
+    promise.then((answer) => this.to.closed || resume(answer)).catch((error: unknown) => this.to.error(error));
+  }
+
+  #give({ response, records }: ChangedResponse): void {
+    const record = recordOfResponse(this.#place.state, response);
+    const loading = loadChecks(this.#deps, record.calls);
+    if (loading) this.#await(loading, () => this.#commit(record, records));
+    else this.#commit(record, records);
+  }
+
+  #commit(record: LlmDone, changes: ChangedResponse['records']): void {
+    this.to.next(commitOfResponse(this.#deps, this.#place, { record, changes }));
     this.to.complete();
   }
 }
@@ -384,9 +398,8 @@ const unchanged: ChangedResponse['records'] = [];
 function commitOfResponse(
   deps: TurnDeps,
   { state, traceContext }: HookPlace,
-  { response, records: changes }: ChangedResponse,
+  { record, changes }: { readonly record: LlmDone; readonly changes: ChangedResponse['records'] },
 ): Commit {
-  const record = recordOfResponse(state, response);
   deps.openCall.close();
   const draft = new CommitDraft(deps, state);
   draft.add(record);

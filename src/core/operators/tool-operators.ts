@@ -1,6 +1,7 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable } from 'rxjs';
+import { Observable, type Subscriber, Subscription } from 'rxjs';
 import type { CallPipe } from '../call-pipe.ts';
+import { loadChecks } from '../check-call.ts';
 import { RunningTool } from '../running-tool.ts';
 import type { Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
@@ -91,10 +92,38 @@ export function executeTools(
         fail: (error) => to.error(error),
         end: () => to.complete(),
       };
-      const batch = new MergedBatch(deps, { state, owner, traceContext, pipe });
-      to.add(() => batch.stop());
-      batch.start();
+      const start = () => {
+        const batch = new MergedBatch(deps, { state, owner, traceContext, pipe });
+        to.add(() => batch.stop());
+        batch.start();
+      };
+      const loading = loadChecks(deps, state.pendingToolCalls);
+      if (loading) startAfter(deps, { loading, start, to });
+      else start();
     });
+}
+
+interface LateStart {
+  readonly loading: Promise<unknown>;
+  readonly start: () => void;
+  readonly to: Subscriber<Signal>;
+}
+
+/** A turn that is stopped does not wait for what checks need. */
+function startAfter({ scope, drain }: TurnDeps, { loading, start, to }: LateStart): void {
+  const waiting = new Subscription();
+  const begin = () => {
+    if (waiting.closed) return;
+    waiting.unsubscribe();
+    try {
+      start();
+    } catch (error) {
+      to.error(error);
+    }
+  };
+  to.add(waiting);
+  for (const stop of [scope, drain]) waiting.add(stop.onAbort(begin));
+  void loading.then(begin);
 }
 
 /**

@@ -95,9 +95,7 @@ describe('a hook around a call that fails the turn', () => {
       }),
     ];
     const extensions = [{ name: 'guard', ...guard }];
-    // Without checks that have to wait, so that all three calls start together.
-    const options = { toolProviders, extensions, argumentChecks: null };
-    const loop = bench.loop([calls('slow', 'quick', 'slow')], options);
+    const loop = bench.loop([calls('slow', 'quick', 'slow')], { toolProviders, extensions });
     const turn = loop.startTurn(question, { taskId: 't', contextId: 'c' });
     await expect(turn.result()).rejects.toMatchObject(fail);
     const records = journal();

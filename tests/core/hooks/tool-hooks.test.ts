@@ -72,9 +72,7 @@ describe('beforeToolCall', () => {
     ];
     const runs: unknown[] = [];
     const calls = { toolCalls: [{ name: 'count' }, { name: 'count' }, { name: 'count' }] };
-    // A check that has to wait would let the first call start before the second is asked about.
-    const options = { toolProviders: [countingTools(runs)], extensions, argumentChecks: null };
-    const turn = bench.loop([calls], options).startTurn(question);
+    const turn = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions }).startTurn(question);
     const error: TurnError = await turn.result().catch((thrown) => thrown);
     expect(error).toMatchObject({ code: 'EXTENSION_FAILED', cause: { message: 'no such day' } });
     expect(runs).toEqual([]);
@@ -85,7 +83,7 @@ describe('beforeToolCall', () => {
     const runs: unknown[] = [];
     const extensions: readonly Extension[] = [{ name: 'x', beforeToolCall: () => new Promise(() => {}) }];
     const toolProviders = [countingTools(runs, { timeoutMs: 1_000 })];
-    const turn = bench.loop([call], { toolProviders, extensions, argumentChecks: null }).startTurn(question);
+    const turn = bench.loop([call], { toolProviders, extensions }).startTurn(question);
     const watcher = watch(turn);
     await watcher.until('internal:llm-response');
     bench.clock.advance(59_999);
