@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import { withoutCalls } from '../../src/agent/team-view.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { HookContext } from '../../src/core/extension.ts';
+import { doneTool } from '../../src/extensions/finish/done-tool.ts';
 import { guardrails } from '../../src/extensions/guardrails/guardrails.ts';
 import { toolPermissions } from '../../src/extensions/permissions/tool-permissions.ts';
 import { gate } from '../../src/testing/gate.ts';
@@ -160,6 +162,40 @@ describe('a turn that is handed over', () => {
       { role: 'tool', toolCallId: 'call_1_1', content: expect.stringMatching(/handed to b already/), status: 'error' },
       { role: 'user', content: 'To b.', name: 'a' },
     ]);
+  });
+
+  const outputSchema = { type: 'object', properties: { n: { type: 'integer' } } } as const;
+  const finishing = { toolCalls: [{ name: '__finish__', arguments: { n: 1 } }] };
+  const doing = { toolCalls: [{ name: 'done', arguments: { message: 'Bye.' } }] };
+  const orders: readonly (readonly [string, typeof finishing | typeof doing, Partial<AgentSettings>])[] = [
+    ['an output', finishing, { outputSchema }],
+    ['the end', doing, { extensions: [doneTool()] }],
+  ];
+
+  it.each(orders)(
+    'comes before %s in the same response, which is then an error for the model',
+    async (_, end, options) => {
+      const both = { toolCalls: [...handing('b').toolCalls, ...end.toolCalls] };
+      const b = player('b', answer('B.'));
+      const two = made([player('a', [both], options), b], { handOff: true });
+      await expect(two.ask('1')).resolves.toMatchObject({ text: 'B.', agentId: 'b' });
+      expect(lastOf(b)?.slice(2)).toEqual([
+        { role: 'tool', toolCallId: 'call_1_0', content: 'Handed to b.' },
+        {
+          role: 'tool',
+          toolCallId: 'call_1_1',
+          content: expect.stringMatching(/^Not taken: .* b already/),
+          status: 'error',
+        },
+      ]);
+    },
+  );
+
+  it.each(orders)('does not happen after %s in the same response', async (_, end, options) => {
+    const both = { toolCalls: [...end.toolCalls, ...handing('b').toolCalls] };
+    const two = made([player('a', [both], options), player('b', [])], { handOff: true });
+    await expect(two.ask('1')).resolves.toMatchObject({ agentId: 'a' });
+    expect((await two.currentAgent()).id).toBe('a');
   });
 
   it('is an error for the model where there is no such agent', async () => {

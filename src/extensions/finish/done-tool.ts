@@ -4,6 +4,7 @@ import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { tool } from '../../tools/tool.ts';
+import { handedOver } from './handed-over.ts';
 
 export interface DoneToolOptions {
   /** Whether a response without calls does not end the turn: the model is told to go on, or to call the tool. Default false. */
@@ -29,8 +30,11 @@ export function doneTool(options: DoneToolOptions = {}): Extension {
   return {
     name: 'done-tool',
     toolProviders: [new LocalToolProvider([doneCall(name, options.description)], { name: 'doneTool' })],
-    afterToolCall({ thrown, state }) {
+    afterToolCall(outcome) {
+      const { call, thrown, state } = outcome;
       if (!TaskComplete.isInstance(thrown)) return undefined;
+      const handed = handedOver(outcome);
+      if (handed && call.function.name === name) return handed;
       const { finalMessage: text, message } = thrown;
       const result = { content: message };
       if (state.changes.finish) return { result };

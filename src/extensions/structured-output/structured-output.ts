@@ -31,6 +31,7 @@ import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { ArgumentsOf } from '../../tools/tool-options.ts';
+import { handedOver } from '../finish/handed-over.ts';
 import { fingerprint, memoryOf } from './output-memory.ts';
 import { checkOutputOptions, type OutputSchema, type StructuredOutputOptions } from './output-options.ts';
 import { nativeView, xmlView } from './output-view.ts';
@@ -134,7 +135,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   afterToolCall(outcome: ToolCallOutcome): ToolOutcomeChange | undefined {
     const { call, arguments: value, result } = outcome;
     if (call.function.name !== this.#name || !result.success) return undefined;
-    return accepted(this.#wire.unwrap(value), outcome);
+    return handedOver(outcome) ?? accepted(this.#wire.unwrap(value), outcome);
   }
 
   beforeFinish(finish: TurnFinish): FinishChange | Promise<FinishChange> | undefined {
@@ -146,7 +147,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   }
 
   afterIteration(step: IterationStep): StepChange | undefined {
-    if (step.finished) return undefined;
+    if (step.finished || step.state.changes.agent) return undefined;
     const problem = this.#problemOf(step);
     if (problem !== undefined) return withoutMessages(this.#askAgain(step, problem));
     if (step.iteration < step.maxIterations) return undefined;
