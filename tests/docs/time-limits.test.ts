@@ -3,17 +3,25 @@ import { expect, it } from '@jest/globals';
 import { resolveConfig } from '../../src/core/resolve-config.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 
-const page = readFileSync('docs/time-limits.md', 'utf8');
+const [, section = ''] = readFileSync('docs/errors.md', 'utf8').split('\n## Time limits\n');
+const rows = section.split('\n## ', 1).join('').split('\n');
 
-it.each([
-  'modelSilenceMs',
-  'toolListTimeoutMs',
-  'toolTimeoutMs',
-  'abortGraceMs',
-  'leaseMs',
-  'storeDeadlineMs',
-] as const)('H-13 the page of time limits has the default of %s', (name) => {
-  const row = page.split('\n').find((line) => line.includes(`\`${name}\``));
-  const value = resolveConfig({ agentId: 'a', llmProvider: scriptedLLM([]) })[name];
+const limits = Object.entries(resolveConfig({ agentId: 'a', llmProvider: scriptedLLM([]) })).filter(([name]) =>
+  name.endsWith('Ms'),
+);
+
+it.each(limits)('H-13 the table of time limits has the default of %s', (name, value) => {
+  const row = rows.find((line) => line.includes(`\`${name}\``));
   expect(row).toContain(value.toLocaleString('en-US'));
+});
+
+it('H-13 all limits of a loop are compared', () => {
+  expect(limits.map(([name]) => name).sort()).toEqual([
+    'abortGraceMs',
+    'leaseMs',
+    'modelSilenceMs',
+    'storeDeadlineMs',
+    'toolListTimeoutMs',
+    'toolTimeoutMs',
+  ]);
 });
