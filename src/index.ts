@@ -108,7 +108,7 @@ export type {
   ToolProgressEvent,
   ToolStartEvent,
 } from './core/events.ts';
-export { eventsOf, type ProjectionOptions } from './core/events-of.ts';
+export { eventsOf } from './core/events-of.ts';
 export type {
   ApprovalDecision,
   ApprovalRequest,
@@ -155,6 +155,7 @@ export {
   type UserMessage,
 } from './core/messages.ts';
 export type { Partially } from './core/partially.ts';
+export type { ProjectionOptions } from './core/projection.ts';
 export type {
   AgentChanged,
   AgentChoice,

@@ -1,7 +1,7 @@
 import type { Artifact, Message, Part, Task, TaskStatus } from '@a2a-js/sdk';
 import type { TaskState } from '../core/events.ts';
-import { artifactId, isoTime, outputId } from '../core/events-of.ts';
 import { type Message as OwnMessage, textOf, type UserMessage } from '../core/messages.ts';
+import { artifactId, isoTime, outputId } from '../core/projection.ts';
 import type { JournalRecord } from '../core/records.ts';
 import { type LoopState, openQuestions, taskState, waitingState } from '../core/state.ts';
 import { agentMessage, failureMessage, finalMessage, questionMessage } from './agent-message.ts';

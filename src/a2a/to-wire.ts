@@ -1,6 +1,6 @@
 import type { Part, StreamResponse } from '@a2a-js/sdk';
 import type { A2APart, AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent, SubAgentEvent } from '../core/events.ts';
-import { outputId } from '../core/events-of.ts';
+import { outputId } from '../core/projection.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
 import { toolEventsExtension } from './extensions.ts';
 import { dataPart, textPart } from './parts.ts';

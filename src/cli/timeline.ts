@@ -1,16 +1,8 @@
 import { applyRecord } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
-import {
-  type ChildLink,
-  type ForkOrigin,
-  isLeftCall,
-  type JournalRecord,
-  type LlmDone,
-  type LlmStart,
-  type ToolResultRecord,
-  type TurnSuspended,
-} from '../core/records.ts';
+import { kindOf } from '../core/record-table.ts';
+import type { ChildLink, ForkOrigin, JournalRecord, LlmDone, LlmStart, ToolResultRecord } from '../core/records.ts';
 import { type LoopState, openCallIndex } from '../core/state.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
@@ -135,7 +127,7 @@ function rowsAfter(
     case 'turn.started':
       return record.forkedFrom ? [moment(at, originOf(record.forkedFrom))] : [];
     case 'turn.resumed':
-      return [...rows.map(cutOff), moment(at, 'resumed')];
+      return [...rows.map(cutOff), ...told(record)];
     case 'llm.start':
       return [...rows.map(cutOff), modelRow(record, at)];
     case 'llm.done':
@@ -150,14 +142,10 @@ function rowsAfter(
     case 'tool.result':
       return withResult(rows, record, { at, before });
     case 'turn.asked': {
-      const { callId, kind, toolName } = record.question;
+      const { callId } = record.question;
       const asking = rows.map((row) => (isOpenCall(row, callId) ? { ...row, asked: true as const } : row));
-      return [...asking, moment(at, `${toolName} (${callId}) asks: ${kind}`)];
+      return [...asking, ...told(record)];
     }
-    case 'turn.answered':
-      return [...rows, moment(at, `${record.callId} answered: ${oneLine(JSON.stringify(record.answer))}`)];
-    case 'turn.suspended':
-      return [...rows, moment(at, suspendedWords(record))];
     case 'turn.done':
     case 'turn.failed':
     case 'turn.canceled':
@@ -165,7 +153,7 @@ function rowsAfter(
     case 'x.conversation':
       return [...rows, ...remembered(record, at)];
     default:
-      return [...rows, moment(at, wordsOf(record))];
+      return [...rows, ...told(record)];
   }
 }
 
@@ -182,16 +170,10 @@ function originOf({ taskId, at, retry }: ForkOrigin): string {
   return retry ? `retry of ${taskId}, which ended in iteration ${at}` : `forked from ${taskId}, behind iteration ${at}`;
 }
 
-function suspendedWords({ reason, hold }: TurnSuspended): string {
-  const { until, error } = hold ?? {};
-  const words = `suspended: ${reason}${error ? ` after ${error.code}` : ''}`;
-  return until === undefined ? words : `${words}, until ${new Date(until).toISOString()}`;
-}
-
-function wordsOf(record: JournalRecord): string {
-  if (record.type === 'x.steer') return 'a message was added';
-  if (record.type === 'agent.changed') return `agent ${oneLine(record.to)} (${record.reason})`;
-  return isLeftCall(record) ? 'the process shut down' : record.type;
+/** What the record table says of it. */
+function told(record: JournalRecord): readonly MomentRow[] {
+  const words = kindOf(record.type)?.words(record);
+  return words === undefined ? [] : [moment(record.at, oneLine(words))];
 }
 
 function moment(at: number, what: string): MomentRow {

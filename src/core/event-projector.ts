@@ -1,8 +1,9 @@
 import { type ArtifactChunk, isArtifactChunk } from './artifact-chunk.ts';
 import type { AgentEvent, ArtifactUpdateEvent } from './events.ts';
-import { artifactId, eventsOf, isoTime } from './events-of.ts';
+import { eventsOf } from './events-of.ts';
 import { GrowingText } from './growing-text.ts';
 import { replayOf } from './observe-turn.ts';
+import { artifactId, isoTime } from './projection.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
 import type { Commit, Signal, Step, StreamChunk } from './signals.ts';
 

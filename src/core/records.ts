@@ -390,27 +390,6 @@ export interface RecordStamp {
 export type Stamped<R extends TurnRecord> = R & RecordStamp;
 export type JournalRecord = Stamped<TurnRecord>;
 
-const knownTypes: ReadonlySet<string> = new Set<TurnRecord['type']>([
-  'turn.started',
-  'turn.resumed',
-  'llm.start',
-  'llm.done',
-  'tool.intent',
-  'tool.result',
-  'turn.asked',
-  'turn.answered',
-  'turn.suspended',
-  'agent.changed',
-  'turn.done',
-  'turn.failed',
-  'turn.canceled',
-]);
-
-/** Whether this version can fold a record of that type. */
-export function isKnownType(type: string): type is TurnRecord['type'] {
-  return knownTypes.has(type) || type.startsWith('x.');
-}
-
 export function isTerminal(record: TurnRecord): record is TerminalRecord {
   return record.type === 'turn.done' || record.type === 'turn.failed' || record.type === 'turn.canceled';
 }

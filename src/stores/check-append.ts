@@ -1,4 +1,5 @@
-import { isKnownType, isTerminal, type JournalRecord } from '../core/records.ts';
+import { isKnownType } from '../core/record-table.ts';
+import { isTerminal, type JournalRecord } from '../core/records.ts';
 import type { Lease } from './interfaces.ts';
 import { ended, rewound, unknownRecord } from './store-errors.ts';
 

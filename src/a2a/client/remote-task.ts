@@ -7,7 +7,7 @@ import {
   TaskState,
   type TaskStatus,
 } from '@a2a-js/sdk';
-import { outputId } from '../../core/events-of.ts';
+import { outputId } from '../../core/projection.ts';
 import type { LLMChunk } from '../../providers/interfaces.ts';
 import { turnExtension } from '../extensions.ts';
 import { textOfParts } from './remote-parts.ts';

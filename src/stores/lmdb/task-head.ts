@@ -1,4 +1,5 @@
 import type { TaskState } from '../../core/events.ts';
+import { kindOf } from '../../core/record-table.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
 import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Lease, TaskSummary, Under } from '../interfaces.ts';
@@ -182,5 +183,5 @@ function callAfter(call: OpenCall | undefined, record: JournalRecord): OpenCall 
   if (record.type === 'llm.start') {
     return { seq: record.seq, iteration: record.iteration, attempt: record.attempt };
   }
-  return record.type === 'llm.done' || record.type.startsWith('turn.') ? undefined : call;
+  return kindOf(record.type)?.streams === 'ends' ? undefined : call;
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
-import { isKnownType, type JournalRecord, journalSchema } from '../../core/records.ts';
+import { isKnownType } from '../../core/record-table.ts';
+import { type JournalRecord, journalSchema } from '../../core/records.ts';
 import { childrenIn, parentIn } from '../child-turns.ts';
 import { groupOf } from '../context-group.ts';
 import type { Command, TaskQuery } from '../interfaces.ts';

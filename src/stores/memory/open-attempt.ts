@@ -1,4 +1,5 @@
 import { GrowingText } from '../../core/growing-text.ts';
+import { kindOf } from '../../core/record-table.ts';
 import type { JournalRecord } from '../../core/records.ts';
 import type { Delta } from '../interfaces.ts';
 
@@ -16,7 +17,7 @@ export class OpenAttempt {
   /** Follows the journal: call it with each record. */
   apply(record: JournalRecord): void {
     if (record.type === 'llm.start') this.#open(record);
-    else if (record.type === 'llm.done' || record.type.startsWith('turn.')) this.close();
+    else if (kindOf(record.type)?.streams === 'ends') this.close();
   }
 
   close(): void {

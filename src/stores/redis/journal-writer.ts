@@ -1,5 +1,6 @@
 import { AgentLoopError } from '../../core/errors.ts';
-import { isKnownType, isTerminal, type JournalRecord } from '../../core/records.ts';
+import { isKnownType, kindOf } from '../../core/record-table.ts';
+import { isTerminal, type JournalRecord } from '../../core/records.ts';
 import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Lease } from '../interfaces.ts';
 import { ended, rewound, unknownRecord } from '../store-errors.ts';
@@ -136,8 +137,9 @@ function faultOf(taskId: string, records: readonly JournalRecord[]): AgentLoopEr
 function openCallAfter(records: readonly JournalRecord[]): number {
   let open = -1;
   for (const { type, seq } of records) {
-    if (type === 'llm.start') open = seq;
-    else if (type === 'llm.done' || type.startsWith('turn.')) open = 0;
+    const streams = kindOf(type)?.streams;
+    if (streams === 'begins') open = seq;
+    else if (streams === 'ends') open = 0;
   }
   return open;
 }

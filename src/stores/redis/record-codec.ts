@@ -1,13 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ToolCall } from '../../core/messages.ts';
-import {
-  isKnownType,
-  type JournalRecord,
-  type LlmDone,
-  type RecordedCall,
-  type Stamped,
-  type TurnRecord,
-} from '../../core/records.ts';
+import { isKnownType } from '../../core/record-table.ts';
+import type { JournalRecord, LlmDone, RecordedCall, Stamped, TurnRecord } from '../../core/records.ts';
 import { unknownRecord } from '../store-errors.ts';
 import { unreadable } from './redis-errors.ts';
 import type { StreamEntry } from './script-answer.ts';
