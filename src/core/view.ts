@@ -33,13 +33,20 @@ export function messagesWith(instructions: string | undefined, messages: Message
   return messages;
 }
 
-/** The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so. */
+/**
+ * The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so.
+ * Throws a `TypeError` where none are left.
+ */
 export function pairedByHook(
   { config: { logger }, turn: { taskId } }: HookDeps,
   messages: readonly Message[],
   by: { readonly extension: string; readonly hook: HookName },
 ): readonly Message[] {
   const paired = pairedMessages(messages);
+  if (paired.length === 0) {
+    const what = messages.length === 0 ? 'no messages' : 'tool results only, without the calls that they answer';
+    throw new TypeError(`it leaves ${what}: keep the assistant message with those calls, or a user message`);
+  }
   if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
   return paired;
 }

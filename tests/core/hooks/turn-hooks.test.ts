@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import type { Extension } from '../../../src/core/extension.ts';
-import { textOf } from '../../../src/core/messages.ts';
+import { type Message, textOf } from '../../../src/core/messages.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../dead-turn.ts';
@@ -91,6 +91,30 @@ describe('the hooks of a turn', () => {
     const observed = watch(AgentLoop.observe('live', { store: bench.store }));
     expect(observed.end).toBe('complete');
     expect(bench.store.read('live')[0]).toMatchObject({ messages: question });
+  });
+
+  const emptied: readonly (readonly [
+    string,
+    'prepareIteration' | 'beforeLLMCall',
+    (all: readonly Message[]) => Message[],
+  ])[] = [
+    ['tool results only', 'prepareIteration', (all) => all.filter(({ role }) => role === 'tool')],
+    ['tool results only', 'beforeLLMCall', (all) => all.filter(({ role }) => role === 'tool')],
+    ['no messages', 'prepareIteration', () => []],
+  ];
+
+  it.each(emptied)('fail the turn where they leave %s (%s), and name the cure', async (what, hook, cut) => {
+    const change = ({ messages }: { readonly messages: readonly Message[] }) => {
+      const left = { messages: cut(messages) };
+      if (messages.length === 1) return undefined;
+      return hook === 'prepareIteration' ? { view: left } : { params: left };
+    };
+    const { model, turn } = turnOf([counting], { [hook]: change });
+    const message = expect.stringMatching(
+      new RegExp(`"x0".*${hook}.*it leaves ${what}.*keep the assistant message with those calls, or a user message`),
+    );
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED', message });
+    expect(model.calls).toHaveLength(1);
   });
 
   it('S4-23 rewrite what the user said: the old text is in no request', async () => {
