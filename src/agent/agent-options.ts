@@ -75,6 +75,11 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
   /** Default `'reject'`. */
   readonly busy?: BusyPolicy | undefined;
   /**
+   * How long a turn waits for those before it in its context, with `busy: 'queue'`, and with `'steer'` for one of another process. In milliseconds;
+   * default 3,600,000; 0 means no limit. The turn then fails with `AGENT_BUSY`; `retry` continues it as a new task.
+   */
+  readonly queueTimeoutMs?: number | undefined;
+  /**
    * What keeps requests small, behind the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
    * `contextManagement`; `null` turns all of it off.
    */

@@ -409,12 +409,13 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   }
 
   #remembering(): ReturnType<typeof conversation> {
-    const { messageStore, busy, loop } = this.#resolved;
+    const { messageStore, busy, queueTimeoutMs, loop } = this.#resolved;
     const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal, logger } = loop;
     return conversation({
       messageStore,
       journal,
       busy,
+      queueTimeoutMs,
       running: this.#running,
       deadline: { clock, ms: storeDeadlineMs },
       leaseMs,

@@ -45,6 +45,11 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
     words: 'one of reject, queue, steer',
     cure: 'leave it out for the default of reject',
   },
+  queueTimeoutMs: {
+    fits: (value) => typeof value === 'number' && value >= 0 && value <= 2 ** 31 - 1,
+    words: `milliseconds from 0 to ${2 ** 31 - 1}`,
+    cure: 'write queueTimeoutMs: 0 for no limit',
+  },
   toolProviders: { fits: Array.isArray, words: 'an array', cure: 'write toolProviders: [new LocalToolProvider([…])]' },
   contextManagement: {
     fits: (value) => value === null || isRecord(value),

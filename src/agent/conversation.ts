@@ -1,29 +1,14 @@
-import { catchError, firstValueFrom, from, map, Observable, of, throwError } from 'rxjs';
+import { firstValueFrom } from 'rxjs';
 import type { Admission } from '../core/admission.ts';
 import { TurnLost } from '../core/child-turns.ts';
-import type { Logger } from '../core/config.ts';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import type { Extension, HookContext, TurnBeginning, TurnEnd } from '../core/extension.ts';
 import { type Message, repairHistory } from '../core/messages.ts';
-import { handOver } from '../core/operators/hand-over.ts';
-import { operate } from '../core/operators/operate.ts';
-import { type Deadline, whenReady } from '../core/operators/when-ready.ts';
-import type { Signal } from '../core/signals.ts';
+import { whenReady } from '../core/operators/when-ready.ts';
 import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/carry-over.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
-import type { BusyPolicy } from './agent-options.ts';
 import type { BetweenTurns } from './between-turns.ts';
-import {
-  conversationName,
-  type EndedTurn,
-  endedTurn,
-  historyLength,
-  type OpenTurn,
-  settleTurnsAhead,
-  stateOf,
-} from './open-turns.ts';
-import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
+import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';
+import { conversationName, type EndedTurn, endedTurn, historyLength } from './open-turns.ts';
 
 /** What a turn of a team begins with. */
 export interface OpeningRequest {
@@ -39,16 +24,7 @@ export interface OpeningRequest {
 /** The agent that answers; none where the team itself does. */
 export type Opening = (request: OpeningRequest) => Promise<Pick<TurnBeginning, 'agent'>>;
 
-export interface ConversationOptions {
-  readonly messageStore: MessageStore;
-  /** Where the turns are journaled, if they are. */
-  readonly journal: TaskStateStore | undefined;
-  readonly busy: BusyPolicy;
-  readonly running: RunningTurns;
-  readonly deadline: Deadline;
-  /** How long another process may be silent before it counts as dead. */
-  readonly leaseMs: number;
-  readonly logger: Logger | undefined;
+export interface ConversationOptions extends ContextQueueOptions {
   /** The context remembers what was asked and answered, without the calls between. */
   readonly endsOnly: boolean;
   /** Where contexts are compacted, a turn begins with the summary that was made last, in place of what that stands for. */
@@ -69,7 +45,8 @@ export function conversation(options: ConversationOptions): {
   readonly extension: Extension;
   readonly admission: (contextId: string, taskId: string) => Admission;
 } {
-  const memory = new Conversation(options);
+  const queue = new ContextQueue(options);
+  const memory = new Conversation(options, queue);
   const extension: Extension = {
     name: conversationName,
     onError: 'continue',
@@ -78,7 +55,7 @@ export function conversation(options: ConversationOptions): {
     afterTurn: (end) => options.onEnd(end),
     afterEnd: (end) => memory.save(end),
   };
-  return { extension, admission: (contextId, taskId) => memory.admission(contextId, taskId) };
+  return { extension, admission: (contextId, taskId) => queue.admission(contextId, taskId) };
 }
 
 /** For a child turn: it tells what a conversation tells, chooses an agent as it does, and keeps nothing. */
@@ -119,21 +96,14 @@ async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false)
   }
 }
 
-function isBusy(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && error.code === 'AGENT_BUSY';
-}
-
-function isAway(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
-}
-
 class Conversation {
   readonly #options: ConversationOptions;
+  readonly #queue: ContextQueue;
   /** By context, what could not be saved and no journal keeps: it is tried again before the next turn. */
   readonly #unsaved = new Map<string, ReadonlyMap<string, EndedTurn>>();
-
-  constructor(options: ConversationOptions) {
+  constructor(options: ConversationOptions, queue: ContextQueue) {
     this.#options = options;
+    this.#queue = queue;
   }
 
   /** Errors end the turn: without its history it would be another conversation. A turn with a journal outlives a store that is away. */
@@ -166,14 +136,10 @@ class Conversation {
   }
 
   async #begin(context: HookContext): Promise<TurnBeginning> {
-    const { messageStore, journal, endsOnly } = this.#options;
+    const { messageStore, endsOnly } = this.#options;
     const { contextId } = context;
-    if (journal) {
-      await this.#register(context);
-      await this.#waitForTurns(context, journal);
-    } else {
-      await this.#waitHere(context);
-    }
+    const late = await this.#queue.turn(context);
+    if (late) return { fail: { code: late.code, message: late.message } };
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
     const { messages, metadata, agentId: current } = await this.#ask(() => messageStore.load(contextId));
@@ -184,131 +150,9 @@ class Conversation {
     const named = context.state.turn.settings.agentId !== undefined;
     const chosen = named ? undefined : await this.#options.choose?.({ messages: given, added, current, context });
     this.#options.onSent(context, added, chosen?.agent?.to);
-    const data = { history: history.length, ...(endsOnly && { endsOnly }) };
+    const { taskId, retried } = context.state.turn;
+    const data = { history: history.length, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
     return { given, earlier: history.length, data, ...chosen };
-  }
-
-  /**
-   * Refuses a new turn of a busy context, as the policy says, before anything of it is recorded. Of two that start at the same time, the one
-   * that registered second is refused later; its journal is deleted. Either way its id can be used again.
-   */
-  admission(contextId: string, taskId: string): Admission {
-    const { journal, running, busy } = this.#options;
-    return (run$) => {
-      if (running.get(taskId)) return run$;
-      if (busy === 'queue') return journal ? placed(run$, () => running.enter(contextId, taskId)) : run$;
-      const ahead = busy === 'reject' ? running.ahead(contextId, taskId) : undefined;
-      if (ahead) return throwError(() => contextBusy(contextId, ahead.turn.taskId, runsHere));
-      if (!journal) return run$;
-      const forgetting = operate<Signal, Signal>((to) => ({
-        error: (error) =>
-          isBusy(error) ? void this.#forgetUnbegun(journal, taskId).finally(() => to.error(error)) : to.error(error),
-      }));
-      const admitted$ = forgetting(run$);
-      return this.#openTurns(contextId).pipe(
-        handOver(([first = taskId]) =>
-          first === taskId ? admitted$ : from(this.#admit(contextId, taskId, journal)).pipe(handOver(() => admitted$)),
-        ),
-      );
-    };
-  }
-
-  /** None where the store is away: that refuses nothing here, the turn is asked again once it can be resumed. */
-  #openTurns(contextId: string): Observable<readonly string[]> {
-    const { messageStore, deadline } = this.#options;
-    return whenReady(() => messageStore.load(contextId, { limit: 0 }), deadline).pipe(
-      map(({ openTurns }) => openTurns),
-      catchError(() => of([])),
-    );
-  }
-
-  /** A turn that there is, is attached to. */
-  async #admit(contextId: string, taskId: string, journal: TaskStateStore): Promise<void> {
-    const { messageStore } = this.#options;
-    const look = async () => {
-      const open = await settleTurnsAhead({ messageStore, journal }, contextId, taskId);
-      return open && this.#refuses(open) && !(await stateOf(journal, taskId)) ? open : undefined;
-    };
-    const open = await this.#ask(look).catch(() => undefined);
-    if (open) throw contextBusy(contextId, open.taskId, reasonOf(open));
-  }
-
-  /** One that another process resumed by now is its own. */
-  async #forgetUnbegun(journal: TaskStateStore, taskId: string): Promise<void> {
-    const records = await this.#ask(() => journal.read(taskId)).catch(() => []);
-    if (records.length === 1) await this.#ask(() => journal.delete(taskId)).catch(() => {});
-  }
-
-  #refuses({ taskId, status }: OpenTurn): boolean {
-    const { busy, running } = this.#options;
-    return busy === 'reject' || (busy === 'steer' && status !== 'running' && !running.get(taskId));
-  }
-
-  /** Takes the turn's place in its context: the order in the store is that of the process. */
-  async #register({ contextId, taskId, signal }: HookContext): Promise<void> {
-    const { running, messageStore } = this.#options;
-    running.enter(contextId, taskId);
-    try {
-      for (
-        let before = running.unregistered(contextId, taskId);
-        before;
-        before = running.unregistered(contextId, taskId)
-      ) {
-        await before.registered;
-        signal.throwIfAborted();
-      }
-      await this.#ask(() => messageStore.begin(contextId, taskId));
-    } finally {
-      running.register(taskId);
-    }
-  }
-
-  async #waitForTurns({ contextId, taskId, signal }: HookContext, journal: TaskStateStore): Promise<void> {
-    const { messageStore, running, logger } = this.#options;
-    const look = () => this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId));
-    let told = '';
-    for (let open = await look(); open; open = await look()) {
-      const { taskId: behind, status } = open;
-      const here = running.get(behind);
-      if (this.#refuses(open)) throw contextBusy(contextId, behind, here ? runsHere : reasonOf(open));
-      if (told !== `${behind} ${status}`)
-        logger?.[status === 'dead' && !here ? 'warn' : 'info']('turn queued', { taskId, contextId, behind, status });
-      told = `${behind} ${status}`;
-      await (here ? here.over : this.#over(open, journal, signal));
-      signal.throwIfAborted();
-    }
-  }
-
-  /** Without a journal all turns of the context run here. */
-  async #waitHere({ contextId, taskId, signal }: HookContext): Promise<void> {
-    const { running, busy } = this.#options;
-    for (let ahead = running.ahead(contextId, taskId); ahead; ahead = running.ahead(contextId, taskId)) {
-      if (busy === 'reject') throw contextBusy(contextId, ahead.turn.taskId, runsHere);
-      await ahead.over;
-      signal.throwIfAborted();
-    }
-  }
-
-  /** Resolves once a turn is over or was suspended, and after `leaseMs` at the latest: it may have died, or its journal may be gone. */
-  #over({ taskId, seq }: OpenTurn, store: TaskStateStore, signal: AbortSignal): Promise<void> {
-    const { deadline, leaseMs } = this.#options;
-    return new Promise((resolve) => {
-      const done = () => {
-        watching.unsubscribe();
-        stopTimer();
-        signal.removeEventListener('abort', done);
-        resolve();
-      };
-      const stopTimer = deadline.clock.schedule(leaseMs, done);
-      signal.addEventListener('abort', done);
-      const watching = store.follow(taskId, { from: seq + 1 }).subscribe({
-        next(seen) {
-          if (seen.type === 'record' && seen.record.type === 'turn.suspended') queueMicrotask(done);
-        },
-        error: () => {},
-        complete: () => queueMicrotask(done),
-      });
-    });
   }
 
   #append(contextId: string, taskId: string, { messages, ...current }: EndedTurn): Promise<unknown> {
@@ -326,26 +170,5 @@ class Conversation {
 
   #ask<T>(ask: () => T | Promise<T>): Promise<T> {
     return firstValueFrom(whenReady(ask, this.#options.deadline));
-  }
-}
-
-/** The run of a turn that has its place from its subscription on: which of two gets its lease first is the store's affair. */
-function placed(run$: Observable<Signal>, enter: () => () => void): Observable<Signal> {
-  return new Observable((to) => {
-    to.add(enter());
-    run$.subscribe(to);
-  });
-}
-
-function reasonOf({ taskId, status }: OpenTurn): string {
-  const cure = `resume("${taskId}")`;
-  const end = `or end it with cancel("${taskId}"); its messages are saved either way`;
-  switch (status) {
-    case 'running':
-      return 'runs in another process; wait for it, or set busy to "queue"';
-    case 'suspended':
-      return `waits for an answer or was paused; continue it with ${cure}, ${end}`;
-    case 'dead':
-      return `was abandoned (its process exited); continue it with ${cure}, ${end}`;
   }
 }

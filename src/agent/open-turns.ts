@@ -44,8 +44,10 @@ export function endedTurn(state: LoopState): EndedTurn {
 function addedMessages(state: LoopState): readonly Message[] {
   const length = historyLength(state);
   if (length === undefined || isBlocked(state)) return [];
-  // The turn that a retry continues has saved its own.
-  const added = closedMessages(state).slice(state.turn.retried?.messages ?? length);
+  const { taskId, retried } = state.turn;
+  // The turn that a retry continues has saved its own, unless it had not begun.
+  const saved = dataOf(state)?.taskId === taskId ? undefined : retried?.messages;
+  const added = closedMessages(state).slice(saved ?? length);
   return dataOf(state)?.endsOnly === true ? added.filter(isEnd) : added;
 }
 
@@ -76,6 +78,8 @@ export function historyLength(state: LoopState): number | undefined {
 interface ConversationData {
   readonly history: number;
   readonly endsOnly?: boolean;
+  /** In a retry: the task that began with this history, where it is not that of the turn that it continues. */
+  readonly taskId?: string;
 }
 
 function dataOf(state: LoopState): ConversationData | undefined {

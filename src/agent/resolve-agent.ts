@@ -27,6 +27,7 @@ export interface ResolvedAgent {
   readonly settings: AgentSettings;
   readonly messageStore: MessageStore;
   readonly busy: BusyPolicy;
+  readonly queueTimeoutMs: number;
   /** For its loops; its tools and its memory come besides. */
   readonly loop: AgentLoopConfig;
   /** The tools of a turn, with what is overridden for it. */
@@ -42,7 +43,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
   const settings = copyOf(options);
   const generateId = settings.generateId ?? (() => crypto.randomUUID());
   const id = settings.id ?? settings.name ?? generateId();
-  const { busy = 'reject', messageStore = messagesOf(settings.taskStateStore) } = settings;
+  const { busy = 'reject', queueTimeoutMs = 3_600_000, messageStore = messagesOf(settings.taskStateStore) } = settings;
   return {
     id,
     name: settings.name ?? id,
@@ -50,6 +51,7 @@ export function resolveAgent<D extends Dependencies>(options: AgentOptions<D>): 
     settings,
     messageStore,
     busy,
+    queueTimeoutMs,
     loop: loopConfigOf(settings, id),
     ...toolsOf(options, id),
   };
@@ -75,6 +77,7 @@ const ownOptions: Readonly<Record<OwnOption, true>> = {
   messageStore: true,
   contextId: true,
   busy: true,
+  queueTimeoutMs: true,
   contextManagement: true,
   output: true,
   outputSchema: true,
@@ -124,7 +127,8 @@ function toolsOf<D extends Dependencies>(
 function loopConfigOf(settings: AgentSettings, agentId: string): AgentLoopConfig {
   const { id, name, description, provider, providers, metadata, messageStore, artifactStore, contextId, ...most } =
     settings;
-  const { busy, enableUsageTracking, contextManagement, output, outputSchema, toolProviders, ...rest } = most;
+  const { busy, queueTimeoutMs, enableUsageTracking, contextManagement, output, outputSchema, ...others } = most;
+  const { toolProviders, ...rest } = others;
   const { model, retry: _, systemPrompt, extensions, ...config } = rest;
   return {
     ...modelSettings(model),

@@ -11,8 +11,17 @@ import type { TeamView } from './team-view.ts';
 
 /** Options of the turns of a team, whichever agent runs them. */
 const turnOptions = [
-  ...(['clock', 'generateId', 'logger', 'shutdown', 'leaseMs', 'storeDeadlineMs', 'abortGraceMs'] as const),
-  ...(['maxResumes', 'retryPlan', 'enableTracing', 'captureContent', 'redact', 'spanNames', 'subAgentEvents'] as const),
+  ...(['clock', 'generateId', 'logger', 'shutdown', 'leaseMs', 'storeDeadlineMs', 'queueTimeoutMs'] as const),
+  ...([
+    'abortGraceMs',
+    'maxResumes',
+    'retryPlan',
+    'enableTracing',
+    'captureContent',
+    'redact',
+    'spanNames',
+    'subAgentEvents',
+  ] as const),
   'taskStateStore' as const,
 ];
 

@@ -1,11 +1,19 @@
 import type { Observable } from 'rxjs';
 import type { Signal } from './signals.ts';
 
-/**
- * Stands before the run of a new turn, and may refuse it: the run that it gives errors then, before anything of the turn is recorded, and the
- * turn is lost with that error. Called for each subscription, as an operator is.
- */
-export type Admission = (run$: Observable<Signal>) => Observable<Signal>;
+/** What a new turn passes before its first event. */
+export interface Admission {
+  /**
+   * Stands before the run, and may refuse it: the run that it gives errors then, before anything of the turn is recorded, and the turn is lost
+   * with that error. Called for each subscription, as an operator is.
+   */
+  readonly before: (run$: Observable<Signal>) => Observable<Signal>;
+  /**
+   * Called where this process has the lease, and nothing was shown yet; `created`: the journal is new. Emits once where the turn may begin; an
+   * error gives the lease back and loses the turn.
+   */
+  readonly opened?: (created: boolean) => Observable<unknown>;
+}
 
 const marker: unique symbol = Symbol.for('millrace.admission');
 
@@ -14,12 +22,12 @@ export function withAdmission<O extends object>(options: O, admission: Admission
   return Object.assign({}, options, { [marker]: admission });
 }
 
-/** The run as the admission of these options gives it; as it is where they have none. */
-export function admitted(options: object, run$: Observable<Signal>): Observable<Signal> {
+/** The admission of these options, where they have one. */
+export function admissionOf(options: object): Admission | undefined {
   const admission: unknown = Reflect.get(options, marker);
-  return isAdmission(admission) ? admission(run$) : run$;
+  return isAdmission(admission) ? admission : undefined;
 }
 
 function isAdmission(value: unknown): value is Admission {
-  return typeof value === 'function';
+  return typeof value === 'object' && value !== null && 'before' in value;
 }

@@ -2,7 +2,7 @@ import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, type Observable, switchMap } from 'rxjs';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
-import { admitted } from './admission.ts';
+import { admissionOf } from './admission.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';
 import type { Answers } from './check-answers.ts';
@@ -83,8 +83,11 @@ export class AgentLoop {
     const config = parent ? childConfig(this.#config, parent) : this.#config;
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
-    const execution = (request: RunRequest) =>
-      admitted(options, startRun(request, { start, contextId: options.contextId }));
+    const { before, opened } = admissionOf(options) ?? {};
+    const execution = (request: RunRequest) => {
+      const run$ = startRun(request, { start, contextId: options.contextId, opened });
+      return before ? before(run$) : run$;
+    };
     return newTurn(config, options, { taskId, contextId, execution });
   }
 

@@ -9,8 +9,10 @@ import {
   Observable,
   of,
   switchMap,
+  tap,
 } from 'rxjs';
 import type { Lease, TaskStateStore, Under } from '../stores/interfaces.ts';
+import type { Admission } from './admission.ts';
 import { foldRecords } from './apply-record.ts';
 import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
@@ -55,6 +57,8 @@ export interface OpenOptions {
   readonly under?: Under | undefined;
   /** What becomes of a turn that another owner runs: an error `BUSY`, or it is watched until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
+  /** Of a turn that is started: called with the lease, before the turn is opened. */
+  readonly opened?: Admission['opened'] | undefined;
 }
 
 /**
@@ -172,8 +176,13 @@ function takeOver(
           const past = pastOf([...known, ...records], lease);
           // Others may have answered since the journal was read.
           recordsOfAnswers(past.after, options.answers ?? {});
-          isTaken = true;
           return { own: true as const, past, lease, askedAt, resumed: resumed || records.length > 0 };
+        }),
+        switchMap((opening) =>
+          options.opened ? options.opened(!opening.resumed).pipe(map(() => opening)) : of(opening),
+        ),
+        tap(() => {
+          isTaken = true;
         }),
         catchError((error: unknown) => {
           isTaken = true;

@@ -7,6 +7,7 @@ import { turnSpanOf } from '../observability/spans/turn-span.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
+import type { Admission } from './admission.ts';
 import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
@@ -66,15 +67,18 @@ export interface RunRequest {
 /** What a new turn starts from. */
 export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom' | 'parent'>;
 
+interface NewRun {
+  readonly start: TurnStart;
+  readonly contextId: string | undefined;
+  readonly opened: Admission['opened'] | undefined;
+}
+
 /**
  * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
  * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
  * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope.
  */
-export function startRun(
-  request: RunRequest,
-  { start, contextId }: { readonly start: TurnStart; readonly contextId: string | undefined },
-): Observable<Signal> {
+export function startRun(request: RunRequest, { start, contextId, opened }: NewRun): Observable<Signal> {
   return childRun(request, start.taskId, () => {
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
@@ -83,7 +87,7 @@ export function startRun(
     const started = startRecord(request, start, traced.span);
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced }, { past: replayOf([started]) });
-    return openNewTurn(openOptions(request, store, contextId), started).pipe(
+    return openNewTurn({ ...openOptions(request, store, contextId), opened }, started).pipe(
       leftOnShutdown(request, start.taskId),
       endingOnError(traced.span),
       handOver((opening) => {

@@ -15,7 +15,7 @@ import { watch } from '../core/watch-events.ts';
 import { eventually } from '../eventually.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
-import { agentBench, says, seenBy, user } from './agent-bench.ts';
+import { agentBench, passing, says, seenBy, user } from './agent-bench.ts';
 
 const on = agentBench();
 
@@ -74,7 +74,7 @@ describe("a queue behind a turn that does not run ('queue')", () => {
   });
 
   it.each(['create', 'acquire'] as const)(
-    'H-33 keeps the order of the starts where the store answers the %s of a later turn first',
+    'H-33 gives a later turn no journal before the one before it has its place: the store is slow with its %s',
     async (late) => {
       const held = gate();
       const taskStateStore = seenBy(on.bench.store, (method, taskId) =>
@@ -84,8 +84,8 @@ describe("a queue behind a turn that does not run ('queue')", () => {
       const ada = on.agent([], { provider, taskStateStore, busy: 'queue' });
       const turns = ['first', 'second'].map((taskId) => ada.startTurn(taskId, { taskId, detached: true }));
       await held.reached;
-      await eventually(() => on.bench.store.list().some(({ taskId, held: isHeld }) => taskId === 'second' && isHeld));
       await new Promise(setImmediate);
+      expect(on.bench.store.load('second')).toBeNull();
       held.open();
       const results = await Promise.all(turns.map((turn) => turn.result()));
       expect(results.map(({ text }) => text)).toEqual(['One.', 'Two.']);
@@ -177,6 +177,40 @@ describe("a queue behind a turn that does not run ('queue')", () => {
     expect(messageStore.load('c')).toMatchObject({ total: 2, openTurns: [] });
   });
 
+  it('H-33 H-13 fails after queueTimeoutMs, leaves the queue, and can be tried again', async () => {
+    const { logger, queued } = queueWatch();
+    const messageStore = leftBehind([begun, firstCall]);
+    const provider = on.bench.model([{ text: 'One.' }, { text: 'Two.' }]);
+    const ada = on.agent([], { provider, messageStore, busy: 'queue', logger, queueTimeoutMs: 5_000 });
+    const next = ada.startTurn('And now?', { taskId: 'next', detached: true });
+    await queued;
+    await passing(on.bench.clock, next.settled);
+    await expect(next.result()).rejects.toMatchObject({
+      code: 'AGENT_BUSY',
+      message:
+        'Turn "next" waited 5000 ms (queueTimeoutMs) in context "c" for turn "t", which was abandoned (its process exited); continue it with resume("t"), or end it with cancel("t"); its messages are saved either way. Then continue this one with retry("next").',
+    });
+    expect(messageStore.load('c')).toMatchObject({ total: 0, openTurns: ['t'] });
+    await ada.resume('t').result();
+    await expect(ada.retry('next').result()).resolves.toMatchObject({ text: 'Two.' });
+    expect(provider.calls[1]?.messages).toEqual([...question, says('One.'), user('And now?')]);
+    expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+  });
+
+  it('H-33 H-13 ends the wait for a turn of this process, without a journal too', async () => {
+    const provider = on.bench.model([{ never: true }]);
+    const ada = on.agent([], { provider, taskStateStore: undefined, busy: 'queue', queueTimeoutMs: 1_000 });
+    const first = ada.startTurn('1', { taskId: 'first' });
+    const reader = watch(first);
+    await reader.until('internal:llm-call');
+    const second = passing(on.bench.clock, ada.run('2'));
+    await expect(second).rejects.toMatchObject({
+      code: 'AGENT_BUSY',
+      message: expect.stringContaining('cancel("first")'),
+    });
+    await first.cancel();
+  });
+
   it('H-33 leaves the queue where the waiting turn is cancelled', async () => {
     const { logger, queued } = queueWatch();
     const messageStore = leftBehind([begun, firstCall]);
@@ -216,6 +250,48 @@ describe('a turn that is refused', () => {
     await expect(second.run('2', { taskId: 'second' })).resolves.toMatchObject({ text: 'Two.' });
     expect(provider.calls[0]?.messages).toEqual([user('1'), says('One.'), user('2')]);
     expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+  });
+
+  it('H-33 shows nothing of itself before it is refused, where both started at the same time', async () => {
+    const messageStore = on.messages();
+    const held = gate();
+    const taskStateStore = seenBy(on.bench.store, (method, taskId) =>
+      method === 'acquire' && taskId === 'second' ? held.pass() : undefined,
+    );
+    const second = on.agent([], { messageStore, taskStateStore }).startTurn('2', { taskId: 'second' });
+    const late = watch(second);
+    await held.reached;
+    const first = on.agent([asks], { messageStore, tools: [pay] });
+    await first.run('1', { taskId: 'first' });
+    held.open();
+    await expect(second.result()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(late.events).toEqual([]);
+    expect(on.bench.store.load('second')).toBeNull();
+    await first.cancel('first');
+  });
+
+  it('H-33 is deleted only where no other process has taken it over by then', async () => {
+    const messageStore = leftBehind([begun, firstCall]);
+    const looked = gate();
+    let isRefused = false;
+    const taskStateStore = seenBy(on.bench.store, (method, taskId) => {
+      if (method === 'release' && taskId === 'second') isRefused = true;
+      return isRefused && taskId === 'second' && String(method) === 'delete' ? looked.pass() : undefined;
+    });
+    const load = messageStore.load.bind(messageStore);
+    let looks = 0;
+    // Registered by nobody when it is admitted.
+    messageStore.load = (contextId, options) =>
+      looks++ === 0 ? { ...load(contextId, options), openTurns: [] } : load(contextId, options);
+    const refused = on.agent([], { messageStore, taskStateStore }).startTurn('2', { taskId: 'second' });
+    const lost = expect(refused.result()).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    await looked.reached;
+    const other = on.agent([{ text: 'Two.' }], { messageStore });
+    await expect(other.resume('second').result()).rejects.toMatchObject({ code: 'BUSY' });
+    looked.open();
+    await lost;
+    await other.cancel('t');
+    await expect(other.run('2', { taskId: 'second' })).resolves.toMatchObject({ text: 'Two.' });
   });
 
   it('H-33 is kept where it was recorded by a process that died: who resumes it later runs it', async () => {

@@ -1,0 +1,316 @@
+import { catchError, finalize, firstValueFrom, from, map, Observable, of, switchMap, tap, throwError } from 'rxjs';
+import type { Admission } from '../core/admission.ts';
+import type { Logger } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import type { HookContext } from '../core/extension.ts';
+import { giveBack } from '../core/give-back.ts';
+import { handOver } from '../core/operators/hand-over.ts';
+import { operate } from '../core/operators/operate.ts';
+import { type Deadline, whenReady } from '../core/operators/when-ready.ts';
+import type { Signal } from '../core/signals.ts';
+import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { MessageStore } from '../stores/messages/message-store.ts';
+import type { BusyPolicy } from './agent-options.ts';
+import { type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
+import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
+
+export interface ContextQueueOptions {
+  readonly messageStore: MessageStore;
+  /** Where the turns are journaled, if they are. */
+  readonly journal: TaskStateStore | undefined;
+  readonly busy: BusyPolicy;
+  /** How long a turn waits for those before it, in milliseconds; 0: no limit. */
+  readonly queueTimeoutMs: number;
+  readonly running: RunningTurns;
+  readonly deadline: Deadline;
+  /** How long another process may be silent before it counts as dead. */
+  readonly leaseMs: number;
+  readonly logger: Logger | undefined;
+}
+
+/** A turn whose lease this process has. */
+interface Opened {
+  readonly contextId: string;
+  readonly taskId: string;
+  /** Its journal is new. */
+  readonly created: boolean;
+}
+
+/** What a turn waits for, and what to do about it. */
+interface Ahead {
+  readonly taskId: string;
+  readonly why: string;
+  /** Resolves when it is time to look again. */
+  readonly over: Promise<void>;
+}
+
+/** One turn of a context at a time, in the order of their places in the message store, whichever process runs them. */
+export class ContextQueue {
+  readonly #options: ContextQueueOptions;
+  /** Tasks that are registered in the store, and are to begin here. */
+  readonly #registered = new Set<string>();
+
+  constructor(options: ContextQueueOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Gives a new turn its place in the context before its first event, and before the next one of this process has a journal: what was accepted
+   * runs in the order in which it was sent, whoever resumes it. Refuses the turn of a busy context, as the policy says: its journal is
+   * deleted where it had one, so that its id can be used again.
+   */
+  admission(contextId: string, taskId: string): Admission {
+    const { journal, running, busy } = this.#options;
+    const before: Admission['before'] = (run$) => {
+      if (running.get(taskId)) return run$;
+      if (busy === 'queue') return journal ? this.#behindThoseBefore(contextId, taskId, run$) : run$;
+      const ahead = busy === 'reject' ? running.ahead(contextId, taskId) : undefined;
+      if (ahead) return throwError(() => contextBusy(contextId, ahead.turn.taskId, runsHere));
+      if (!journal) return run$;
+      const forgetting = operate<Signal, Signal>((to) => ({
+        error: (error) =>
+          isBusy(error) ? void this.#forgetUnbegun(journal, taskId).finally(() => to.error(error)) : to.error(error),
+      }));
+      const admitted$ = this.#noting(taskId, forgetting(run$));
+      return this.#openTurns(contextId).pipe(
+        handOver(([first = taskId]) =>
+          first === taskId ? admitted$ : from(this.#admit(contextId, taskId, journal)).pipe(handOver(() => admitted$)),
+        ),
+      );
+    };
+    return journal
+      ? { before, opened: (created) => this.#opened({ contextId, taskId, created }, journal) }
+      : { before };
+  }
+
+  /** The run of a turn that begins once those that were started before it are registered, or do not run here any more. */
+  #behindThoseBefore(contextId: string, taskId: string, run$: Observable<Signal>): Observable<Signal> {
+    const { running } = this.#options;
+    const shown = operate<Signal, Signal>((to) => ({
+      next(signal) {
+        // One that another process runs has its place there.
+        running.register(taskId);
+        to.next(signal);
+      },
+    }));
+    return new Observable((to) => {
+      to.add(running.enter(contextId, taskId));
+      const begin = () => {
+        if (to.closed) return;
+        const before = running.unregistered(contextId, taskId);
+        if (before) void before.registered.then(begin);
+        else this.#noting(taskId, shown(run$)).subscribe(to);
+      };
+      begin();
+    });
+  }
+
+  /** Forgets how far a turn got that never begins. */
+  #noting(taskId: string, run$: Observable<Signal>): Observable<Signal> {
+    return run$.pipe(finalize(() => this.#registered.delete(taskId)));
+  }
+
+  /** A store that is away loses the turn; what else is wrong with it fails the turn once it begins. */
+  #opened({ contextId, taskId, created }: Opened, journal: TaskStateStore): Observable<unknown> {
+    const { messageStore, deadline, running, busy } = this.#options;
+    const unless = (error: unknown) => (isAway(error) || isBusy(error) ? throwError(() => error) : of(undefined));
+    return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
+      tap(() => {
+        running.register(taskId);
+        this.#registered.add(taskId);
+      }),
+      switchMap(() => (busy === 'queue' || !created ? of([]) : this.#openTurns(contextId))),
+      switchMap(([first = taskId]) => (first === taskId ? of(undefined) : this.#refused(contextId, taskId, journal))),
+      catchError(unless),
+    );
+  }
+
+  async #refused(contextId: string, taskId: string, journal: TaskStateStore): Promise<void> {
+    const { messageStore } = this.#options;
+    const open = await this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId)).catch(
+      () => undefined,
+    );
+    if (open && this.#refuses(open)) throw this.#busy(contextId, open);
+  }
+
+  /** None where the store is away: that refuses nothing here, the turn is asked again once it can be resumed. */
+  #openTurns(contextId: string): Observable<readonly string[]> {
+    const { messageStore, deadline } = this.#options;
+    return whenReady(() => messageStore.load(contextId, { limit: 0 }), deadline).pipe(
+      map(({ openTurns }) => openTurns),
+      catchError(() => of([])),
+    );
+  }
+
+  /** A turn that there is, is attached to. */
+  async #admit(contextId: string, taskId: string, journal: TaskStateStore): Promise<void> {
+    const { messageStore } = this.#options;
+    const look = async () => {
+      const open = await settleTurnsAhead({ messageStore, journal }, contextId, taskId);
+      return open && this.#refuses(open) && !(await stateOf(journal, taskId)) ? open : undefined;
+    };
+    const open = await this.#ask(look).catch(() => undefined);
+    if (open) throw this.#busy(contextId, open);
+  }
+
+  /** Deletes the journal of a turn that did not begin, under its lease: one that another process has taken by now is its own. */
+  async #forgetUnbegun(journal: TaskStateStore, taskId: string): Promise<void> {
+    const { leaseMs } = this.#options;
+    try {
+      const lease = await this.#ask(() => journal.acquire(taskId, `refused-${crypto.randomUUID()}`, leaseMs));
+      if (lease.seq > 1) return await giveBack(journal, lease);
+      await this.#ask(() => journal.delete(taskId));
+    } catch {
+      // Another process runs it, or it is gone.
+    }
+  }
+
+  /**
+   * Resolves once no turn of the context is before this one. With an error where that takes longer than `queueTimeoutMs`; rejects where the
+   * policy refuses the turn.
+   */
+  async turn({ contextId, taskId, signal }: HookContext): Promise<AgentLoopError | undefined> {
+    const { journal, messageStore } = this.#options;
+    const isRegistered = this.#registered.delete(taskId);
+    if (journal && !isRegistered) await this.#ask(() => messageStore.begin(contextId, taskId));
+    const limit = new WaitLimit(this.#options);
+    const look = journal ? this.#lookAt({ contextId, taskId, signal }, journal) : this.#lookHere(contextId, taskId);
+    try {
+      for (let ahead = await look(); ahead; ahead = await look()) {
+        await limit.within(ahead.over);
+        signal.throwIfAborted();
+        if (limit.isOver) return tooLong({ contextId, taskId, ahead, ms: this.#options.queueTimeoutMs });
+      }
+      return undefined;
+    } finally {
+      limit.stop();
+    }
+  }
+
+  #lookAt(
+    { contextId, taskId, signal }: Pick<HookContext, 'contextId' | 'taskId' | 'signal'>,
+    journal: TaskStateStore,
+  ) {
+    const { messageStore, running, logger } = this.#options;
+    let told = '';
+    return async (): Promise<Ahead | undefined> => {
+      const open = await this.#ask(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId));
+      if (!open) return undefined;
+      const { taskId: behind, status } = open;
+      const here = running.get(behind);
+      if (this.#refuses(open)) throw this.#busy(contextId, open);
+      if (told !== `${behind} ${status}`)
+        logger?.[status === 'dead' && !here ? 'warn' : 'info']('turn queued', { taskId, contextId, behind, status });
+      told = `${behind} ${status}`;
+      const why = status === 'running' ? `runs; end it with cancel("${behind}")` : reasonOf(open);
+      return { taskId: behind, why, over: here ? here.over : this.#over(open, journal, signal) };
+    };
+  }
+
+  /** Without a journal all turns of the context run here. */
+  #lookHere(contextId: string, taskId: string) {
+    const { running, busy } = this.#options;
+    return async (): Promise<Ahead | undefined> => {
+      const ahead = running.ahead(contextId, taskId);
+      if (!ahead) return undefined;
+      const behind = ahead.turn.taskId;
+      if (busy === 'reject') throw contextBusy(contextId, behind, runsHere);
+      return { taskId: behind, why: `runs; end it with cancel("${behind}")`, over: ahead.over };
+    };
+  }
+
+  #refuses({ taskId, status }: OpenTurn): boolean {
+    const { busy, running } = this.#options;
+    return busy === 'reject' || (busy === 'steer' && status !== 'running' && !running.get(taskId));
+  }
+
+  #busy(contextId: string, open: OpenTurn): AgentLoopError {
+    const isHere = this.#options.running.get(open.taskId) !== undefined;
+    return contextBusy(contextId, open.taskId, isHere ? runsHere : reasonOf(open));
+  }
+
+  /** Resolves once a turn is over or was suspended, and after `leaseMs` at the latest: it may have died, or its journal may be gone. */
+  #over({ taskId, seq }: OpenTurn, store: TaskStateStore, signal: AbortSignal): Promise<void> {
+    const { deadline, leaseMs } = this.#options;
+    return new Promise((resolve) => {
+      const done = () => {
+        watching.unsubscribe();
+        stopTimer();
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const stopTimer = deadline.clock.schedule(leaseMs, done);
+      signal.addEventListener('abort', done);
+      const watching = store.follow(taskId, { from: seq + 1 }).subscribe({
+        next(seen) {
+          if (seen.type === 'record' && seen.record.type === 'turn.suspended') queueMicrotask(done);
+        },
+        error: () => {},
+        complete: () => queueMicrotask(done),
+      });
+    });
+  }
+
+  #ask<T>(ask: () => T | Promise<T>): Promise<T> {
+    return firstValueFrom(whenReady(ask, this.#options.deadline));
+  }
+}
+
+/** Runs from the first wait on. */
+class WaitLimit {
+  readonly #options: Pick<ContextQueueOptions, 'queueTimeoutMs' | 'deadline'>;
+  #over: Promise<void> | undefined;
+  stop = () => {};
+  isOver = false;
+
+  constructor(options: Pick<ContextQueueOptions, 'queueTimeoutMs' | 'deadline'>) {
+    this.#options = options;
+  }
+
+  within(wait: Promise<void>): Promise<void> {
+    const { queueTimeoutMs: ms, deadline } = this.#options;
+    if (ms === 0) return wait;
+    this.#over ??= new Promise((resolve) => {
+      this.stop = deadline.clock.schedule(ms, () => {
+        this.isOver = true;
+        resolve();
+      });
+    });
+    return Promise.race([wait, this.#over]);
+  }
+}
+
+interface LongWait {
+  readonly contextId: string;
+  readonly taskId: string;
+  readonly ahead: Ahead;
+  readonly ms: number;
+}
+
+function tooLong({ contextId, taskId, ahead, ms }: LongWait): AgentLoopError {
+  const message = `Turn "${taskId}" waited ${ms} ms (queueTimeoutMs) in context "${contextId}" for turn "${ahead.taskId}", which ${ahead.why}. Then continue this one with retry("${taskId}").`;
+  return new AgentLoopError('AGENT_BUSY', message, { retryable: true, taskId });
+}
+
+/** Of a context that has another turn. */
+export function isBusy(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'AGENT_BUSY';
+}
+
+/** Of a store that can be asked again. */
+export function isAway(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE' && error.retryable;
+}
+
+function reasonOf({ taskId, status }: OpenTurn): string {
+  const cure = `resume("${taskId}")`;
+  const end = `or end it with cancel("${taskId}"); its messages are saved either way`;
+  switch (status) {
+    case 'running':
+      return 'runs in another process; wait for it, or set busy to "queue"';
+    case 'suspended':
+      return `waits for an answer or was paused; continue it with ${cure}, ${end}`;
+    case 'dead':
+      return `was abandoned (its process exited); continue it with ${cure}, ${end}`;
+  }
+}

@@ -1,0 +1,97 @@
+import { once } from 'node:events';
+import { afterAll, expect, it } from '@jest/globals';
+import { agent } from '../../src/agent/agent.ts';
+import type { AgentSettings } from '../../src/agent/agent-options.ts';
+import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { TaskStateStore, TaskSummary } from '../../src/stores/interfaces.ts';
+import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { gate } from '../../src/testing/gate.ts';
+import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { RedisBench } from '../stores/redis/redis-bench.ts';
+
+const programs = new ChildPrograms('tests/agent/children');
+const stores = new TemporaryStores();
+afterAll(() => Promise.all([programs.clear(), stores.clear()]));
+
+const sent = ['m-1', 'm-2', 'm-3', 'm-4'];
+const moments = [
+  ['begin', 'm-1'],
+  ['begin', 'm-3'],
+  ['create', 'm-2'],
+] as const;
+
+/** What nobody runs, the newest first, once the leases of the dead process are over. */
+async function abandoned(store: TaskStateStore): Promise<readonly TaskSummary[]> {
+  for (;;) {
+    const [all, runnable] = await Promise.all([store.list(), store.list({ runnable: true })]);
+    if (runnable.length === all.length) return runnable;
+  }
+}
+
+/** Two agents on a store that resume all, the newest first: what their model was asked, in its order. */
+async function recovered(store: TaskStateStore, options: Partial<AgentSettings> = {}): Promise<readonly unknown[]> {
+  const asked: unknown[] = [];
+  const provider: LLMProvider = {
+    async call({ messages }) {
+      asked.push(messages.at(-1)?.content);
+      return { message: { role: 'assistant', content: `to ${messages.at(-1)?.content}` } };
+    },
+  };
+  const settings = { id: 'ada', contextId: 'c', provider, taskStateStore: store, busy: 'queue' as const, ...options };
+  const agents = [agent(settings), agent(settings)];
+  const tasks = await abandoned(store);
+  await Promise.all(tasks.map(({ taskId }, index) => agents[index % 2]?.resume(taskId).result()));
+  return asked;
+}
+
+/** Kills a process that sends four messages, and resumes what it left. */
+async function checkOrder(store: TaskStateStore, kind: string, place: string, at: readonly string[]): Promise<void> {
+  const child = programs.start('queue', kind, place, ...at);
+  const [accepted] = await once(child, 'message');
+  await kill(child);
+  const left = (await store.list()).map(({ taskId }) => taskId);
+  expect(left).toEqual(expect.arrayContaining(accepted));
+  expect(await recovered(store)).toEqual(sent.filter((taskId) => left.includes(taskId)));
+  expect((await store.messages?.load('c'))?.openTurns).toEqual([]);
+}
+
+it.each(moments)(
+  'H-33 LMDB: messages of a killed process run in the order in which they were sent: killed in %s of %s',
+  async (...at) => {
+    const path = stores.path();
+    await checkOrder(stores.open({ path }), 'lmdb', path, at);
+  },
+);
+
+describeRedis('on Redis', () => {
+  const bench = new RedisBench();
+  it.each(moments)(
+    'H-33 messages of a killed process run in the order in which they were sent: killed in %s of %s',
+    async (...at) => {
+      await bench.server.cliLater('flushall');
+      await checkOrder(bench.open({ prefix: 'queue' }), 'redis', bench.server.url, at);
+    },
+  );
+});
+
+it('H-33 in memory: messages of an agent that is gone run in the order in which they were sent', async () => {
+  const store = new InMemoryStateStore();
+  const lost = gate();
+  const { messages } = store;
+  const begin = messages.begin.bind(messages);
+  const frozen = Object.assign(Object.create(messages), {
+    begin: (contextId: string, taskId: string) => (taskId === 'm-2' ? lost.pass() : begin(contextId, taskId)),
+  });
+  const down = new AbortController();
+  const provider: LLMProvider = { call: () => new Promise(() => {}) };
+  const settings = { id: 'ada', contextId: 'c', provider, taskStateStore: store, messageStore: frozen };
+  const gone = agent({ ...settings, busy: 'queue', shutdown: down.signal });
+  const turns = sent.map((taskId) => gone.startTurn(taskId, { taskId, detached: true }));
+  await lost.reached;
+  down.abort();
+  await Promise.allSettled(turns.map((turn) => turn.settled));
+  const left = store.list().map(({ taskId }) => taskId);
+  expect(await recovered(store)).toEqual(sent.filter((taskId) => left.includes(taskId)));
+});
