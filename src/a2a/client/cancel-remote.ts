@@ -3,8 +3,8 @@ import { foldRecords } from '../../core/apply-record.ts';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import type { Extension } from '../../core/extension.ts';
-import { isSuspended, type LoopState } from '../../core/state.ts';
-import type { RemoteConnection } from './remote-connection.ts';
+import { isSuspended, type LoopState, type TurnOutcome } from '../../core/state.ts';
+import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { lastReference, type RemoteReference } from './remote-progress.ts';
 import { messageIdOf, sendName } from './remote-tools.ts';
 import { retrying } from './retrying.ts';
@@ -34,8 +34,8 @@ export function remoteTaskOf(state: LoopState, address: string): RemoteReference
 const cancelMs = 60_000;
 
 /**
- * Cancels the remote task where the turn ends before it. Asks again while the server cannot be reached, for a minute at most. A task
- * that has ended, or that the server no longer knows, needs no cancel.
+ * Cancels the remote task where the turn ends before it, also that of a message which was not answered. Asks again while the server cannot
+ * be reached, for a minute at most. A task that has ended, or that the server no longer knows, needs no cancel.
  */
 export function cancelRemote(connection: RemoteConnection, clock: Clock): Extension {
   const extension: Extension = {
@@ -45,9 +45,13 @@ export function cancelRemote(connection: RemoteConnection, clock: Clock): Extens
     async afterTurn({ outcome, state, signal, traceContext, clock }) {
       const reference = remoteTaskOf(state, connection.name.address);
       if (reference?.messageId !== undefined) connection.streams.drop(reference.messageId);
-      const { taskId } = reference ?? {};
-      if (outcome.state === 'completed' || taskId === undefined || isLeft(signal.reason)) return;
-      const cancel = () => connection.cancel(taskId, { signal, traceContext });
+      if (outcome.state === 'completed' || isLeft(signal.reason)) return;
+      const scope = { signal, traceContext };
+      const sent = gaveUp(outcome) ? undefined : unanswered(state);
+      const cancel = async () => {
+        const taskId = (sent && (await taskBegun(connection, sent, scope))) ?? reference?.taskId;
+        if (taskId !== undefined) await connection.cancel(taskId, scope);
+      };
       await retrying(cancel, { clock, signal, forMs: cancelMs }).catch(() => {});
     },
   };
@@ -61,32 +65,67 @@ const outsideMs = 10_000;
  * after it, as the turn may have an owner that cancels the task itself. A server that cannot be reached for ten seconds keeps the task.
  */
 function cancelByJournal(connection: RemoteConnection, clock: Clock): CancelOutside {
-  const { signal } = new AbortController();
   return async (records) => {
     const state = foldRecords(records);
     if (state.isComplete) return async () => {};
-    const ask = async () => {
-      const taskId =
-        (await taskBegun(connection, state, signal)) ?? remoteTaskOf(state, connection.name.address)?.taskId;
-      if (taskId !== undefined) await connection.cancel(taskId, { signal });
+    const cancel = async () => {
+      const late = new AbortController();
+      const { signal } = late;
+      const ask = async () => {
+        const sent = openMessage(state);
+        const taskId =
+          (sent && (await taskBegun(connection, sent, { signal }))) ??
+          remoteTaskOf(state, connection.name.address)?.taskId;
+        if (taskId !== undefined) await connection.cancel(taskId, { signal });
+      };
+      // One request to a server that says nothing may take longer than all of it.
+      const stop = clock.schedule(outsideMs, () => late.abort());
+      await retrying(ask, { clock, signal, forMs: outsideMs }).catch(() => {});
+      stop();
     };
-    const cancel = () => retrying(ask, { clock, signal, forMs: outsideMs }).catch(() => {});
     if (state.outcome === undefined || !isSuspended(state.outcome.state)) return cancel;
     await cancel();
     return async () => {};
   };
 }
 
-/** The task of a message whose sender stopped before it knew the task; the message is named by the key of the open call. */
+/** The task of a message whose sender stopped before it knew the task. */
 async function taskBegun(
   connection: RemoteConnection,
-  { turn, pendingToolCalls }: LoopState,
-  signal: AbortSignal,
+  messageId: string,
+  scope: RequestScope,
 ): Promise<string | undefined> {
+  const found = await connection.taskOf(messageId, scope);
+  return typeof found === 'string' ? undefined : found.id;
+}
+
+/** The id of the message of a call that has no result. */
+function openMessage({ turn, pendingToolCalls }: LoopState): string | undefined {
   const open = pendingToolCalls.find(
     ({ call, intent, result }) => call.function.name === sendName && intent && !result,
   );
-  if (!open) return undefined;
-  const found = await connection.taskOf(messageIdOf(`${turn.taskId}:${open.callId}`), { signal });
-  return typeof found === 'string' ? undefined : found.id;
+  return open && messageOfCall(turn, open.callId);
+}
+
+/** The id of the message of the call that the turn ended with, where that failed: its server may have the message. */
+function unanswered({ turn, iteration, messages }: LoopState): string | undefined {
+  const last = messages.at(-1);
+  if (last?.role !== 'tool' || last.status !== 'error') return undefined;
+  const isSend = messages.some(
+    (message) =>
+      message.role === 'assistant' &&
+      message.toolCalls?.some(({ id, function: { name } }) => id === last.toolCallId && name === sendName),
+  );
+  // It is the only call of its iteration.
+  return isSend ? messageOfCall(turn, `${iteration}:0`) : undefined;
+}
+
+/** A message is named by the key of its call. */
+function messageOfCall({ taskId, retried }: LoopState['turn'], callId: string): string {
+  return messageIdOf(retried?.keys[callId] ?? `${taskId}:${callId}`);
+}
+
+/** Whether the turn failed because the server was asked in vain for as long as it is. */
+function gaveUp({ error }: Pick<TurnOutcome, 'error'>): boolean {
+  return error?.code === 'OUTCOME_UNKNOWN' || error?.code.startsWith('PROVIDER_') === true;
 }

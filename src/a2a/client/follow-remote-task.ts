@@ -34,31 +34,29 @@ export async function* followRemoteTask(
   const sent = connection.streams.take(messageId);
   if (sent) for await (const update of read(sent, options)) yield { update, from: 'sent' };
   let known = '';
-  for (let heard = clock.now(); ; await backoff.pause(clock, signal)) {
+  for (let awaySince: number | undefined; ; await backoff.pause(clock, signal)) {
+    const askedAt = clock.now();
+    let stream: TaskStream | undefined;
     try {
       const value = await connection.task(taskId, options);
-      heard = clock.now();
       const now = progressOf(value);
       if (now !== known) backoff.reset();
       known = now;
       yield { update: { payload: { $case: 'task', value } }, from: 'asked' };
+      stream = await connection.follow(taskId, options);
+      awaySince = undefined;
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (!isPassing(error) || clock.now() - heard >= silenceMs) throw error;
+      // From the first request in vain: a server that had nothing to say for a while was not away.
+      awaySince ??= askedAt;
+      if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;
     }
-    // A process that goes on with a turn has not read the card yet, and the server may be away.
-    const stream = await connection.follow(taskId, options).catch(unlessLasting);
     if (!stream) continue;
     for await (const update of read(stream, options)) {
-      heard = clock.now();
       if (update.payload?.$case !== 'task') backoff.reset();
       yield { update, from: 'subscribed' };
     }
   }
-}
-
-function unlessLasting(error: unknown): undefined {
-  if (!isPassing(error)) throw error;
 }
 
 /** Changes with every update that a server keeps. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import {
   type AgentCard,
   type ListTasksResponse,
@@ -25,13 +26,14 @@ import { isLeft } from './cancel-remote.ts';
 import {
   failure,
   httpFailure,
+  isMisdirected,
   isUnsupported,
   quoted,
   type RemoteName,
   remoteError,
   timedOut,
 } from './remote-errors.ts';
-import { remoteFetch } from './remote-fetch.ts';
+import { before, remoteFetch } from './remote-fetch.ts';
 import { knownTransports, type ResolvedRemote } from './remote-options.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { isPassing } from './retrying.ts';
@@ -80,6 +82,7 @@ export class RemoteConnection {
   readonly #clock: Clock;
   #secrets: readonly string[] = [];
   #connected: Promise<Connected> | undefined;
+  #isKnown = false;
 
   constructor(remote: ResolvedRemote) {
     this.#remote = remote;
@@ -98,9 +101,14 @@ export class RemoteConnection {
     return this.#remote.url;
   }
 
+  /** Whether a card has been read; before that nothing is sent. */
+  get isKnown(): boolean {
+    return this.#isKnown;
+  }
+
   /** The one for callers that are known, where the other side has one; not older than the connection. */
   async card(scope: RequestScope): Promise<AgentCard> {
-    const { card } = await this.#connect();
+    const { card } = await before(scope.signal, this.#connect());
     if (card.capabilities?.extendedAgentCard !== true) return card;
     try {
       return await this.#ask(scope, (client, options) => client.getAgentCard(options));
@@ -136,7 +144,7 @@ export class RemoteConnection {
   }
 
   async #send(message: Message, scope: RequestScope): Promise<StreamResponse> {
-    const { client, card } = await this.#connect();
+    const { client, card } = await before(scope.signal, this.#connect());
     const configuration = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
     const request = { tenant: '', message, configuration, metadata: undefined };
     const open = new AbortController();
@@ -189,8 +197,8 @@ export class RemoteConnection {
   }
 
   /** Whether the same `messageId` again is known to be the same message: the other side is Millrace. */
-  async ignoresRepeats(): Promise<boolean> {
-    const { card } = await this.#connect();
+  async ignoresRepeats(signal: AbortSignal): Promise<boolean> {
+    const { card } = await before(signal, this.#connect());
     return isMillrace(card);
   }
 
@@ -206,8 +214,8 @@ export class RemoteConnection {
    * What happens to a task from now on; `undefined` where the server does not stream, where what it streams cannot be read, and where
    * streaming it again is not safe: the Python server of 0.3 writes each update to its own task once more for each subscriber.
    */
-  async follow(id: string, { traceContext }: RequestScope): Promise<TaskStream | undefined> {
-    const { client, card } = await this.#connect();
+  async follow(id: string, { signal, traceContext }: RequestScope): Promise<TaskStream | undefined> {
+    const { client, card } = await before(signal, this.#connect());
     if (!streams(card, client) || (isLegacy(client) && !isMillrace(card))) return undefined;
     const open = new AbortController();
     const options = { signal: open.signal, serviceParameters: headersOf(traceContext) };
@@ -247,8 +255,8 @@ export class RemoteConnection {
     const leave = () => open.abort(signal.reason);
     signal.addEventListener('abort', leave, { once: true });
     try {
-      const { client } = await this.#connect();
-      return await ask(client, { signal: open.signal, serviceParameters: headersOf(traceContext) });
+      const options = { signal: open.signal, serviceParameters: headersOf(traceContext) };
+      return await this.#current(open.signal, (client) => ask(client, options));
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       if (isLate) throw timedOut(this.name);
@@ -259,17 +267,39 @@ export class RemoteConnection {
     }
   }
 
+  /** Asks by the card that was read; where nobody knows the request, by the one that there is, if that is another one by now. */
+  async #current<T>(signal: AbortSignal, ask: (client: Client) => Promise<T>): Promise<T> {
+    const connecting = this.#connect();
+    const { client, card } = await before(signal, connecting);
+    try {
+      return await ask(client);
+    } catch (thrown) {
+      const error = remoteError(this.name, thrown);
+      if (signal.aborted || !isMisdirected(error)) throw error;
+      // The server may have been replaced by one that is found elsewhere, or that speaks another version.
+      if (this.#connected === connecting) this.#connected = undefined;
+      const now = await before(signal, this.#connect());
+      if (isDeepStrictEqual(now.card, card)) throw error;
+      return await ask(now.client);
+    }
+  }
+
   /** One that fails is tried again with the next request. */
   #connect(): Promise<Connected> {
-    this.#connected ??= this.#open().catch((error: unknown) => {
-      this.#connected = undefined;
-      throw remoteError(this.name, error);
-    });
+    if (this.#connected) return this.#connected;
+    const late = new AbortController();
+    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => late.abort(timedOut(this.name)));
+    this.#connected = this.#open(late.signal)
+      .catch((error: unknown) => {
+        this.#connected = undefined;
+        throw remoteError(this.name, error);
+      })
+      .finally(stop);
     return this.#connected;
   }
 
-  async #open(): Promise<Connected> {
-    const { url, headers, origins, limits, transports, requestTimeoutMs } = this.#remote;
+  async #open(signal: AbortSignal): Promise<Connected> {
+    const { url, headers, origins, limits, transports } = this.#remote;
     const fetchImpl = remoteFetch({
       name: this.name,
       headers,
@@ -280,10 +310,7 @@ export class RemoteConnection {
       },
     });
     const timed: typeof fetch = async (input, init) => {
-      const response = await fetchImpl(input, {
-        ...init,
-        signal: init?.signal ?? AbortSignal.timeout(requestTimeoutMs),
-      });
+      const response = await fetchImpl(input, { ...init, signal });
       if (response.ok) return response;
       await response.body?.cancel();
       throw httpFailure(this.name, response.status);
@@ -305,7 +332,9 @@ export class RemoteConnection {
       cardResolver: resolver,
       ...(transports.length > 0 && { preferredTransports: [...transports] }),
     });
-    return { client: await factory.createFromAgentCard(card), card };
+    const client = await factory.createFromAgentCard(card);
+    this.#isKnown = true;
+    return { client, card };
   }
 }
 

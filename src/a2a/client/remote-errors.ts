@@ -13,6 +13,10 @@ export interface RemoteName {
 
 /** The reason of an error by which the other side says that it does not know the method. */
 const unsupported = 'remote_unsupported';
+/** The reason of an error by which a server of Millrace says that it cannot work at the moment: it stops, or its store is away. */
+const unavailable = 'remote_unavailable';
+/** What the package makes of an internal error over HTTP+JSON of 0.3. */
+const legacyInternal = /\(Code: -32603\)/;
 const unreachable = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT/;
 const closed = /ECONNRESET|EPIPE|UND_ERR_SOCKET|terminated|aborted|UND_ERR_BODY_TIMEOUT/;
 
@@ -27,6 +31,10 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
     return failure(name, 'PROVIDER_NOT_FOUND', 'does not know the task (any more)');
   if (thrown instanceof TaskNotCancelableError) return failure(name, 'PROVIDER_BAD_REQUEST', 'cannot cancel the task');
   if (thrown instanceof A2AError) {
+    if (isInternal(thrown)) {
+      const what = `fails with ${quoted(name, thrown.message)}: try again later`;
+      return failure(name, 'PROVIDER_SERVER', what, saysUnavailable(thrown) ? { reason: unavailable } : {});
+    }
     const isUnknown = 'envelopeCode' in thrown && thrown.envelopeCode === A2A_ERROR_CODE.METHOD_NOT_FOUND;
     const what = `refuses the request with ${quoted(name, thrown.message)}`;
     return failure(name, 'PROVIDER_BAD_REQUEST', what, isUnknown ? { reason: unsupported } : {});
@@ -36,6 +44,8 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   if (unreachable.test(chain))
     return failure(name, 'PROVIDER_UNREACHABLE', 'cannot be reached: check url and that it runs');
   if (closed.test(chain)) return failure(name, 'PROVIDER_STREAM_CLOSED', 'closed the connection: try again');
+  if (legacyInternal.test(chain))
+    return failure(name, 'PROVIDER_SERVER', `fails with ${quoted(name, messageOf(thrown))}: try again later`);
   return failure(
     name,
     'PROVIDER_PROTOCOL',
@@ -46,6 +56,28 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
 /** Whether the other side does not know the method, and so has done nothing. */
 export function isUnsupported(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.reason === unsupported;
+}
+
+export function isUnavailable({ reason }: AgentLoopError): boolean {
+  return reason === unavailable;
+}
+
+/** Whether it is the other side's fault, as HTTP 500 is. */
+function isInternal(error: A2AError): boolean {
+  if ('envelopeCode' in error) return error.envelopeCode === A2A_ERROR_CODE.INTERNAL_ERROR;
+  return 'statusCode' in error && typeof error.statusCode === 'number' && error.statusCode >= 500;
+}
+
+function saysUnavailable(error: A2AError): boolean {
+  const details: unknown = 'data' in error ? error.data : undefined;
+  if (!Array.isArray(details)) return false;
+  const codes: readonly unknown[] = details.map((detail) => Object(Object(detail).metadata).code);
+  return codes.some((code) => code === 'UNAVAILABLE' || code === 'BUSY' || code === 'SHUTDOWN');
+}
+
+/** Whether nobody at the address knows the request, and so nobody has done anything: it may be an address of before. */
+export function isMisdirected(error: AgentLoopError): boolean {
+  return isUnsupported(error) || error.status === 404 || error.code === 'PROVIDER_UNREACHABLE';
 }
 
 export function timedOut(name: RemoteName): AgentLoopError {

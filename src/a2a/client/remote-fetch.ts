@@ -37,8 +37,8 @@ export function remoteFetch({ name, headers, origins, limits, onSecrets }: Remot
   };
 }
 
-/** What a caller's function gives, unless the request is given up first. */
-async function before<T>(signal: AbortSignal, given: T | Promise<T>): Promise<T> {
+/** What is waited for, unless the request is given up first. */
+export async function before<T>(signal: AbortSignal, given: T | Promise<T>): Promise<T> {
   if (!(given instanceof Promise)) return given;
   signal.throwIfAborted();
   let leave = () => {};

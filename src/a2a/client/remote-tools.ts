@@ -5,6 +5,7 @@ import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import type { Reconciled, ToolContext } from '../../tools/interfaces.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
+import { isUnavailable } from './remote-errors.ts';
 import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
@@ -125,10 +126,10 @@ async function send(
     } catch (error) {
       if (signal.aborted) throw error;
       const isLate = clock.now() - sentAt >= silenceMs;
-      if (isLate || !(await mayRepeat(connection, error))) {
-        if (!mayHaveArrived(error)) throw error;
+      if (isLate || !(await mayRepeat(connection, error, signal))) {
+        if (!mayHaveArrived(error) || !connection.isKnown) throw error;
         const ask = () => find(objectOf(args), messageId, scope);
-        const forMs = isAway(error) && !isLate ? silenceMs : 0;
+        const forMs = (isAway(error) || isSilent(error)) && !isLate ? silenceMs : 0;
         const found = await retrying(ask, { clock, signal, forMs }).catch(() => 'unknown' as const);
         if (typeof found === 'string') throw error;
         return connection.reference({ taskId: found.id, contextId: found.contextId, messageId, sentAt });
@@ -145,14 +146,21 @@ const awayStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 /** Whether the server is down, or went down with the request: it may be back soon. */
 function isAway(error: unknown): boolean {
   if (!AgentLoopError.isInstance(error)) return false;
-  return awayCodes.has(error.code) || (error.status !== undefined && awayStatuses.has(error.status));
+  if (awayCodes.has(error.code) || isUnavailable(error)) return true;
+  return error.status !== undefined && awayStatuses.has(error.status);
+}
+
+/** Whether a server took the request and said nothing: it may have been stopped. */
+function isSilent(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'PROVIDER_TIMEOUT';
 }
 
 /** Whether a message may be sent again to a server that is away: it did not arrive, or its server takes it once. */
-async function mayRepeat(connection: RemoteConnection, error: unknown): Promise<boolean> {
+async function mayRepeat(connection: RemoteConnection, error: unknown, signal: AbortSignal): Promise<boolean> {
+  if (isSilent(error)) return connection.isKnown && connection.ignoresRepeats(signal);
   if (!isAway(error)) return false;
   // Where the card cannot be read either, nothing was sent.
-  return !mayHaveArrived(error) || connection.ignoresRepeats().catch(isAway);
+  return !mayHaveArrived(error) || connection.ignoresRepeats(signal).catch(isAway);
 }
 
 /** The id of the message of a call: the same in every attempt. It tells the other side nothing of ours. */
@@ -181,7 +189,7 @@ async function reconcile(
   const messageId = messageIdOf(idempotencyKey);
   const given = objectOf(args);
   const ask = async () =>
-    (await connection.ignoresRepeats()) ? 'none' : find(given, messageId, { signal, traceContext });
+    (await connection.ignoresRepeats(signal)) ? 'none' : find(given, messageId, { signal, traceContext });
   const found = await retrying(ask, { clock, signal, forMs: silenceMs });
   if (found === 'none' || (found === 'unknown' && onInDoubt === 'retry')) return { outcome: 'not-applied' };
   if (found === 'unknown') return { outcome: 'unknown' };

@@ -3,13 +3,16 @@ import { remoteAgent } from '../../../src/a2a/index.ts';
 import { agent } from '../../../src/agent/agent.ts';
 import type { AgentSettings } from '../../../src/agent/agent-options.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
+import { AgentLoopError } from '../../../src/core/errors.ts';
 import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../../src/stores/messages/in-memory-message-store.ts';
+import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import { textsOf, type Watcher, watch } from '../../core/watch-events.ts';
+import { eventually } from '../../eventually.ts';
 import { type ServeOptions, Serving, wires } from '../serving.ts';
 
 const open: Serving[] = [];
@@ -100,6 +103,48 @@ describe.each(wires)('a remote agent of Millrace over %s %s', (...only) => {
     });
     const answers = { [asked.questions[0]?.id ?? '']: { approved: true } };
     expect(await far.resume('t', { answers }).result()).toMatchObject({ text: 'Done: refunded 900.' });
+  });
+});
+
+class UnreadableStore extends InMemoryStateStore {
+  isAway = false;
+  refused = 0;
+
+  override read(...args: Parameters<InMemoryStateStore['read']>): ReturnType<InMemoryStateStore['read']> {
+    if (!this.isAway) return super.read(...args);
+    this.refused++;
+    throw new AgentLoopError('UNAVAILABLE', 'The store is away.', { retryable: true });
+  }
+}
+
+describe.each(wires)('H-13 a remote agent of Millrace over %s %s whose server does not reach its store', (...only) => {
+  it('is followed until it does', async () => {
+    const done = gate();
+    const wait = tool({
+      name: 'wait',
+      description: 'Waits.',
+      parameters: { type: 'object' },
+      execute: () => done.pass().then(() => 'done'),
+    });
+    const taskStateStore = new UnreadableStore();
+    const steps = [{ text: 'Let me wait.', toolCalls: [{ name: 'wait', arguments: {} }] }, { text: 'Waited.' }];
+    const toolProviders = [new LocalToolProvider([wait])];
+    const { url } = await serving(steps, { taskStateStore, toolProviders, storeDeadlineMs: 300 }, { only });
+    const own = local();
+    const leaving = new AbortController();
+    const turn = (await remoteAgent({ url, ...own, id: 'far', shutdown: leaving.signal })).startTurn('Go.', {
+      taskId: 't',
+    });
+    await watch(turn).until('artifact-update');
+    leaving.abort();
+    await expect(turn.result()).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    const next = await remoteAgent({ url, ...own, id: 'far' });
+    taskStateStore.isAway = true;
+    const resumed = next.resume('t').result();
+    await eventually(() => taskStateStore.refused > 0);
+    taskStateStore.isAway = false;
+    done.open();
+    expect((await resumed).text).toBe('Waited.');
   });
 });
 

@@ -21,10 +21,15 @@ export interface WireCall {
   cut(): void;
 }
 
+/** How a server does not answer: nobody listens, a proxy says that it is down, or the process is stopped and reads nothing. */
+export type Away = 'down' | 'HTTP 503' | 'silent';
+
 export interface WireServerOptions {
   readonly answers: Readonly<Record<string, (call: WireCall) => void>>;
   readonly streaming?: boolean;
   readonly extensions?: readonly string[];
+  /** Added to the path of the interface that the card names, which answers nowhere else. Default none. */
+  readonly path?: () => string;
 }
 
 export interface WireServer {
@@ -34,6 +39,11 @@ export interface WireServer {
   readonly calls: readonly Pick<WireCall, 'method' | 'params'>[];
   /** Responses that are not over. */
   readonly open: () => number;
+  /** How many requests came while it was away; while it is down none does. */
+  readonly missed: () => number;
+  /** Breaks what is open, and answers nothing, the card neither, until it is back. */
+  leave(how: Away): Promise<void>;
+  back(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -42,31 +52,49 @@ export async function wireServer({
   answers,
   streaming = true,
   extensions = [],
+  path = () => '',
 }: WireServerOptions): Promise<WireServer> {
   const calls: Pick<WireCall, 'method' | 'params'>[] = [];
   const methods: string[] = [];
   let open = 0;
+  let missed = 0;
+  let away: Away | undefined;
   const server = createServer((request, response) => {
     open++;
     response.once('close', () => open--);
-    void answer(request, response);
+    if (away === undefined) return void answer(request, response);
+    missed++;
+    if (away === 'HTTP 503') response.writeHead(503).end();
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const card = {
+  const { port } = server.address() as AddressInfo;
+  const url = `http://127.0.0.1:${port}`;
+  const card = () => ({
     name: 'Wire',
     description: 'Answers by hand.',
     version: '1',
-    supportedInterfaces: [{ url, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+    supportedInterfaces: [{ url: `${url}${path()}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
     capabilities: { streaming, extensions: extensions.map((uri) => ({ uri })) },
     skills: [],
-  };
+  });
   return {
     url,
     methods,
     calls,
     open: () => open,
+    missed: () => missed,
+    async leave(how) {
+      away = how;
+      const closed = how === 'down' ? once(server.close(), 'close') : undefined;
+      server.closeAllConnections();
+      await closed;
+    },
+    async back() {
+      if (away === 'down') await once(server.listen(port, '127.0.0.1'), 'listening');
+      away = undefined;
+      server.closeAllConnections();
+    },
     async close() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
@@ -75,7 +103,11 @@ export async function wireServer({
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (request.method === 'GET') {
-      response.setHeader('content-type', 'application/json').end(JSON.stringify(card));
+      response.setHeader('content-type', 'application/json').end(JSON.stringify(card()));
+      return;
+    }
+    if (request.url !== (path() || '/')) {
+      response.writeHead(404).end();
       return;
     }
     const { id, method, params } = JSON.parse(await text(request));

@@ -1,0 +1,341 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
+import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
+import { turnExtension } from '../../../src/a2a/extensions.ts';
+import type { Agent } from '../../../src/agent/agent.ts';
+import { type Clock, systemClock } from '../../../src/core/clock.ts';
+import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { fakeClock } from '../../../src/testing/fake-clock.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import { watch } from '../../core/watch-events.ts';
+import { eventually } from '../../eventually.ts';
+import {
+  type Away,
+  type WireCall,
+  type WireServer,
+  type WireServerOptions,
+  wireServer,
+  wireStatus,
+  wireTask,
+  wireText,
+} from './wire-server.ts';
+
+const open: WireServer[] = [];
+afterEach(async () => {
+  await eventually(() => open.every((server) => server.open() === 0));
+  await Promise.all(open.splice(0).map((server) => server.close()));
+});
+
+async function serving(
+  answers: WireServerOptions['answers'],
+  options: Partial<WireServerOptions> = {},
+): Promise<WireServer> {
+  const server = await wireServer({ answers, ...options });
+  open.push(server);
+  return server;
+}
+
+const local = { id: 'far', name: 'far', description: 'Far away.', contextId: 'c' };
+/** Waits a tenth as long, so that the pauses between two attempts are short. */
+const hurried: Clock = { ...systemClock, schedule: (ms, callback) => systemClock.schedule(ms / 10, callback) };
+const connect = ({ url }: WireServer, options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
+  remoteAgent({ url, ...local, requestTimeoutMs: 1_500, clock: hurried, ...options });
+
+const submitted = { task: wireTask('SUBMITTED') };
+const canceled = (call: WireCall) => call.result(wireTask('CANCELED'));
+const completed = (call: WireCall) => call.result(wireTask('COMPLETED', ['One two.']));
+const history = (messageId: unknown) => [{ messageId, role: 'ROLE_USER', parts: [{ text: 'Go.' }] }];
+const messageIds = ({ calls }: WireServer) => calls.flatMap(({ params }) => Object(params['message']).messageId ?? []);
+const listing = (server: () => WireServer) => (call: WireCall) => {
+  const tasks = [wireTask('WORKING', [], { history: history(messageIds(server())[0]) })];
+  call.result({ tasks, nextPageToken: '', pageSize: 100, totalSize: 1 });
+};
+
+/** Counts the requests of one agent, those that reach nobody too. */
+function counted() {
+  let requests = 0;
+  const auth = () => {
+    requests++;
+    return {};
+  };
+  return { auth, requests: () => requests };
+}
+
+/** Begins the turn `t` in a process that shuts down once it is `told`. */
+async function left(server: WireServer, taskStateStore: InMemoryStateStore, told?: Promise<void>): Promise<void> {
+  const leaving = new AbortController();
+  const first = await connect(server, { taskStateStore, shutdown: leaving.signal, abortGraceMs: 200 });
+  const turn = first.startTurn('Go.', { taskId: 't' });
+  const reader = watch(turn);
+  await (told ?? reader.until('artifact-update'));
+  leaving.abort();
+  await expect(turn.result()).rejects.toMatchObject({ code: 'SHUTDOWN' });
+}
+
+/** A server that does not answer the first message. */
+async function deaf(
+  more: WireServerOptions['answers'],
+  options: Partial<WireServerOptions> = {},
+): Promise<{ readonly server: WireServer; readonly received: Promise<void> }> {
+  const received = gate();
+  let isFirst = true;
+  const server: WireServer = await serving(
+    {
+      SendStreamingMessage(call) {
+        if (!isFirst) {
+          call.events(submitted, wireText('One two.', false), wireStatus('COMPLETED'));
+          return call.end();
+        }
+        isFirst = false;
+        received.open();
+      },
+      ListTasks: (call) => listing(() => server)(call),
+      GetTask: completed,
+      CancelTask: canceled,
+      ...more,
+    },
+    options,
+  );
+  return { server, received: received.pass() };
+}
+
+const parts = [{ text: 'Which one?' }];
+const asking = wireTask('INPUT_REQUIRED', [], {
+  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: { messageId: 'asked', role: 'ROLE_AGENT', parts } },
+});
+
+describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose server is %s', (how) => {
+  it('is followed by a process that begins meanwhile', async () => {
+    const server = await serving({
+      SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
+      GetTask: completed,
+    });
+    const taskStateStore = new InMemoryStateStore();
+    await left(server, taskStateStore);
+    await server.leave(how);
+    const { auth, requests } = counted();
+    const resumed = (await connect(server, { taskStateStore, auth })).resume('t').result();
+    await eventually(() => requests() > 2);
+    await server.back();
+    expect(await resumed).toMatchObject({ status: 'completed', text: 'One two.' });
+  });
+
+  it.each([
+    ['of Millrace', [turnExtension]],
+    ['of another kind', []],
+  ])('is asked for a message in doubt until it is back: %s', async (_what, extensions) => {
+    const { server, received } = await deaf({}, { extensions });
+    const taskStateStore = new InMemoryStateStore();
+    await left(server, taskStateStore, received);
+    await server.leave(how);
+    const { auth, requests } = counted();
+    const resumed = (await connect(server, { taskStateStore, auth })).resume('t').result();
+    await eventually(() => requests() > 2);
+    await server.back();
+    expect(await resumed).toMatchObject({ status: 'completed', text: 'One two.' });
+    expect(new Set(messageIds(server)).size).toBe(1);
+  });
+
+  it('gets the answer to its question once it is back', async () => {
+    let isAnswered = false;
+    const server = await serving(
+      {
+        SendStreamingMessage(call) {
+          call.events({ task: asking });
+          call.end();
+        },
+        SendMessage(call) {
+          isAnswered = true;
+          call.result({ task: wireTask('WORKING') });
+        },
+        GetTask: (call) => (isAnswered ? completed(call) : call.result(asking)),
+      },
+      { extensions: [turnExtension] },
+    );
+    const taskStateStore = new InMemoryStateStore();
+    const { auth, requests } = counted();
+    const far = await connect(server, { taskStateStore, auth });
+    const { questions } = await far.run('Go.', { taskId: 't' });
+    await server.leave(how);
+    const before = requests();
+    const resumed = far.resume('t', { answers: { [questions[0]?.id ?? '']: 'This.' } }).result();
+    await eventually(() => requests() > before + 2);
+    await server.back();
+    expect(await resumed).toMatchObject({ status: 'completed', text: 'One two.' });
+  });
+
+  it('is told of a cancel once it is back', async () => {
+    const server = await serving({
+      SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
+      CancelTask: canceled,
+    });
+    const { auth, requests } = counted();
+    const turn = (await connect(server, { auth })).startTurn('Go.');
+    await watch(turn).until('artifact-update');
+    await server.leave(how);
+    const over = turn.cancel();
+    const before = requests();
+    await eventually(() => requests() > before + 2);
+    await server.back();
+    await over;
+    expect(server.methods.at(-1)).toBe('CancelTask');
+  });
+
+  it('is told of the cancel of a suspended turn once it is back', async () => {
+    const server = await serving({
+      SendStreamingMessage(call) {
+        call.events({ task: asking });
+        call.end();
+      },
+      GetTask: (call) => call.result(asking),
+      CancelTask: canceled,
+    });
+    const taskStateStore = new InMemoryStateStore();
+    await (await connect(server, { taskStateStore })).run('Go.', { taskId: 't' });
+    await server.leave(how);
+    const { auth, requests } = counted();
+    const over = (await connect(server, { taskStateStore, auth })).cancel('t');
+    await eventually(() => requests() > 2);
+    await server.back();
+    await over;
+    expect(server.methods.at(-1)).toBe('CancelTask');
+    expect(taskStateStore.read('t').at(-1)).toMatchObject({ type: 'turn.canceled' });
+  });
+
+  it('is told of the cancel of a turn whose message is in doubt', async () => {
+    const { server, received } = await deaf({});
+    const taskStateStore = new InMemoryStateStore();
+    await left(server, taskStateStore, received);
+    await server.leave(how);
+    const { auth, requests } = counted();
+    const resumed = (await connect(server, { taskStateStore, auth })).resume('t');
+    watch(resumed);
+    await eventually(() => requests() > 2);
+    const over = resumed.cancel();
+    const before = requests();
+    await eventually(() => requests() > before + 1);
+    await server.back();
+    await over;
+    expect(server.calls.at(-1)).toMatchObject({ method: 'CancelTask', params: { id: 'remote-1' } });
+    expect(taskStateStore.read('t').at(-1)).toMatchObject({ type: 'turn.canceled' });
+  });
+
+  it('is asked for a message in doubt by the third process, where the second shut down meanwhile', async () => {
+    const { server, received } = await deaf({});
+    const taskStateStore = new InMemoryStateStore();
+    await left(server, taskStateStore, received);
+    await server.leave(how);
+    const { auth, requests } = counted();
+    const leaving = new AbortController();
+    const second = await connect(server, { taskStateStore, auth, shutdown: leaving.signal, abortGraceMs: 200 });
+    const resumed = second.resume('t').result();
+    resumed.catch(() => {});
+    await eventually(() => requests() > 2);
+    leaving.abort();
+    await expect(resumed).rejects.toMatchObject({ code: 'SHUTDOWN' });
+    await server.back();
+    const third = await connect(server, { taskStateStore });
+    expect(await third.resume('t').result()).toMatchObject({ status: 'completed', text: 'One two.' });
+  });
+});
+
+describe('H-13 a remote agent whose server is away', () => {
+  const never = () => {};
+  const working = (call: WireCall) => call.result(wireTask('WORKING', ['One ']));
+
+  it('is asked for silenceMs from the first request in vain, not from what the task said last', async () => {
+    let passedMs = 0;
+    const clock = { ...hurried, now: () => Date.now() + passedMs };
+    const subscribed = gate();
+    const server = await serving({
+      SendStreamingMessage(call) {
+        call.events(submitted, wireText('One ', false));
+        call.end();
+      },
+      GetTask: (call) => (passedMs === 0 ? working : completed)(call),
+      SubscribeToTask(call) {
+        call.events({ task: wireTask('WORKING', ['One ']) }, wireText('t'));
+        subscribed.open();
+      },
+    });
+    const { auth, requests } = counted();
+    const turn = (await connect(server, { clock, auth })).startTurn('Go.');
+    const reader = watch(turn);
+    await subscribed.pass();
+    await reader.until('artifact-update', ({ artifact }) => JSON.stringify(artifact.parts).includes('"t"'));
+    // For so long the task has nothing to say.
+    passedMs = 120_000;
+    const before = requests();
+    await server.leave('down');
+    await eventually(() => requests() > before + 2);
+    await server.back();
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'One two.' });
+  });
+
+  it('keeps no cancel waiting, also while its card is read', async () => {
+    const { server, received } = await deaf({});
+    const taskStateStore = new InMemoryStateStore();
+    await left(server, taskStateStore, received);
+    await server.leave('silent');
+    // Neither the request nor the grace of a tool ends in time.
+    const schedule: Clock['schedule'] = (ms, callback) => (ms < 1_000 ? systemClock.schedule(ms, callback) : never);
+    const clock = { ...systemClock, schedule };
+    const resumed = (await connect(server, { taskStateStore, clock })).resume('t');
+    watch(resumed);
+    await eventually(() => server.missed() > 0);
+    const over = resumed.cancel();
+    await eventually(() => taskStateStore.read('t').at(-1)?.type === 'turn.canceled');
+    await server.back();
+    await over;
+    expect(server.methods.at(-1)).toBe('CancelTask');
+  });
+
+  it('keeps the task of a suspended turn that is cancelled while it says nothing for ten seconds', async () => {
+    const server = await serving({
+      SendStreamingMessage(call) {
+        call.events({ task: asking });
+        call.end();
+      },
+      GetTask: (call) => call.result(asking),
+      CancelTask: never,
+    });
+    const taskStateStore = new InMemoryStateStore();
+    await (await connect(server, { taskStateStore })).run('Go.', { taskId: 't' });
+    const clock = fakeClock({ startAt: Date.now() });
+    const later = await connect(server, { taskStateStore, clock, requestTimeoutMs: 600_000 });
+    const over = later.cancel('t');
+    await eventually(() => server.methods.at(-1) === 'CancelTask');
+    clock.advance(10_000);
+    await over;
+    expect(taskStateStore.read('t').at(-1)).toMatchObject({ type: 'turn.canceled' });
+  });
+
+  it('is sent the message again where it says nothing to it and is of Millrace', async () => {
+    const { server } = await deaf({}, { extensions: [turnExtension] });
+    expect(await (await connect(server)).run('Go.')).toMatchObject({ text: 'One two.' });
+    expect(messageIds(server)).toEqual([messageIds(server)[0], messageIds(server)[0]]);
+  });
+
+  it('is asked for the task of the message where it says nothing to it and is of another kind', async () => {
+    const { server } = await deaf({});
+    expect(await (await connect(server)).run('Go.')).toMatchObject({ text: 'One two.' });
+    expect(messageIds(server)).toHaveLength(1);
+  });
+
+  it('is asked where its card says once that has changed', async () => {
+    let path = '/before';
+    const server = await serving(
+      {
+        SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
+        GetTask: (call) => (path === '/after' ? completed : working)(call),
+      },
+      { path: () => path },
+    );
+    const turn = (await connect(server)).startTurn('Go.');
+    await watch(turn).until('artifact-update');
+    await server.leave('down');
+    path = '/after';
+    await server.back();
+    expect(await turn.result()).toMatchObject({ status: 'completed', text: 'One two.' });
+  });
+});
