@@ -265,6 +265,17 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     ],
   },
   {
+    name: 'a process that resumes while a remote agent is away fails the turn',
+    mode: 'tree-remote',
+    patches: [
+      {
+        file: 'src/a2a/client/follow-remote-task.ts',
+        from: 'if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;',
+        to: 'await connection.follow(taskId, options); if (!isPassing(error) || clock.now() - awaySince >= silenceMs) throw error;',
+      },
+    ],
+  },
+  {
     name: 'steering goes to the first agent',
     mode: 'team-hand-off',
     patches: [

@@ -128,6 +128,23 @@ export class Round {
     if (await child.kill()) this.kills++;
   }
 
+  /** Stops a process that is nobody's owner here: a server. It counts as a pause. */
+  stop(server: CrashChild): void {
+    server.signal('SIGSTOP');
+    this.pauses++;
+  }
+
+  /** Whether the process got the lease of a turn at the top. */
+  hasTaken({ pid }: CrashChild): boolean {
+    const tops = this.tasks.map(({ taskId }) => taskId);
+    return this.site.deeds().some((deed) => deed.type === 'lease' && deed.pid === pid && tops.includes(deed.task));
+  }
+
+  /** Whether a task is of the remote agent, and not a turn on this side. */
+  isAtServer(taskId: string): boolean {
+    return !this.tasks.some((task) => taskId === task.taskId || taskId.startsWith(`${task.taskId}:`));
+  }
+
   /** The process may be stopped: what it does when it goes on is not in the order of time. */
   noteStop(child: CrashChild): void {
     this.#paused.add(child.pid);

@@ -41,6 +41,8 @@ const played: Readonly<Record<Fault, Play>> = {
   'outage-below': outageBelowRound,
   'remote-moment': remoteMomentRound,
   'remote-any-time': remoteAnyTimeRound,
+  'remote-away': (round, workload) => remoteAwayRound(round, workload, 'SIGKILL'),
+  'remote-stopped': (round, workload) => remoteAwayRound(round, workload, 'SIGSTOP'),
   'cancel-suspended': (round, _, number) => cancelRound(round, { isSuspended: true, number }),
   'cancel-running': (round, _, number) => cancelRound(round, { isSuspended: false, number }),
 };
@@ -200,6 +202,33 @@ async function nextServer(round: Round, child: CrashChild): Promise<void> {
   await sleep(round.random.int(0, mostDownMs));
   await round.serve();
   await endsInTime(round, child, 'the next server of the remote agent');
+}
+
+/**
+ * While a remote task runs its server is killed, or stopped, and stays away for longer than the lease of the turns above: its caller is
+ * killed with it or later, while it asks in vain, or not at all, and so may be who takes the tree over from it.
+ */
+async function remoteAwayRound(round: Round, { leases }: Workload, signal: 'SIGKILL' | 'SIGSTOP'): Promise<void> {
+  const { random } = round;
+  const server = await round.serve();
+  let child = await round.begin({ work: random.pick(['run', 'watch'] as const) });
+  while (!round.site.deeds().some(({ task }) => round.isAtServer(task))) if (await child.settled(tickMs)) return;
+  if (await child.settled(random.int(0, treeMs / 2))) return;
+  if (signal === 'SIGKILL') await round.kill(server);
+  else round.stop(server);
+  for (let kills = random.int(0, 2); kills > 0; kills--) {
+    if (await child.settled(random.chance(0.5) ? 0 : random.int(1, leases.root * 2))) break;
+    await round.kill(child);
+    child = await round.begin({ work: random.pick(['run', 'watch', 'sweep'] as const) });
+    while (!round.hasTaken(child) && !(await child.settled(tickMs)));
+  }
+  await child.settled(leases.root + random.int(100, 1_000));
+  if (signal === 'SIGSTOP' && random.chance(0.5)) server.signal('SIGCONT');
+  else {
+    if (signal === 'SIGSTOP') await round.kill(server);
+    await round.serve();
+  }
+  await endsInTime(round, child, 'the remote agent reached again');
 }
 
 /** Each append has a moment before it, one behind it and one with its answer. */

@@ -28,6 +28,9 @@ export type Fault =
   /** The server of the remote agent dies at one moment that it reaches, or at any time, and another process takes its port. */
   | 'remote-moment'
   | 'remote-any-time'
+  /** It is killed, or stopped, and away until another process has the tree, which finds nobody there. */
+  | 'remote-away'
+  | 'remote-stopped'
   /** The tree is cancelled while it waits for an answer, or while it runs; who cancels dies at an append. */
   | 'cancel-suspended'
   | 'cancel-running';
@@ -172,7 +175,17 @@ export const workloads = {
     leases: equal,
     // Longer than a process is stopped: it is FENCED then, not told that the store was away.
     storeDeadlineMs: 10_000,
-    faults: ['remote-any-time', 'moment', 'remote-moment', 'any-time', 'pause', 'watch'],
+    faults: [
+      'remote-any-time',
+      'remote-away',
+      'moment',
+      'remote-stopped',
+      'remote-moment',
+      'any-time',
+      'remote-away',
+      'pause',
+      'watch',
+    ],
   },
   'team-hand-off': {
     agents: handing,
