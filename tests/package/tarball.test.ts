@@ -31,8 +31,8 @@ function run(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { cwd: folder.path, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-describe('H-42 the package', () => {
-  it('has every file that its examples name: imports, pages, a configuration that another extends', () => {
+describe('the package', () => {
+  it('H-42 has every file that its examples name: imports, pages, a configuration that another extends', () => {
     const files = readdirSync(join(installed, 'examples'), { recursive: true, encoding: 'utf8' });
     const named = files
       .filter((file) => /\.(ts|mjs|html|json|css)$/.test(file))
@@ -49,7 +49,7 @@ describe('H-42 the package', () => {
     expect(named.filter((path) => !existsSync(join(installed, 'examples', path)))).toEqual([]);
   });
 
-  it('has every file that its scripts, its command and its entries name', () => {
+  it('H-42 has every file that its scripts, its command and its entries name', () => {
     const { exports, bin } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
     const entries = Object.values<string | Record<string, string>>(exports).flatMap((entry) =>
       typeof entry === 'string' ? [entry] : Object.values(entry),
