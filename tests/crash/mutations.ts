@@ -291,7 +291,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       {
-        file: 'src/core/apply-record.ts',
+        file: 'src/core/fold.ts',
         from: 'draft.changes = { ...noChanges, data, decided: others };',
         to: 'draft.changes = { ...draft.changes, data, decided: others };',
       },
