@@ -1,6 +1,6 @@
-import { type Context, type Link, type Span, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
+import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
 import { catchError, concat, defer, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
-import { startExecuteSpan } from '../observability/spans/execute-span.ts';
+import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { restoreSpans } from '../observability/spans/restore-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
@@ -83,16 +83,16 @@ export function startRun(request: RunRequest, { start, contextId, opened }: NewR
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
     const maxIterations = start.settings.maxIterations ?? config.maxIterations;
-    const traced = startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
-    const started = startRecord(request, start, traced.span);
+    const planned = planExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
+    const started = startRecord(request, start, planned.spanContext);
     const { taskStateStore: store } = config;
-    if (!store) return runOwned({ request, tracing, traced }, { past: replayOf([started]) });
+    if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
     return openNewTurn({ ...openOptions(request, store, contextId), opened }, started).pipe(
       leftOnShutdown(request, start.taskId),
-      endingOnError(traced.span),
+      failingSpan(planned),
       handOver((opening) => {
-        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced }, opening);
-        traced.span.end();
+        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
+        planned.drop();
         return goOn(request, store, { opening, taskId: start.taskId });
       }),
     );
@@ -378,7 +378,7 @@ function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
   return hooks;
 }
 
-function startRecord(request: RunRequest, start: TurnStart, span: Span): Stamped<TurnStarted> {
+function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): Stamped<TurnStarted> {
   const { config, parent } = request;
   const link = linkOf(span, request);
   const record = {
@@ -394,7 +394,7 @@ function startRecord(request: RunRequest, start: TurnStart, span: Span): Stamped
 }
 
 function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
-  const link = linkOf(span, request);
+  const link = linkOf(span.spanContext(), request);
   const lostAt = resumed?.lostAt;
   const record = {
     type: 'turn.resumed' as const,
@@ -405,8 +405,7 @@ function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced:
 }
 
 /** What the journal tells of the span of a run. */
-function linkOf(span: Span, request: RunRequest): TraceLink | undefined {
-  const context = span.spanContext();
+function linkOf(context: SpanContext, request: RunRequest): TraceLink | undefined {
   if (!trace.isSpanContextValid(context)) return undefined;
   const { traceId, spanId, traceFlags } = context;
   const above = trace.getSpanContext(request.parentContext);
@@ -452,8 +451,9 @@ function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
   return { clock, ms: storeDeadlineMs };
 }
 
-function endingOnError<T>(span: Span): MonoTypeOperatorFunction<T> {
+function failingSpan<T>(planned: PlannedSpan): MonoTypeOperatorFunction<T> {
   return catchError((error: unknown) => {
+    const { span } = planned.start();
     failSpan(span, error);
     span.end();
     throw error;

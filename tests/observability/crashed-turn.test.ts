@@ -96,6 +96,14 @@ describe('a turn whose process is killed', () => {
     expect(runs.size).toBe(5);
   }, 30_000);
 
+  it('H-31 leaves none where the turn was started again with its id, and that process was killed too', async () => {
+    await killedAt('start', 'tool', 'GET');
+    await killedAt('start', 'tool', 'GET');
+    await ended();
+    expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(new Set(runsOf('t').map(({ spanId }) => spanId)).size).toBe(3);
+  }, 30_000);
+
   it('H-31 writes a call of the model that had ended with what it took, and under its own id', async () => {
     await killedAt('start', 'tool', 'GET');
     const before = named('llm.call').length;

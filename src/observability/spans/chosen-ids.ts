@@ -64,6 +64,13 @@ export function withIds(ids: SpanIds, start: () => Span): Span {
   }
 }
 
+/** A new id for a span, at random. */
+export function randomSpanId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  const id = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+  return id === '0000000000000000' ? '0000000000000001' : id;
+}
+
 const counts = new WeakMap<Span, Map<string, number>>();
 
 /**

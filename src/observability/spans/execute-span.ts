@@ -1,9 +1,18 @@
-import type { Attributes, Context, Link, Span } from '@opentelemetry/api';
+import {
+  type Attributes,
+  type Context,
+  isSpanContextValid,
+  type Link,
+  type Span,
+  type SpanContext,
+  trace,
+} from '@opentelemetry/api';
 import type { Usage } from '../../providers/interfaces.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './attempt-span.ts';
+import { choosesIds, randomSpanId } from './chosen-ids.ts';
 import { contentText } from './content.ts';
-import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { registeredTracer, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 import { usageTotals } from './usage-totals.ts';
 
 export interface ExecuteSpanInput {
@@ -25,14 +34,43 @@ export interface ExecuteSpanResult {
   readonly output?: string;
 }
 
-/** Starts `agent.execute`: one run of a turn in one process. */
-export function startExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, parent: Context): TracedSpan {
+/** `agent.execute` of a run that has not begun. */
+export interface PlannedSpan {
+  readonly spanContext: SpanContext;
+  start(): TracedSpan;
+  /** For a run that never begins. */
+  drop(): void;
+}
+
+/**
+ * Gives `agent.execute` its ids, for the record that starts a run: whether there is such a run is known when the store has answered. It is started at
+ * once where its ids cannot be chosen, and where it is the first of its trace: only a sampler knows then whether it is recorded.
+ */
+export function planExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, parent: Context): PlannedSpan {
+  const above = trace.getSpanContext(parent);
+  if (choosesIds() && above && isSpanContextValid(above) && registeredTracer()) {
+    const { traceId, traceFlags } = above;
+    const spanId = randomSpanId();
+    const start = () => startExecuteSpan(tracing, input, parent, spanId);
+    return { spanContext: { traceId, spanId, traceFlags }, start, drop: () => {} };
+  }
+  const traced = startExecuteSpan(tracing, input, parent);
+  return { spanContext: traced.span.spanContext(), start: () => traced, drop: () => traced.span.end() };
+}
+
+/** Starts `agent.execute`: one run of a turn in one process. `spanId` as it was planned. */
+export function startExecuteSpan(
+  tracing: TurnTracing,
+  input: ExecuteSpanInput,
+  parent: Context,
+  spanId?: string,
+): TracedSpan {
   const attributes: Attributes = {
     [attribute.spanKind]: 'CHAIN',
     [attribute.maxIterations]: input.maxIterations,
     [attribute.resumed]: input.resumed,
   };
-  const options = { key: null, attributes, ...(input.links && { links: [...input.links] }) };
+  const options = { key: null, spanId, attributes, ...(input.links && { links: [...input.links] }) };
   return startChildSpan(tracing, 'agent.execute', options, withoutAttempts(parent));
 }
 

@@ -94,6 +94,8 @@ export interface ChildSpanOptions extends SpanOptions {
    * the name.
    */
   readonly key?: string | null;
+  /** An id that was chosen before. */
+  readonly spanId?: string | undefined;
 }
 
 /**
@@ -103,12 +105,12 @@ export interface ChildSpanOptions extends SpanOptions {
 export function startChildSpan(
   tracing: TurnTracing,
   name: string,
-  { key = name, ...options }: ChildSpanOptions,
+  { key = name, spanId: chosen, ...options }: ChildSpanOptions,
   parent: Context,
 ): TracedSpan {
   if (isSilent(tracing)) return silentSpanBelow(parent);
   const described = { ...options, attributes: { ...tracing.base, ...options.attributes } };
-  const spanId = key === null || tracing.tracer === silentTracer ? undefined : nextIdBelow(parent, key);
+  const spanId = chosen ?? (key === null ? undefined : nextIdBelow(parent, key));
   const start = () => tracing.tracer.startSpan(name, described, parent);
   const span = spanId === undefined ? start() : withIds({ spanId }, start);
   if (tracing.redact !== unchanged) redactions.set(span, tracing.redact);
