@@ -1,5 +1,7 @@
+import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import type { AssistantMessage, Message } from '../core/messages.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { Tool } from '../tools/interfaces.ts';
 
 /** `created` until the first turn is asked for; `busy` while turns of any context run. */
@@ -42,6 +44,51 @@ export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> = Ext
   AgentNotice<X>,
   { readonly kind: K }
 >;
+
+const noticeKinds: Readonly<Record<AgentNotice['kind'], true>> = {
+  task: true,
+  'status-update': true,
+  'artifact-update': true,
+  'internal:iteration-start': true,
+  'internal:iteration-complete': true,
+  'internal:llm-call': true,
+  'internal:llm-response': true,
+  'internal:llm-attempt-discarded': true,
+  'internal:reasoning-delta': true,
+  'internal:tool-call-delta': true,
+  'internal:tool-start': true,
+  'internal:tool-progress': true,
+  'internal:tool-complete': true,
+  'internal:checkpoint': true,
+  'internal:paused': true,
+  'internal:resumed': true,
+  'internal:compaction': true,
+  'internal:sub-agent': true,
+  'internal:extension-error': true,
+  'message:sent': true,
+  'message:received': true,
+  'agent:state': true,
+};
+
+/** Throws `INVALID_INPUT`, naming those that there are, where no such event is ever told, or the listener is none. */
+export function checkListener(owner: string, { kind, listener, kinds = noticeKinds }: GivenListener): void {
+  if (!Object.hasOwn(kinds, kind)) {
+    const all = Object.keys(kinds).join(', ');
+    throw new AgentLoopError('INVALID_INPUT', `${owner}.on: there is no event ${shownValue(kind)}; events: ${all}.`);
+  }
+  if (typeof listener === 'function') return;
+  throw new AgentLoopError(
+    'INVALID_INPUT',
+    `${owner}.on: the listener must be a function, not ${shownValue(listener)}.`,
+  );
+}
+
+interface GivenListener {
+  readonly kind: string;
+  readonly listener: unknown;
+  /** Default: those of an agent. */
+  readonly kinds?: Readonly<Record<string, true>>;
+}
 
 export function isKind<K extends AgentNotice['kind'], X extends Tool>(
   notice: AgentNotice<X>,

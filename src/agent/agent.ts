@@ -14,7 +14,7 @@ import type { TurnResult } from '../core/turn-result.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import type { Usage } from '../providers/interfaces.ts';
 import type { Tool, ToolProvider } from '../tools/interfaces.ts';
-import type { AgentNotice, AgentState, NoticeOf } from './agent-events.ts';
+import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type {
   AgentChanges,
@@ -206,8 +206,12 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#running.ahead(contextId, '') !== undefined;
   }
 
-  /** Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. */
+  /**
+   * Calls `listener` with each event of that kind, until the function that it gives back is called. What it throws is logged. Errors:
+   * `INVALID_INPUT` for a kind that is not known.
+   */
   on<K extends AgentNotice['kind']>(kind: K, listener: (event: NoticeOf<K, X>) => void): () => void {
+    checkListener('agent', { kind, listener });
     return this.#life.on(this.#notices$(), kind, listener);
   }
 

@@ -41,6 +41,17 @@ export type TeamEvent<X extends Tool = Tool> =
       readonly streamId: string;
     };
 
+export const teamEventTypes: Readonly<Record<TeamEvent['type'], true>> = {
+  'message:sent': true,
+  'message:received': true,
+  'stream:start': true,
+  'stream:chunk': true,
+  'tool:called': true,
+  'tool:result': true,
+  'stream:end': true,
+  error: true,
+};
+
 /** A call, and its result, of the events of a turn. */
 type ToolMessage<E extends ToolStartEvent | ToolCompleteEvent> = E extends ToolCompleteEvent
   ? {

@@ -8,12 +8,13 @@ import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Tool } from '../tools/interfaces.ts';
 import type { Agent, AgentResumeOptions } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
+import { checkListener } from './agent-events.ts';
 import type { AgentTurnOptions } from './agent-options.ts';
 import { messagesOf } from './messages-of.ts';
 import { settleTurnsAhead } from './open-turns.ts';
 import { Roster } from './roster.ts';
 import type { RoutingStrategy, Valued } from './routing.ts';
-import { isTeamEvent, type TeamEvent, teamEventsOf } from './team-events.ts';
+import { isTeamEvent, type TeamEvent, teamEventsOf, teamEventTypes } from './team-events.ts';
 import { checkTeamOptions, type TeamOptions } from './team-options.ts';
 import type { TurnInput } from './turn-input.ts';
 import type { UsageSummary } from './usage-tally.ts';
@@ -96,6 +97,7 @@ export class Team<T = unknown, X extends Tool = Tool, M = T> {
     type: E,
     listener: (event: Extract<TeamEvent<X>, { readonly type: E }>) => void,
   ): () => void {
+    checkListener('team', { kind: type, listener, kinds: teamEventTypes });
     const subscription = this.#notices$().subscribe((notice) => {
       for (const event of teamEventsOf(notice)) if (isTeamEvent(event, type)) this.#tell(() => listener(event), type);
     });

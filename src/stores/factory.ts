@@ -1,4 +1,6 @@
 import { AgentLoopError } from '../core/errors.ts';
+import { invalidConfig } from '../core/invalid-config.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { ArtifactStore } from './artifacts/artifact-store.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
@@ -39,68 +41,93 @@ export type CacheStoreOptions =
   | ({ readonly type: 'redis' } & RedisCacheStoreOptions);
 
 /**
- * Makes stores from plain configuration, synchronously. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of
- * the store's constructor.
+ * Makes stores from plain configuration, synchronously. Where the type is known when the program is compiled, so is the class of the store, and its
+ * `close`. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's constructor.
  */
-export const StoreFactory = {
-  createStateStore(options: StateStoreOptions): TaskStateStore {
-    const { type }: { readonly type: string } = options;
-    switch (options.type) {
-      case 'memory':
-        return new InMemoryStateStore(withoutType(options));
-      case 'lmdb':
-        return new LmdbStateStore(withoutType(options));
-      case 'redis':
-        return new RedisStateStore(withoutType(options));
-      default:
-        throw unknownType(type, ['memory', 'lmdb', 'redis']);
-    }
-  },
+export const StoreFactory = { createStateStore, createMessageStore, createArtifactStore, createCacheStore };
 
-  createMessageStore(options: MessageStoreOptions): MessageStore {
-    const { type }: { readonly type: string } = options;
-    switch (options.type) {
-      case 'memory':
-        return new InMemoryMessageStore(withoutType(options));
-      case 'lmdb':
-        return new LmdbMessageStore(withoutType(options));
-      case 'redis':
-        return new RedisMessageStore(withoutType(options));
-      default:
-        throw unknownType(type, ['memory', 'lmdb', 'redis']);
-    }
-  },
+function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'memory' }>): InMemoryStateStore;
+function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'lmdb' }>): LmdbStateStore;
+function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'redis' }>): RedisStateStore;
+function createStateStore(options: StateStoreOptions): InMemoryStateStore | LmdbStateStore | RedisStateStore;
+function createStateStore(options: StateStoreOptions): TaskStateStore {
+  const type = typeOf('createStateStore', options);
+  switch (options.type) {
+    case 'memory':
+      return new InMemoryStateStore(withoutType(options));
+    case 'lmdb':
+      return new LmdbStateStore(withoutType(options));
+    case 'redis':
+      return new RedisStateStore(withoutType(options));
+    default:
+      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+  }
+}
 
-  createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
-    const { type }: { readonly type: string } = options;
-    switch (options.type) {
-      case 'memory':
-        return new InMemoryArtifactStore(withoutType(options));
-      case 'folder': {
-        const { path, ...rest } = withoutType(options);
-        return folderArtifactStore(path, rest);
-      }
-      case 'redis':
-        return new RedisArtifactStore(withoutType(options));
-      default:
-        throw unknownType(type, ['memory', 'folder', 'redis']);
-    }
-  },
+function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'memory' }>): InMemoryMessageStore;
+function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'lmdb' }>): LmdbMessageStore;
+function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'redis' }>): RedisMessageStore;
+function createMessageStore(options: MessageStoreOptions): InMemoryMessageStore | LmdbMessageStore | RedisMessageStore;
+function createMessageStore(options: MessageStoreOptions): MessageStore {
+  const type = typeOf('createMessageStore', options);
+  switch (options.type) {
+    case 'memory':
+      return new InMemoryMessageStore(withoutType(options));
+    case 'lmdb':
+      return new LmdbMessageStore(withoutType(options));
+    case 'redis':
+      return new RedisMessageStore(withoutType(options));
+    default:
+      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+  }
+}
 
-  createCacheStore(options: CacheStoreOptions): CacheStore {
-    const { type }: { readonly type: string } = options;
-    switch (options.type) {
-      case 'memory':
-        return new InMemoryCacheStore(withoutType(options));
-      case 'lmdb':
-        return new LmdbCacheStore(withoutType(options));
-      case 'redis':
-        return new RedisCacheStore(withoutType(options));
-      default:
-        throw unknownType(type, ['memory', 'lmdb', 'redis']);
+function createArtifactStore(
+  options: Extract<ArtifactStoreOptions, { readonly type: 'memory' }>,
+): InMemoryArtifactStore;
+function createArtifactStore(options: Extract<ArtifactStoreOptions, { readonly type: 'folder' }>): ArtifactStore;
+function createArtifactStore(options: Extract<ArtifactStoreOptions, { readonly type: 'redis' }>): RedisArtifactStore;
+function createArtifactStore(options: ArtifactStoreOptions): InMemoryArtifactStore | ArtifactStore | RedisArtifactStore;
+function createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
+  const type = typeOf('createArtifactStore', options);
+  switch (options.type) {
+    case 'memory':
+      return new InMemoryArtifactStore(withoutType(options));
+    case 'folder': {
+      const { path, ...rest } = withoutType(options);
+      return folderArtifactStore(path, rest);
     }
-  },
-};
+    case 'redis':
+      return new RedisArtifactStore(withoutType(options));
+    default:
+      throw unknownType(type, ['memory', 'folder', 'redis']);
+  }
+}
+
+function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'memory' }>): InMemoryCacheStore;
+function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'lmdb' }>): LmdbCacheStore;
+function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'redis' }>): RedisCacheStore;
+function createCacheStore(options: CacheStoreOptions): InMemoryCacheStore | LmdbCacheStore | RedisCacheStore;
+function createCacheStore(options: CacheStoreOptions): CacheStore {
+  const type = typeOf('createCacheStore', options);
+  switch (options.type) {
+    case 'memory':
+      return new InMemoryCacheStore(withoutType(options));
+    case 'lmdb':
+      return new LmdbCacheStore(withoutType(options));
+    case 'redis':
+      return new RedisCacheStore(withoutType(options));
+    default:
+      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+  }
+}
+
+/** Errors: `INVALID_CONFIG` where a program without types gives no options. */
+function typeOf(method: string, options: { readonly type: string } | undefined): string {
+  if (typeof options === 'object' && options !== null) return options.type;
+  const example = `StoreFactory.${method}({ type: 'memory' })`;
+  throw invalidConfig(`${method} needs options, not ${shownValue(options)}`, `write ${example}`);
+}
 
 /** What the store itself takes; it refuses options that it does not know. */
 function withoutType<O extends { readonly type: string }>({ type: _, ...options }: O): Omit<O, 'type'> {

@@ -72,26 +72,26 @@ export interface ReadOptions {
 }
 
 export interface TaskQuery {
-  readonly state?: TaskState;
-  readonly contextId?: string;
+  readonly state?: TaskState | undefined;
+  readonly contextId?: string | undefined;
   /**
    * Only tasks that anybody may acquire to run their turn: `submitted` or `working`, and not held. They come in the order of the store.
    * Default false.
    */
-  readonly runnable?: boolean;
+  readonly runnable?: boolean | undefined;
   /** Only turns that no other turn started: child turns are left out. Default false. */
-  readonly roots?: boolean;
+  readonly roots?: boolean | undefined;
   /**
    * Only tasks of contexts whose id begins with this and a colon. Those of a group come by `statusAt`, the newest first, and of one time by
    * their ids, the last first.
    */
-  readonly contextGroup?: string;
+  readonly contextGroup?: string | undefined;
   /** Of a group: only tasks behind this place in its order. */
-  readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'>;
+  readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'> | undefined;
   /** Of a group: only tasks whose `statusAt` is this or later. ISO 8601. */
-  readonly statusSince?: string;
+  readonly statusSince?: string | undefined;
   /** Default 50. */
-  readonly limit?: number;
+  readonly limit?: number | undefined;
 }
 
 export interface TaskSummary {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentNotice } from '../../src/agent/agent-events.ts';
+import { team } from '../../src/agent/team.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
@@ -132,6 +133,20 @@ describe('an agent', () => {
     await ada.close();
     expect(states).toEqual(['created', 'ready', 'busy', 'ready', 'busy', 'ready', 'closed']);
     expect(() => ada.startTurn('3')).toThrow(expect.objectContaining({ code: 'SHUTDOWN' }));
+  });
+
+  it('refuses listeners of events that nobody tells, naming those there are', () => {
+    const ada = on.agent([]);
+    const both = team({ agents: [ada] });
+    const listens = (target: object, ...given: readonly unknown[]) =>
+      Reflect.apply(Reflect.get(target, 'on'), target, given);
+    const refused = (message: RegExp) =>
+      expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringMatching(message) });
+    const listener = () => {};
+    expect(() => listens(ada, 'tool:start', listener)).toThrow(refused(/no event "tool:start"; .*internal:tool-start/));
+    expect(() => listens(ada, 'toString', listener)).toThrow(refused(/no event "toString"/));
+    expect(() => listens(ada, 'task')).toThrow(refused(/the listener must be a function, not undefined/));
+    expect(() => listens(both, 'message', listener)).toThrow(refused(/no event "message"; .*message:received/));
   });
 
   it('cancels what runs when it is closed', async () => {

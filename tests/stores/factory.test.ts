@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoopError } from '../../src/core/errors.ts';
-import { StoreFactory } from '../../src/stores/factory.ts';
+import { type StateStoreOptions, StoreFactory } from '../../src/stores/factory.ts';
 import { LmdbCacheStore } from '../../src/stores/lmdb/lmdb-cache-store.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
@@ -10,8 +10,16 @@ import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
 import { TemporaryStores } from './lmdb/temporary-stores.ts';
 
+function thrownBy(run: () => unknown): unknown {
+  try {
+    return run();
+  } catch (thrown) {
+    return thrown;
+  }
+}
+
 /** A configuration as it comes from a file: its type is not known. */
-function configured(json: string): Parameters<typeof StoreFactory.createStateStore>[0] {
+function configured(json: string): StateStoreOptions {
   return JSON.parse(json);
 }
 
@@ -29,7 +37,7 @@ describe('StoreFactory.createStateStore', () => {
       expect(await store.create('t', startRecord('t'))).toMatchObject({ created: true });
       expect(files.open({ path }).read('t')).toHaveLength(1);
     } finally {
-      if (store instanceof LmdbStateStore) await store.close();
+      await store.close();
       await files.clear();
     }
     expect(() => StoreFactory.createStateStore({ type: 'lmdb', path: '' })).toThrow('needs a path');
@@ -38,10 +46,25 @@ describe('StoreFactory.createStateStore', () => {
   it('S1-74 makes a Redis store of a URL, synchronously and without a connection', async () => {
     const store = StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1', ttl: 86_400 });
     expect(store).toBeInstanceOf(RedisStateStore);
-    if (store instanceof RedisStateStore) await store.close();
+    await store.close();
     expect(() => StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1', ttl: 0 })).toThrow(
       'ttl is 0',
     );
+  });
+
+  it('says what is missing where a program without types gives nothing', () => {
+    const refused = {
+      code: 'INVALID_CONFIG',
+      message: expect.stringContaining("StoreFactory.createStateStore({ type: 'memory' })"),
+    };
+    expect(thrownBy(() => Reflect.apply(StoreFactory.createStateStore, undefined, []))).toMatchObject(refused);
+  });
+
+  it('lists tasks by a query whose members may be undefined', () => {
+    const store = StoreFactory.createStateStore({ type: 'memory' });
+    const none = { state: undefined, contextId: undefined, runnable: undefined, roots: undefined, limit: undefined };
+    const group = { contextGroup: undefined, behind: undefined, statusSince: undefined };
+    expect(store.list({ ...none, ...group })).toEqual([]);
   });
 
   it('hands the options on to the store', async () => {

@@ -258,6 +258,14 @@ describe('structuredOutput', () => {
     await expect(AgentLoop.resume('t', config).result()).rejects.toMatchObject({ code: 'PARSE_ERROR' });
   });
 
+  it('refuses members of a schema in place of a schema', () => {
+    const message = expect.stringMatching(
+      /member "n" is a schema, and no schema itself; wrap it, with Zod as z\.object/,
+    );
+    const refused = expect.objectContaining({ code: 'INVALID_CONFIG', message });
+    expect(() => structuredOutput({ schema: { n: z.number() } })).toThrow(refused);
+  });
+
   it('refuses wrong options', () => {
     expect(() => structuredOutput({ schema, parseRetries: -1 })).toThrow(/parseRetries is -1/);
     expect(() => structuredOutput({ schema, name: 'with blank' })).toThrow(/name is "with blank"/);
