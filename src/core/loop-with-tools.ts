@@ -98,13 +98,13 @@ class Stints {
     loopStint(own, inner, resumed)(this.#state).subscribe(running);
   }
 
-  /** A turn that is stopped only has to be closed: no agent has to be known for that. */
+  /** A turn that only has to be closed: no agent has to be known for that. */
   #deps(): RunDeps {
     const { deps } = this.#options;
     try {
       return stintDeps(deps, this.#state);
     } catch (error) {
-      if (!stopped(deps)) throw error;
+      if (!onlyCloses(deps, this.#state)) throw error;
       return { ...deps, agentId: this.#state.agentId };
     }
   }
@@ -116,26 +116,27 @@ class Stints {
  */
 function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
   return (state) =>
-    toolsOf(deps, resumed).pipe(
+    toolsOf(deps, state, resumed).pipe(
       handOver((tools) => {
-        if (!stopped(deps)) checkToolsOfOpenCalls({ tools }, state);
+        if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
         return loopIterations(withTools(deps, tools), traceContext)(state);
       }),
     );
 }
 
-function stopped({ scope, drain }: RunDeps): boolean {
-  return scope.aborted || drain.aborted;
+/** Whether the turn is stopped, or was resumed too often without getting any further: it calls no tool and no model any more. */
+function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
+  return scope.aborted || drain.aborted || resumes > config.maxResumes;
 }
 
 /** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
-function toolsOf(deps: RunDeps, resumed: boolean): Observable<ToolSet> {
+function toolsOf(deps: RunDeps, state: LoopState, resumed: boolean): Observable<ToolSet> {
   return new Observable((subscriber) => {
     const give = (tools: ToolSet) => {
       subscriber.next(tools);
       subscriber.complete();
     };
-    if (stopped(deps)) return give(noTools);
+    if (onlyCloses(deps, state)) return give(noTools);
     const { turn, authContext, context } = deps;
     const waiting = new Set<ToolProvider>();
     const tools = collectTools(deps.config.toolProviders, { ...turn, authContext, context }, waiting);

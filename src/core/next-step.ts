@@ -192,8 +192,13 @@ function fails({ config }: TurnDeps, { pendingToolCalls }: LoopState): boolean {
 
 const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };
 
-function poisoned({ resumes }: LoopState): TurnRecord {
-  const message = `The turn was resumed ${resumes} times without getting any further (maxResumes); look into its journal for what stops the process.`;
+function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
+  const open = pendingToolCalls
+    .filter(({ result }) => !result)
+    .map(({ call, callId }) => `${call.function.name} (${callId})`);
+  const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
+  const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
+  const message = `${what}; look into its journal for what stops the process${calls}.`;
   return failed('POISON', message, 'poisoned');
 }
 

@@ -84,6 +84,24 @@ describe('AgentLoop.resume does not go on', () => {
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'Paid.' });
   });
 
+  it.each(['offers it no more', 'does not answer'])(
+    'without a tool, more often than maxResumes: POISON, where the provider %s; with it, a retry continues',
+    async (what) => {
+      const functionOf = { name: 'pay', description: 'Pays.', parameters: { type: 'object' } };
+      dead([{ type: 'llm.start', iteration: 1, attempt: 1, tools: [functionOf] }, answerOf(['pay'])]);
+      const away = { ...plainTools({}), getTools: () => Promise.reject(new Error('away')) };
+      const options = { maxResumes: 2, toolProviders: what === 'does not answer' ? [away] : [] };
+      for (let time = 0; time < 2; time++)
+        expect((await lossOf([], options)).loss).toMatchObject({ reason: { code: 'MISSING_TOOL' } });
+      const message = expect.stringMatching(/resumed 3 times .*, whose open calls are pay \(1:0\)/);
+      await expect(resume([], options).turn.result()).rejects.toMatchObject({ code: 'POISON', message });
+      expect(bench.store.list()).toMatchObject([{ state: 'failed', held: false }]);
+      const model = bench.model([{ text: 'Paid.' }]);
+      const config = bench.config(model, { toolProviders: [plainTools({ pay: () => 'paid' })] });
+      await expect(AgentLoop.retry('t', config).result()).resolves.toMatchObject({ text: 'Paid.' });
+    },
+  );
+
   it('with a journal of a newer version: SCHEMA, and the lease is not taken', async () => {
     const started = {
       schema: journalSchema + 1,
