@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { runMutations } from '../crash/mutation-run.ts';
 import { runCampaign, type StoreKind } from '../crash/parent/campaign.ts';
 import { ChildBundle } from '../crash/parent/child-bundle.ts';
 import { Nursery } from '../crash/parent/crash-child.ts';
@@ -36,6 +37,12 @@ describe(`turns on LMDB whose processes die (npm run test:crash -- --seed ${seed
     ['race', 'S1-80', 15],
     ['pause', 'S1-80', 6],
   ] as const)('keep every promise: %s (%s), %d times', (mode, _, count) => survives('lmdb', mode, count), 120_000);
+});
+
+describe('trees of turns on LMDB whose processes die', () => {
+  it('T-22 break a promise where a bug is planted', async () => {
+    expect(await runMutations({ seed, lanes, stores: ['lmdb'], modes: ['tree-asks'] })).toBe(true);
+  }, 240_000);
 });
 
 describeReal(
