@@ -33,8 +33,8 @@ export interface ResumeOptions
   /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
   readonly answers?: Answers | undefined;
   /**
-   * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` watches it, and takes it over
-   * once its lease ends.
+   * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` gives that owner the
+   * `answers`, watches the turn, and takes it over once its lease ends.
    */
   readonly onBusy?: 'fail' | 'wait' | undefined;
   /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */

@@ -52,7 +52,7 @@ async function untilDone(wanted: OutsideAppend, over: AbortSignal): Promise<bool
   while (!over.aborted) {
     if (missing(state) === 'done') return true;
     const lease = await leaseOf(store, taskId, under);
-    if (lease) return await writeMissing(wanted, lease, state);
+    if (lease && (await writeMissing(wanted, lease, state))) return true;
     state = await caughtUp(store, state);
     if (missing(state) !== 'done') await change(wanted, state, over);
     state = await caughtUp(store, state);
@@ -75,11 +75,12 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
   return records.reduce<LoopState>(applyRecord, state);
 }
 
+/** False where another took the turn meanwhile: whoever has it was told by the command. */
 async function writeMissing(
   { store, clock, missing, before }: OutsideAppend,
   lease: Lease,
   known: LoopState,
-): Promise<true> {
+): Promise<boolean> {
   try {
     const state = await caughtUp(store, known);
     const records = missing(state);
@@ -89,6 +90,9 @@ async function writeMissing(
     const stamped = commit.steps.map((step) => step.record);
     await store.append(lease, stamped, { status: taskState(commit.after), barrier: true });
     return true;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'FENCED') return false;
+    throw error;
   } finally {
     await giveBack(store, lease);
   }

@@ -1,5 +1,5 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
+import { catchError, concat, defer, from, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { restoreSpans } from '../observability/spans/restore-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
@@ -137,7 +137,9 @@ function goOn(
   if (!opening.own) {
     const { busyMs } = opening;
     const watched$ =
-      busyMs === undefined ? watch(request, store, taskId) : watchUntilFree(request, store, { taskId, busyMs });
+      busyMs === undefined
+        ? watch(request, store, taskId)
+        : tellAnswers(request, store, taskId).pipe(handOver(() => watchUntilFree(request, store, { taskId, busyMs })));
     return watched$.pipe(notingEnd(), leftOnShutdown(request, taskId));
   }
   const { config, parentContext } = request;
@@ -217,6 +219,21 @@ function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, task
   });
 }
 
+/**
+ * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
+ * are the next owner's where this one does not record them in time.
+ */
+function tellAnswers({ config: { clock }, answers = {} }: RunRequest, store: TaskStateStore, taskId: string) {
+  if (Object.keys(answers).length === 0) return of(undefined);
+  return from(answerTask(taskId, { store, answers, clock })).pipe(
+    catchError((error: unknown) => {
+      if (AgentLoopError.isInstance(error) && (error.code === 'BUSY' || error.code === 'TERMINAL'))
+        return of(undefined);
+      throw error;
+    }),
+  );
+}
+
 const longestPollMs = 2_000;
 
 /**
@@ -228,7 +245,9 @@ function watchUntilFree(
   store: TaskStateStore,
   { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number },
 ): Observable<Signal> {
-  const { clock } = request.config;
+  const { answers, config } = request;
+  const { clock } = config;
+  const options = { ...openOptions(request, store, undefined), answers };
   return new Observable((to) => {
     let seen = 0;
     let cancelPoll = () => {};
@@ -248,7 +267,7 @@ function watchUntilFree(
     };
     const ask = () => {
       if (watching.closed) return;
-      const opening = openWatchedTurn(openOptions(request, store, undefined), taskId).subscribe({
+      const opening = openWatchedTurn(options, taskId).subscribe({
         next: take,
         // It was suspended when the lease was granted: the watch tells, unless it looked later, when the turn had its answers.
         complete() {

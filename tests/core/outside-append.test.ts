@@ -90,6 +90,27 @@ describe('a turn whose owner suspends at that moment', () => {
   });
 });
 
+describe('a turn that another takes while an outsider writes to it', () => {
+  it.each(['answer', 'cancel'] as const)('has the %s from its new owner', async (way) => {
+    await asking().settled;
+    const held = gate();
+    const store = faultyStore(bench.store, [{ method: 'append', call: 1, fault: 'hold-before', gate: held }]);
+    const written = AgentLoop[way]('t', { store, clock: bench.clock, answers });
+    await held.reached;
+    // As for a process that is stopped for longer than its lease.
+    bench.leases.advance(5_000);
+    const config = bench.config(bench.model(way === 'answer' ? [{ text: 'Done.' }] : []), {
+      toolProviders: [plainTools({ remove: guarded })],
+    });
+    const resumed = AgentLoop.resume('t', config, { answers });
+    const end = resumed.result().catch(({ code }) => ({ status: code }));
+    await watch(resumed).until('status-update');
+    held.open();
+    expect(await end).toMatchObject({ status: way === 'answer' ? 'completed' : 'CANCELED' });
+    await written;
+  });
+});
+
 describe('a journal that cannot be read behind the lease', () => {
   it.each(['answer', 'cancel'] as const)('fails the %s, and the lease is given back', async (way) => {
     await asking().settled;

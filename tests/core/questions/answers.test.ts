@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
+import { eventually } from '../../eventually.ts';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { ofRecords, watch } from '../watch-events.ts';
@@ -23,6 +24,52 @@ describe('answers', () => {
     const { turn } = resumed({ '1:0': { approved: true } }, tools(runs));
     expect(await turn.result()).toMatchObject({ status: 'completed' });
     expect(runs).toEqual(['two', 'one']);
+  });
+
+  it('of a resume that waits reach the owner of the turn', async () => {
+    const running = gate();
+    const tools = {
+      one: { needsApproval: true, execute: () => running.pass() },
+      two: { needsApproval: true, execute: () => 'two' },
+    };
+    await waiting(tools);
+    const first = resumed({ '1:0': { approved: true } }, tools);
+    watch(first.turn);
+    await running.reached;
+    const config = bench.config(bench.model([]), { toolProviders: [plainTools(tools)] });
+    const second = AgentLoop.resume('t', config, { answers: { '1:1': { approved: true } }, onBusy: 'wait' });
+    watch(second);
+    await eventually(() => bench.store.read('t').filter(({ type }) => type === 'turn.answered').length === 2);
+    running.open();
+    expect(await first.turn.result()).toMatchObject({ status: 'completed' });
+    expect(await second.result()).toMatchObject({ status: 'completed', text: 'Done.' });
+  });
+
+  it('of a resume that waits are refused where others came first', async () => {
+    const running = gate();
+    const tools = {
+      one: { needsApproval: true, execute: () => running.pass() },
+      two: { needsApproval: true, execute: () => 'two' },
+    };
+    await waiting(tools);
+    const first = resumed({ '1:0': { approved: true } }, tools);
+    watch(first.turn);
+    await running.reached;
+    const config = bench.config(bench.model([]), { toolProviders: [plainTools(tools)] });
+    const ends = Promise.allSettled(
+      [true, false].map((approved) =>
+        AgentLoop.resume('t', config, { answers: { '1:1': { approved } }, onBusy: 'wait' }).result(),
+      ),
+    );
+    await eventually(() => bench.store.read('t').filter(({ type }) => type === 'turn.answered').length === 2);
+    running.open();
+    expect(await ends).toMatchObject(
+      expect.arrayContaining([
+        expect.objectContaining({ status: 'fulfilled', value: expect.objectContaining({ status: 'completed' }) }),
+        expect.objectContaining({ status: 'rejected', reason: expect.objectContaining({ code: 'CONFLICT' }) }),
+      ]),
+    );
+    await first.turn.settled;
   });
 
   it('have to come: a resume without any only shows the turn, and writes nothing', async () => {
