@@ -6,6 +6,7 @@ import type { TaskState } from './events.ts';
 import { ready } from './operators/when-ready.ts';
 import { appendFromOutside } from './outside-append.ts';
 import type { ChildLink } from './records.ts';
+import { restoreEnded } from './restore-runs.ts';
 import type { LoopState } from './state.ts';
 
 export interface CancelOptions {
@@ -24,7 +25,7 @@ export interface CancelTreeOptions extends CancelOptions {
 
 /**
  * Cancels a task from any process: its owner is told; where it has none, its end is written here, after the ends of its open child
- * turns, the deepest first. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
+ * turns, the deepest first, and the spans that were lost with its process. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
  * deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
  * `UNAVAILABLE`.
  */
@@ -58,6 +59,7 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
       const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
       const under = { taskId, epoch: lease.epoch };
       await cancelChildren(children, { ...options, under, beforeEach: () => store.renew(lease) });
+      await restoreEnded(store, state, lease);
     },
   });
 }

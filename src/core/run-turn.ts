@@ -1,7 +1,6 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
 import { catchError, concat, defer, from, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
-import { restoreSpans } from '../observability/spans/restore-spans.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
 import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
@@ -17,7 +16,7 @@ import { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
-import { type EarlierRuns, earlierRuns } from './lost-runs.ts';
+import { earlierRuns } from './lost-runs.ts';
 import { observeTurn, replayOf } from './observe-turn.ts';
 import { OpenCall } from './open-call.ts';
 import {
@@ -44,6 +43,7 @@ import { keepLease, releaseLease } from './operators/lease-operators.ts';
 import { type FusibleOperator, fuse } from './operators/operate.ts';
 import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from './records.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
+import { restoreRuns } from './restore-runs.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
 import type { LoopState, TurnIdentity } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
@@ -162,21 +162,6 @@ function goOn(
 
 function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
   return settings.maxIterations ?? config.maxIterations;
-}
-
-/** Writes the spans that were lost with the processes of earlier runs. Whether the last of these runs has its spans then. */
-function restoreRuns(config: ResolvedConfig, { turn }: LoopState, { lost, lostAt }: EarlierRuns): boolean {
-  const setupOf = (agentId: string) => (agentId === config.agentId ? config : config.agents?.(agentId));
-  const options = {
-    tracingOf: (agentId: string) => turnTracing(config, { ...turn, agentId }),
-    maxIterations: limitOf(config, turn),
-    infoOf: (agentId: string) => setupOf(agentId)?.llmProvider.info,
-    agentNameOf: (agentId: string) => config.agents?.(agentId)?.name ?? agentId,
-    enableTracing: config.enableTracing !== false,
-  };
-  let isThere = lostAt === undefined;
-  for (const run of lost) isThere = restoreSpans(run, options);
-  return isThere;
 }
 
 /** Says of a turn that had ended before that this is what is shown. */

@@ -96,6 +96,17 @@ describe('a turn whose process is killed', () => {
     expect(runs.size).toBe(5);
   }, 30_000);
 
+  it.each([
+    ['tool', 'GET'],
+    ['child', 'tool[look]'],
+  ])('H-31 leaves none where it is cancelled from another process: killed at "%s"', async (place, exported) => {
+    await killedAt('start', place, exported);
+    const child = children.start('traced-turn', path, receiver.url, 'cancel');
+    await saidBy(child);
+    expect(gapsOf(receiver.spans)).toEqual([]);
+    expect(lost().map(({ name }) => name)).toContain('agent.execute');
+  });
+
   it('H-31 leaves none where the turn was started again with its id, and that process was killed too', async () => {
     await killedAt('start', 'tool', 'GET');
     await killedAt('start', 'tool', 'GET');

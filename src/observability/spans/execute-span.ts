@@ -16,7 +16,8 @@ import { registeredTracer, startChildSpan, type TracedSpan, type TurnTracing } f
 import { usageTotals } from './usage-totals.ts';
 
 export interface ExecuteSpanInput {
-  readonly maxIterations: number;
+  /** Absent where it is not known. */
+  readonly maxIterations: number | undefined;
   readonly resumed: boolean;
   /** To the trace that a resumed turn goes on from. */
   readonly links?: readonly Link[];

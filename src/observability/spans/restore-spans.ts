@@ -16,7 +16,8 @@ import { startTurnSpan } from './turn-span.ts';
 export interface RestoreOptions {
   /** Of the turn, as an agent runs it. */
   readonly tracingOf: (agentId: string) => TurnTracing;
-  readonly maxIterations: number;
+  /** Absent where it is not known. */
+  readonly maxIterations: number | undefined;
   /** Of the provider of an agent, where it is known. */
   readonly infoOf: (agentId: string) => LLMProviderInfo | undefined;
   readonly agentNameOf: (agentId: string) => string;

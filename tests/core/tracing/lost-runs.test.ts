@@ -62,6 +62,18 @@ describe('a run whose process was lost', () => {
     expect(resumptions.map((record) => 'lostAt' in record && record.lostAt !== undefined)).toEqual([true, false]);
   });
 
+  it('H-31 is written by who cancels the turn from outside, with what the journal tells, and once', async () => {
+    deadTurn(bench, [start], { trace: ofDead });
+    await AgentLoop.cancel('t', { store: bench.store, clock: bench.clock });
+    await AgentLoop.cancel('t', { store: bench.store, clock: bench.clock });
+    const { spanId } = ofDead;
+    expect(outlines().map(({ name, lost, parent }) => [name, lost, parent])).toEqual([
+      ['agent.execute', true, undefined],
+      ['iteration[1]', true, spanId],
+      ['llm.call', true, idBelow(spanId, 'iteration[1]', 1)],
+    ]);
+  });
+
   it('H-31 is neither written nor linked to where its trace was not sampled', async () => {
     await resumed({ sampled: false });
     const [own, ...others] = bench.spans.spans().filter(({ name }) => name === 'agent.execute');

@@ -93,6 +93,13 @@ const desk = team({
   messageStore: new LmdbMessageStore({ path: `${path}/messages` }),
 });
 
+if (verb === 'cancel') {
+  // The lease of the process that was killed is not over yet, and this one is told so.
+  await desk.cancel('t');
+  const report = await tracing?.shutdown();
+  process.send?.({ report });
+  process.exit();
+}
 const turn =
   verb === 'start' ? await desk.startTurn('Do it.', { taskId: 't' }) : await desk.resume('t', { onBusy: 'wait' });
 const { text } = await turn.result();
