@@ -4,8 +4,11 @@ export interface Clock {
   now(): number;
   /** Milliseconds since any moment, by a clock that nobody sets: time limits are measured by it. Default: `now()`. */
   elapsed?(): number;
-  /** Runs `callback` once after `ms` milliseconds unless the returned function is called first. */
-  schedule(ms: number, callback: () => void): () => void;
+  /**
+   * Runs `callback` once after `ms` milliseconds unless the returned function is called first. A `watchdog` only looks whether something has
+   * fallen silent, and comes again as long as it has not: no pause, and no limit of a single wait. `whenPending` of a fake clock ignores it.
+   */
+  schedule(ms: number, callback: () => void, options?: { readonly watchdog?: boolean }): () => void;
 }
 
 /** A callback that waits for its time. */

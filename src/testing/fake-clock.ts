@@ -8,7 +8,7 @@ export interface FakeClockOptions {
 
 /** A {@link Clock} that stands still until a test moves it. */
 export interface FakeClock extends Clock {
-  /** Callbacks that wait for their time. */
+  /** Callbacks that wait for their time, watchdogs too. */
   readonly pending: number;
   /**
    * Moves the time on by `ms` milliseconds and runs what becomes due on the way, each at its own time, in the order of
@@ -16,15 +16,19 @@ export interface FakeClock extends Clock {
    * with the time standing at that callback.
    */
   advance(ms: number): void;
-  /** Moves the time to the next callback and runs it, with all of the same time. Errors where none is pending. */
+  /** Moves the time to the next callback that is no watchdog, else to the next one, and runs it, as `advance` does. Errors where none is pending. */
   advanceToNext(): void;
-  /** Resolves once at least `count` (default 1) callbacks are pending: how a test waits for code to begin its sleep. */
+  /**
+   * Resolves once at least `count` (default 1) callbacks are pending that are no watchdogs, such as that of `modelSilenceMs`: how a test waits
+   * for code to begin its sleep.
+   */
   whenPending(count?: number): Promise<void>;
 }
 
 interface Entry {
   readonly at: number;
   readonly callback: () => void;
+  readonly watchdog: boolean;
 }
 
 interface Waiter {
@@ -38,11 +42,12 @@ export function fakeClock(options: FakeClockOptions = {}): FakeClock {
   const waiters = new Set<Waiter>();
   let now = options.startAt ?? 0;
 
-  const next = (): Entry | undefined => {
+  const next = (among: Iterable<Entry> = entries): Entry | undefined => {
     let first: Entry | undefined;
-    for (const entry of entries) if (first === undefined || entry.at < first.at) first = entry;
+    for (const entry of among) if (first === undefined || entry.at < first.at) first = entry;
     return first;
   };
+  const withoutWatchdogs = (): readonly Entry[] => [...entries].filter(({ watchdog }) => !watchdog);
 
   const runUntil = (end: number): void => {
     for (let entry = next(); entry !== undefined && entry.at <= end; entry = next()) {
@@ -55,7 +60,7 @@ export function fakeClock(options: FakeClockOptions = {}): FakeClock {
 
   const wake = (): void => {
     for (const waiter of waiters) {
-      if (entries.size < waiter.count) continue;
+      if (withoutWatchdogs().length < waiter.count) continue;
       waiters.delete(waiter);
       waiter.resolve();
     }
@@ -63,8 +68,8 @@ export function fakeClock(options: FakeClockOptions = {}): FakeClock {
 
   return {
     now: () => now,
-    schedule(ms, callback) {
-      const entry = { at: now + Math.max(0, ms), callback };
+    schedule(ms, callback, { watchdog = false } = {}) {
+      const entry = { at: now + Math.max(0, ms), callback, watchdog };
       entries.add(entry);
       wake();
       return () => entries.delete(entry);
@@ -78,7 +83,7 @@ export function fakeClock(options: FakeClockOptions = {}): FakeClock {
       runUntil(now + ms);
     },
     advanceToNext() {
-      const entry = next();
+      const entry = next(withoutWatchdogs()) ?? next();
       if (entry === undefined) {
         throw new AgentLoopError('INVALID_INPUT', 'Nothing is scheduled; await whenPending() before advanceToNext().');
       }

@@ -68,6 +68,24 @@ describe('fakeClock', () => {
     expect(ran).toBe(true);
   });
 
+  it('does not take a watchdog for a sleep: neither waits for it nor moves to it while there is one', async () => {
+    const clock = fakeClock();
+    const ran: string[] = [];
+    const bark = (): void => {
+      ran.push(`watchdog at ${clock.now()}`);
+      clock.schedule(10, bark, { watchdog: true });
+    };
+    clock.schedule(10, bark, { watchdog: true });
+    const asleep = clock.whenPending().then(() => ran.push('asleep'));
+    await new Promise(setImmediate);
+    expect([ran, clock.pending]).toEqual([[], 1]);
+    clock.schedule(25, () => ran.push('awake'));
+    await asleep;
+    clock.advanceToNext();
+    clock.advanceToNext();
+    expect(ran).toEqual(['asleep', 'watchdog at 10', 'watchdog at 20', 'awake', 'watchdog at 30']);
+  });
+
   it('moves to the next callback', () => {
     const clock = fakeClock();
     const ran: number[] = [];
