@@ -98,8 +98,8 @@ export interface AgentLoopConfig extends CallSettings {
   /** Calls of one response that may run at the same time. Default 5. */
   readonly toolConcurrency?: number | undefined;
   /**
-   * How long a model call may go without a chunk, for a provider without `stream` without its answer; waits in policies count. It then fails with
-   * `PROVIDER_TIMEOUT`, which is retryable. Milliseconds; default 900,000; 0 means no limit.
+   * How long one request of a model may go without a chunk, for a provider without `stream` without its answer. It then fails with
+   * `PROVIDER_TIMEOUT`, which `retry` and `fallback` take up; what policies wait for is no silence. Milliseconds; default 900,000; 0 means no limit.
    */
   readonly modelSilenceMs?: number | undefined;
   /** How long a tool provider may take to list its tools. Milliseconds; default 120,000; 0 means no limit. */

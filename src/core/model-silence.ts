@@ -1,26 +1,53 @@
+import type { LLMCallParams } from '../providers/interfaces.ts';
 import type { Clock } from './clock.ts';
+import { AgentLoopError } from './errors.ts';
 
-/** A call is looked at that often in the time that it may be silent, so that a chunk sets no timer. */
+/** A request is looked at that often in the time that it may be silent, so that a chunk sets no timer. */
 const looks = 8;
 
-/** Watches one model call after another for silence. A call is noticed at the latest when an eighth of its time more is over. */
+/** By a symbol, so that a copy of the parameters by spread has it, and nobody else sees it. */
+const key = Symbol.for('millrace.ModelSilence');
+
+type LimitedParams = LLMCallParams & { [key]?: ModelSilence };
+
+/**
+ * Limits how long one request of a model is silent; it is noticed at the latest when an eighth of its time more is over. The parameters of
+ * the call carry it to policies: while a call of theirs is under way it is suspended, and each request that they make has a limit of its
+ * own. So their pauses and queues are no silence.
+ */
 export class ModelSilence {
-  #onSilence: (() => void) | undefined;
-  #clock: Clock | undefined;
-  #ms = 0;
+  readonly #clock: Clock;
+  readonly #ms: number;
+  #onSilence: ((error: AgentLoopError) => void) | undefined;
+  #suspended = 0;
   #heard = false;
   #quiet = 0;
   #cancel: (() => void) | undefined;
 
-  /** Calls `onSilence` once the call has said nothing for `ms`, unless it has ended before. */
-  watch(clock: Clock, ms: number, onSilence: () => void): void {
-    this.end();
-    this.#onSilence = onSilence;
+  constructor(clock: Clock, ms: number) {
     this.#clock = clock;
     this.#ms = ms;
-    this.#quiet = 0;
-    this.#heard = false;
-    this.#arm();
+  }
+
+  /** The limit that a call carries. */
+  static of(params: LimitedParams): ModelSilence | undefined {
+    return params[key];
+  }
+
+  /** A limit of the same length, for a request of the call. */
+  another(): ModelSilence {
+    return new ModelSilence(this.#clock, this.#ms);
+  }
+
+  /** Has a call carry this limit, in place of the one that it may have. */
+  limit(params: LimitedParams): void {
+    params[key] = this;
+  }
+
+  /** Calls `onSilence` once nothing was heard for the whole time. */
+  start(onSilence: (error: AgentLoopError) => void): void {
+    this.#onSilence = onSilence;
+    this.#resume();
   }
 
   /** A chunk has come. */
@@ -28,14 +55,35 @@ export class ModelSilence {
     this.#heard = true;
   }
 
+  /** Measures nothing until the function that it gives is called; the whole time is left then. */
+  suspend(): () => void {
+    this.#suspended++;
+    this.#stop();
+    return () => {
+      this.#suspended--;
+      this.#resume();
+    };
+  }
+
   end(): void {
+    this.#onSilence = undefined;
+    this.#stop();
+  }
+
+  #resume(): void {
+    if (this.#suspended > 0 || !this.#onSilence) return;
+    this.#quiet = 0;
+    this.#heard = false;
+    this.#arm();
+  }
+
+  #stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
-    this.#onSilence = undefined;
   }
 
   #arm(): void {
-    this.#cancel = this.#clock?.schedule(this.#ms / looks, () => this.#look());
+    this.#cancel = this.#clock.schedule(this.#ms / looks, () => this.#look(), { watchdog: true });
   }
 
   #look(): void {
@@ -44,6 +92,7 @@ export class ModelSilence {
     if (this.#quiet < looks) return this.#arm();
     const onSilence = this.#onSilence;
     this.end();
-    onSilence?.();
+    const message = `The model was silent for ${this.#ms} ms (modelSilenceMs).`;
+    onSilence?.(new AgentLoopError('PROVIDER_TIMEOUT', message, { retryable: true }));
   }
 }

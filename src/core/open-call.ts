@@ -1,14 +1,15 @@
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
-import { ModelSilence } from './model-silence.ts';
+import type { ModelSilence } from './model-silence.ts';
 import type { TerminalRecord, TurnSuspended } from './records.ts';
 import { StreamedTokens } from './text-tokens.ts';
 import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
 export class OpenCall {
-  readonly silence = new ModelSilence();
+  /** Limits its silence, where that is limited. */
+  silence: ModelSilence | undefined;
   #params: LLMCallParams | undefined;
   #told: ToldUsage | undefined;
   #response: LLMResponse | undefined;
@@ -28,7 +29,7 @@ export class OpenCall {
 
   /** Gives the chunk as it goes on: an answer says what its provider told of requests without one. */
   saw(chunk: LLMChunk): LLMChunk {
-    this.silence.heard();
+    this.silence?.heard();
     if (chunk.type === 'done') {
       const response = this.#params && this.#told ? this.#told.answered(chunk.response) : chunk.response;
       this.#response = response;

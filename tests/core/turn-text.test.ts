@@ -34,7 +34,7 @@ const gone = new AgentLoopError('PROVIDER_STREAM_CLOSED', 'gone', { retryable: t
 function brokenOff(then: readonly ScriptedLLMStep[] = [{ text: ['Hi', ' there.'] }]): Turn {
   const steps = [{ text: ['Hel', 'lo f'], error: gone }, ...then];
   const provider = retry({ maxRetries: 1, clock: bench.clock })(bench.model(steps));
-  return new AgentLoop(bench.config(provider, { store: false, modelSilenceMs: 0 })).startTurn(question);
+  return new AgentLoop(bench.config(provider, { store: false })).startTurn(question);
 }
 
 async function afterPause<T>(shown: Promise<T>): Promise<T> {

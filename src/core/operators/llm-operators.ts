@@ -12,6 +12,7 @@ import { loadChecks } from '../check-call.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
 import type { Message } from '../messages.ts';
+import { ModelSilence } from '../model-silence.ts';
 import { type CallStep, steeringRecords } from '../next-step.ts';
 import type { PreparedView } from '../prepare-view.ts';
 import type { LlmDone } from '../records.ts';
@@ -178,17 +179,17 @@ function offersTools(deps: TurnDeps, state: LoopState): boolean {
 function request(deps: TurnDeps, call: PreparedCall, to: Subscriber<LLMChunk>): void {
   const { provider = deps.provider, response } = call;
   if (response) return give(response, to);
+  const { config, openCall } = deps;
+  const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
+  openCall.silence = silence;
+  silence?.limit(call.params);
   try {
     activeContext.with(call.traceContext, subscribe, undefined, provider, call.params, to);
   } catch (error) {
     return to.error(error);
   }
-  const { config, openCall } = deps;
-  const { clock, modelSilenceMs: ms } = config;
-  if (ms === 0 || to.closed || openCall.isAnswered) return;
-  openCall.silence.watch(clock, ms, () => {
-    const message = `The model was silent for ${ms} ms (modelSilenceMs).`;
-    const error = new AgentLoopError('PROVIDER_TIMEOUT', message, { retryable: true });
+  if (to.closed || openCall.isAnswered) return;
+  silence?.start((error) => {
     call.scope.abort(error);
     to.error(error);
   });
@@ -261,7 +262,7 @@ class ResponseTap extends Stage<LLMChunk> {
 
   #end(): void {
     this.#ended = true;
-    this.#deps.openCall.silence.end();
+    this.#deps.openCall.silence?.end();
     this.#call.span.end();
     this.#call.scope.release();
   }

@@ -3,6 +3,7 @@ import { defer, Observable } from 'rxjs';
 import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import { ModelSilence } from '../../core/model-silence.ts';
 import { DirectSubscriber } from '../../core/operators/direct-subscriber.ts';
 import { responseFlaw } from '../../core/response.ts';
 import { StreamedTokens } from '../../core/text-tokens.ts';
@@ -19,7 +20,8 @@ export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
  * The calls of a provider in the one form that policies compose: `call` becomes a stream of its answer alone. Each request gets its
  * `llm.call` span, and is counted where it ends without an answer, unless the provider does that itself (`tracesAttempts`). Completes
  * behind `done`; an answer of a wrong shape, and an end without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what
- * streams is unsubscribed, `call` is given a signal that is aborted. What is behind a policy has that form.
+ * streams is unsubscribed, `call` is given a signal that is aborted. A request that is silent for longer than the loop's `modelSilenceMs`
+ * fails with `PROVIDER_TIMEOUT`. What is behind a policy has that form.
  */
 export function attemptStream(provider: LLMProvider): StreamCall {
   if (policyNames(provider).length > 0 && provider.stream) return provider.stream.bind(provider);
@@ -45,6 +47,7 @@ export function attemptStream(provider: LLMProvider): StreamCall {
         attempt.leave();
       });
       attempt.request().subscribe(chunks);
+      if (!subscriber.closed) attempt.limit((error) => subscriber.error(attempt.fail(error)));
     });
 }
 
@@ -55,6 +58,7 @@ class Attempt {
   readonly #span: AttemptSpan | undefined;
   readonly #told: ToldUsage;
   readonly #output = new StreamedTokens();
+  readonly #silence: ModelSilence | undefined;
   #ended = false;
 
   constructor(provider: LLMProvider, params: LLMCallParams) {
@@ -66,6 +70,8 @@ class Attempt {
       params.noteUsage?.(usage);
     };
     this.#params = { ...params, ...(this.#span && { traceContext: this.#span.traceContext }), noteUsage };
+    this.#silence = ModelSilence.of(params)?.another();
+    this.#silence?.limit(this.#params);
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
@@ -76,7 +82,13 @@ class Attempt {
     return new Observable((subscriber) => activeContext.with(span.traceContext, () => source.subscribe(subscriber)));
   }
 
+  /** Calls `onSilence` where the model is silent for longer than the loop allows. */
+  limit(onSilence: (error: AgentLoopError) => void): void {
+    this.#silence?.start(onSilence);
+  }
+
   take(chunk: LLMChunk): void {
+    this.#silence?.heard();
     if (chunk.type === 'done') {
       const flaw = responseFlaw(chunk.response);
       if (flaw) throw flaw;
@@ -97,8 +109,9 @@ class Attempt {
     return error;
   }
 
-  /** Counts a request that somebody left before its end. */
+  /** The request is over; one that somebody left before its end is counted. */
   leave(): void {
+    this.#silence?.end();
     if (this.#ended) return;
     const usage = this.#noteUsage();
     this.#span?.cancel(usage);

@@ -1,7 +1,8 @@
-import { catchError, defer, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
+import { catchError, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
 import { AbortScope } from '../../core/abort-scope.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { withDiscarded } from '../../core/estimate-usage.ts';
+import { ModelSilence } from '../../core/model-silence.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
@@ -53,13 +54,14 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
 }
 
 /**
- * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, and its answer
- * tells what the attempts before it took. Who hears of an end hears of it behind the teardown of what stands within, so that a request
+ * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, its waits are
+ * no silence of the model, and its answer tells what the attempts before it took. Who hears of an end hears of it behind the teardown of what stands within, so that a request
  * that is left has been counted by then.
  */
 function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
-    defer(() => {
+    new Observable((subscriber) => {
+      subscriber.add(ModelSilence.of(params)?.suspend());
       const told = new ToldUsage(params, {});
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
         told.add(usage);
@@ -69,11 +71,12 @@ function wholeCall(inner: StreamCall): StreamCall {
         chunk.type === 'done' && told.sum
           ? { type: 'done', response: withDiscarded(chunk.response, params, told.sum) }
           : chunk;
-      return inner({ ...params, noteUsage }).pipe(
+      const answers = inner({ ...params, noteUsage }).pipe(
         map(answer),
         takeUntil(aborted(params)),
         catchError((error: unknown) => throwError(() => error)),
       );
+      return answers.subscribe(subscriber);
     });
 }
 

@@ -48,7 +48,6 @@ describe('the partials of an output', () => {
     const config = bench.config(retry({ maxRetries: 1, clock: bench.clock })(model), {
       extensions: [output],
       store: false,
-      modelSilenceMs: 0,
     });
     const shown = snapshots(new AgentLoop(config).startTurn(question));
     await bench.clock.whenPending();
