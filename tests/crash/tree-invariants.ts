@@ -210,7 +210,10 @@ function checkRight({ deeds, journals }: TreeRemains, turn: TreeTurn, say: Say):
   const { taskId } = turn;
   const starts = deeds.filter((deed) => deed.type === 'start' && deed.task === taskId);
   for (let above: TreeTurn | undefined = turn; above; above = isRemote(above) ? undefined : above.parent?.turn) {
-    const grants = deeds.filter((deed): deed is LeaseDeed => deed.type === 'lease' && deed.task === above?.taskId);
+    // In the order in which the store granted them: a process that stood still notes its lease late.
+    const grants = deeds
+      .filter((deed): deed is LeaseDeed => deed.type === 'lease' && deed.task === above?.taskId)
+      .toSorted((one, other) => one.epoch - other.epoch);
     const end = endOf(journals.get(above.taskId) ?? []);
     for (const start of starts) {
       if (start.type !== 'start') continue;
