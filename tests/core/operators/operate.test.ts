@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Observable, type OperatorFunction, of, Subject, take, throwError } from 'rxjs';
-import { fuse, type Handlers, operate, type Sink } from '../../../src/core/operators/operate.ts';
+import { fuse, type Handlers, operate, type Sink, Stage, staged } from '../../../src/core/operators/operate.ts';
 import { marbles } from './marbles.ts';
 
 /** An operator that passes everything on and writes down what it hears, in `heard`. */
@@ -37,6 +37,45 @@ function listen(source$: Observable<unknown>, heard: string[]) {
 const broken = () => {
   throw 'broken';
 };
+
+/** A stage that writes down how it ends. */
+class Noting extends Stage<string> {
+  readonly #name: string;
+  readonly #heard: string[];
+
+  constructor(to: Sink<string>, name: string, heard: string[]) {
+    super(to, true);
+    this.#name = name;
+    this.#heard = heard;
+    this.add(() => heard.push(`${name} teardown`));
+  }
+
+  protected override left(): void {
+    this.#heard.push(`${this.#name} left`);
+  }
+}
+
+describe('a stage', () => {
+  const ends: readonly (readonly [string, (source$: Subject<string>) => void, readonly string[]])[] = [
+    ['completes', (source$) => source$.complete(), ['out complete']],
+    ['errors', (source$) => source$.error('e'), ['out error e']],
+    ['is left', () => {}, []],
+  ];
+
+  it.each(ends)(
+    'hears that its stream is over once the one before it has heard so, and before those behind: %s',
+    (_, end, out) => {
+      const heard: string[] = [];
+      const source$ = new Subject<string>();
+      const stages = ['x', 'y', 'z'].map((name) => staged<string, string>((to) => new Noting(to, name, heard)));
+      const running = listen(source$.pipe(fuse(...stages)), heard);
+      end(source$);
+      running.unsubscribe();
+      const own = ['x', 'y', 'z'].flatMap((name) => [`${name} teardown`, `${name} left`]);
+      expect(heard).toEqual([...own, ...out]);
+    },
+  );
+});
 
 describe('operate', () => {
   it('passes errors and completion on where no handler is given', () => {

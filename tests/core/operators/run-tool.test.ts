@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { finalize, map, tap } from 'rxjs';
+import type { Clock } from '../../../src/core/clock.ts';
 import type { AgentLoopConfig } from '../../../src/core/config.ts';
 import { Deadlines } from '../../../src/core/deadlines.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
@@ -301,6 +302,23 @@ describe('runTool', () => {
       expect(result).toEqual({ ...failure('TOOL_ABANDONED', message), durationMs: 30 });
       expect(ending).toEqual(canceled);
       expect(fired).toEqual([10, 30]);
+    });
+
+    it('sets no time for a tool that has answered: what is waited for is an extension', () => {
+      const scheduled: number[] = [];
+      const extension = { name: 'slow', timeoutMs: 0, afterToolCall: () => new Promise<undefined>(() => {}) };
+      marbles(({ clock, cold, expectObservable }) => {
+        const schedule: Clock['schedule'] = (ms, task) => {
+          scheduled.push(ms);
+          return clock.schedule(ms, task);
+        };
+        const counting: Clock = { now: () => clock.now(), schedule };
+        const deps = turnDeps({ clock: counting, toolTimeoutMs: 0, abortGraceMs: 20, extensions: [extension] });
+        clock.schedule(10, () => deps.scope.abort(enough));
+        const run = runOf(deps, () => answerWhen(cold('-----r', { r: ok })), {});
+        expectObservable(runTool(deps, ROOT_CONTEXT)(run).pipe(map(() => 'r'))).toBe('10ms (r|)');
+      });
+      expect(scheduled).toEqual([]);
     });
 
     it('gives the same time to a tool that is cancelled while it is called', () => {
