@@ -1,5 +1,5 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, from, type MonoTypeOperatorFunction, map, Observable, of } from 'rxjs';
+import { catchError, concat, defer, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
@@ -208,14 +208,26 @@ function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, task
  * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
  * are the next owner's where this one does not record them in time.
  */
-function tellAnswers({ config: { clock }, answers = {} }: RunRequest, store: TaskStateStore, taskId: string) {
+function tellAnswers(
+  { config: { clock }, answers = {}, scope }: RunRequest,
+  store: TaskStateStore,
+  taskId: string,
+): Observable<undefined> {
   if (Object.keys(answers).length === 0) return of(undefined);
-  return from(answerTask(taskId, { store, answers, clock })).pipe(
+  const canceled$ = new Observable<undefined>((to) => {
+    if (scope.aborted) to.next(undefined);
+    else to.add(scope.onAbort(() => to.next(undefined)));
+  });
+  const told$ = from(answerTask(taskId, { store, answers, clock })).pipe(
     catchError((error: unknown) => {
-      if (AgentLoopError.isInstance(error) && (error.code === 'BUSY' || error.code === 'TERMINAL'))
-        return of(undefined);
+      const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+      if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);
       throw error;
     }),
+  );
+  return merge(told$, canceled$).pipe(
+    map(() => undefined),
+    take(1),
   );
 }
 

@@ -72,6 +72,23 @@ describe('answers', () => {
     await first.turn.settled;
   });
 
+  it('of a resume that waits keep no cancel waiting where the owner is lost', async () => {
+    await waiting(tools([]));
+    bench.store.acquire('t', 'the lost', 60_000);
+    const commands: unknown[] = [];
+    const reading = bench.store.commands('t').subscribe(({ type }) => commands.push(type));
+    const config = bench.config(bench.model([]), { toolProviders: [plainTools(tools([]))] });
+    const second = AgentLoop.resume('t', config, { answers: { '1:0': { approved: true } }, onBusy: 'wait' });
+    const watching = second.subscribe({ error: () => {} });
+    await eventually(() => commands.includes('answer'));
+    void second.cancel();
+    await eventually(() => commands.includes('cancel'));
+    reading.unsubscribe();
+    watching.unsubscribe();
+    bench.clock.advance(30_000);
+    bench.leases.advance(60_000);
+  });
+
   it('have to come: a resume without any only shows the turn, and writes nothing', async () => {
     const { watcher } = await waiting(tools([]));
     const before = bench.store.read('t').length;
