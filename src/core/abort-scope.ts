@@ -75,9 +75,7 @@ export class AbortScope {
   /** Aborts this scope when `signal` does. */
   follow(signal: AbortSignal): void {
     if (signal.aborted) return this.abort(signal.reason);
-    const listener = () => this.abort(signal.reason);
-    signal.addEventListener('abort', listener, { once: true });
-    this.#unfollow = () => signal.removeEventListener('abort', listener);
+    this.#unfollow = listenTo(signal, () => this.abort(signal.reason));
   }
 
   /** Lets go of what this scope listens to. It can still be aborted by hand. */
@@ -129,5 +127,11 @@ export class AbortScope {
 type Listener = (() => void) | AbortListener | AbortScope;
 
 const scopes = new WeakMap<AbortSignal, AbortScope>();
+
+/** Returns how to stop listening. */
+function listenTo(signal: AbortSignal, listener: () => void): () => void {
+  signal.addEventListener('abort', listener, { once: true });
+  return () => signal.removeEventListener('abort', listener);
+}
 
 function noop(): void {}

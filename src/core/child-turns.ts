@@ -3,6 +3,7 @@ import type { Usage } from '../providers/interfaces.ts';
 import type { TaskStateStore, Under } from '../stores/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { addUsage, addUsed, restOf, usageOf } from './add-usage.ts';
+import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
 import type { Extension, ReachedLimit, TreeUsage } from './extension.ts';
@@ -169,7 +170,7 @@ export class ParentTurn {
   readonly drain: AbortScope;
   readonly node: TurnNode;
   readonly storeDeadlineMs: number;
-  readonly wait: (ms: number, callback: () => void) => () => void;
+  readonly clock: Clock;
   readonly show: ParentTurnOptions['show'];
   readonly view: () => readonly Message[];
   readonly #recorded: readonly AgentUsage[];
@@ -191,7 +192,7 @@ export class ParentTurn {
     this.drain = drain;
     this.node = node;
     this.storeDeadlineMs = config.storeDeadlineMs;
-    this.wait = (ms, callback) => config.clock.schedule(ms, callback);
+    this.clock = config.clock;
     this.#recorded = recorded;
     this.show = show;
     this.view = view;
@@ -323,14 +324,14 @@ function mayPass(error: unknown, { state }: Turn): boolean {
   return error.code === 'FENCED' ? state !== undefined : error.retryable;
 }
 
-function pause({ wait, scope }: ParentTurn, ms: number): Promise<void> {
+function pause({ clock, scope }: ParentTurn, ms: number): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       stopTimer();
       stopListening();
       resolve();
     };
-    const stopTimer = wait(ms, done);
+    const stopTimer = clock.schedule(ms, done);
     const stopListening = scope.onAbort(done);
     if (scope.aborted) done();
   });

@@ -79,8 +79,8 @@ export class Hooks {
   readonly approving = new WeakMap<ToolCall, string>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
-  /** Shows the failure of a hook. */
-  report: (error: ExtensionError) => void = () => {};
+  /** Where failures of hooks are shown. */
+  out: { next(error: ExtensionError): void } | undefined;
   /** The iteration at which each was asked last. */
   readonly #asked = new Map<HookName, number>();
 
@@ -231,7 +231,7 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
   const fatal = extension.onError !== 'continue' && !context.state.isComplete;
   const { name } = extension;
   const message = messageOf(error);
-  deps.hooks.report({ type: 'extension-error', extension: name, hook, message, fatal });
+  deps.hooks.out?.next({ type: 'extension-error', extension: name, hook, message, fatal });
   const thrown = exceptionOf(error, deps.tracing.redact);
   deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: thrown });
   if (!fatal) return true;

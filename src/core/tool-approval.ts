@@ -84,7 +84,7 @@ export function noteApprovalFailure(
   thrown: unknown,
 ): void {
   const hook = 'approveToolCall';
-  hooks.report({ type: 'extension-error', extension, hook, message: messageOf(thrown), fatal: false });
+  hooks.out?.next({ type: 'extension-error', extension, hook, message: messageOf(thrown), fatal: false });
   const error = exceptionOf(thrown, tracing.redact);
   config.logger.warn('extension failed', { taskId: turn.taskId, extension, hook, error });
 }

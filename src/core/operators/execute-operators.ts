@@ -45,7 +45,7 @@ class TurnFailure extends Stage<Signal> {
     const error = turnError(thrown);
     if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error.reason));
-    const commit = { ...commitOf(this.#deps, this.#state, [end], true), cause: thrown };
+    const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
     this.#note(commit);
     this.to.next(commit);
     this.to.complete();
@@ -200,7 +200,7 @@ export function askBehindEnd(
       },
       complete() {
         if (!state.isComplete) return to.complete();
-        deps.hooks.report = () => {};
+        deps.hooks.out = undefined;
         const asked = askEnded({ ...(deps.hooks.stint ?? deps), scope }, { state, traceContext });
         if (!(asked instanceof Promise)) return to.complete();
         asked.then(
@@ -225,9 +225,9 @@ function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'pl
   if (!outcome) return;
   const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
   return askHooks(deps, {
-    ...asking,
     asked: (question, extension) => new AskedEnd(question, extension, { outcome, text, value }),
     take: () => true,
+    ...asking,
   });
 }
 

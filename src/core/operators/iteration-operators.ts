@@ -105,7 +105,7 @@ export function runIteration(
 export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
   return (state) =>
     new Observable((subscriber) => {
-      deps.hooks.report = (error) => subscriber.next(error);
+      deps.hooks.out = subscriber;
       const loop = new IterationLoop(deps, {
         state,
         out: subscriber,
@@ -137,7 +137,7 @@ class IterationLoop {
   readonly #iterate: LoopOptions['iterate'];
   readonly #decide: LoopOptions['decide'];
   readonly #prepare: LoopOptions['prepare'];
-  readonly #stopListening: () => void;
+  readonly #stops: readonly (() => void)[];
   readonly #observer = {
     next: (signal: Signal) => this.#pass(signal),
     error: (error: unknown) => this.#failed(error),
@@ -165,10 +165,7 @@ class IterationLoop {
     this.#decide = options.decide;
     this.#prepare = options.prepare;
     this.#state = options.state;
-    const stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
-    this.#stopListening = () => {
-      for (const stop of stops) stop();
-    };
+    this.#stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
   }
 
   /** Takes steps until one of them waits for something. */
@@ -191,7 +188,7 @@ class IterationLoop {
   }
 
   stop(): void {
-    this.#stopListening();
+    for (const stop of this.#stops) stop();
     clearImmediate(this.#yield);
     this.#asking = undefined;
     this.#stopWaiting();

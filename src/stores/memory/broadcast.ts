@@ -4,7 +4,7 @@ interface Reader<T> {
   readonly subscriber: Subscriber<T>;
   queue: T[];
   emitting: boolean;
-  end: (() => void) | undefined;
+  end: ((reader: Reader<T>) => void) | undefined;
 }
 
 /**
@@ -45,7 +45,7 @@ export class Broadcast<T> {
   #end(how: (reader: Reader<T>) => void): void {
     const readers = [...this.#readers];
     this.#readers.clear();
-    for (const reader of readers) reader.end = () => how(reader);
+    for (const reader of readers) reader.end = how;
     for (const reader of readers) drain(reader);
   }
 }
@@ -60,5 +60,5 @@ function drain<T>(reader: Reader<T>): void {
   }
   reader.queue = [];
   reader.emitting = false;
-  reader.end?.();
+  reader.end?.(reader);
 }
