@@ -6,13 +6,10 @@ export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalToken
 /** The sum of two usages, with what they discarded; optional members are kept where either has them. */
 export function addUsage(a: Usage, b: Usage): Usage {
   if (a.discarded || b.discarded) return addUsage(wholeUsage(a), wholeUsage(b));
-  const sum = {
+  return {
     promptTokens: a.promptTokens + b.promptTokens,
     completionTokens: a.completionTokens + b.completionTokens,
     totalTokens: a.totalTokens + b.totalTokens,
-  };
-  return {
-    ...sum,
     ...optionalSum('cachedTokens', a, b),
     ...optionalSum('reasoningTokens', a, b),
     ...optionalSum('cost', a, b),

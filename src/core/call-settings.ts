@@ -52,7 +52,8 @@ function isSameChoice(a: CallSettings['toolChoice'], b: CallSettings['toolChoice
 export function optionsAfter(before: StartedCall | undefined, { options, tools }: LlmStart): ShownOptions {
   const known = before?.options ?? noOptions;
   if (!options && !tools) return known;
-  return { ...(options ?? known), tools: tools ? tools.map(({ name }) => name) : known.tools };
+  const offered = tools ? tools.map(({ name }) => name) : known.tools;
+  return options ? { tools: offered, ...options } : { ...known, tools: offered };
 }
 
 /** Writes the settings that are given over those that are there. Written out: this is the hot path. */

@@ -178,8 +178,8 @@ export class EventProjector {
   }
 
   #toolCall(delta: Extract<StreamChunk, { type: 'tool-call' }>): AgentEvent {
-    const event = {
-      kind: 'internal:tool-call-delta' as const,
+    return {
+      kind: 'internal:tool-call-delta',
       taskId: this.#taskId,
       contextId: this.#contextId,
       agentId: this.#agentId,
@@ -187,23 +187,24 @@ export class EventProjector {
       iteration: this.#iteration,
       index: delta.index,
       arguments: delta.arguments ?? '',
+      ...(delta.name ? { toolName: delta.name } : {}),
     };
-    return delta.name ? { ...event, toolName: delta.name } : event;
   }
 
   /** The text so far is void: the next piece replaces it. */
   #discard(reason: string | undefined): AgentEvent {
-    const discarded = {
-      kind: 'internal:llm-attempt-discarded' as const,
+    const discarded: AgentEvent = {
+      kind: 'internal:llm-attempt-discarded',
       taskId: this.#taskId,
       contextId: this.#contextId,
       agentId: this.#agentId,
       timestamp: isoTime(this.#options.now()),
       iteration: this.#iteration,
       attempt: this.#attempt,
+      ...(reason !== undefined && { reason }),
     };
     this.#attempt++;
     this.#shown.clear();
-    return reason === undefined ? discarded : { ...discarded, reason };
+    return discarded;
   }
 }

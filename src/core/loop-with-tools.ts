@@ -139,7 +139,7 @@ function toolsOf(deps: RunDeps, state: LoopState, resumed: boolean): Observable<
     if (onlyCloses(deps, state)) return give(noTools);
     const { turn, authContext, context } = deps;
     const waiting = new Set<ToolProvider>();
-    const tools = collectTools(deps.config.toolProviders, { ...turn, authContext, context }, waiting);
+    const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
     if (!(tools instanceof Promise)) return give(new ToolSet(tools));
     const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
     const { toolListTimeoutMs: ms, clock } = deps.config;

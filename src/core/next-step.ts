@@ -100,8 +100,12 @@ function ending(deps: TurnDeps, state: LoopState, response: LlmDone): TurnRecord
 }
 
 function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
-  const done = { type: 'turn.done' as const, text: text ?? textOf(state.lastResponse?.message.content), reason };
-  return value === undefined ? done : { ...done, value };
+  return {
+    type: 'turn.done',
+    text: text ?? textOf(state.lastResponse?.message.content),
+    reason,
+    ...(value === undefined ? {} : { value }),
+  };
 }
 
 /** The last steps of a turn: whether it may end, its last iteration, what it ends with. */

@@ -139,7 +139,7 @@ function knownTool(name: string, { tools }: HookDeps): string {
 function addedTools(provider: ToolProvider, { tools, turn, authContext, context }: HookDeps): readonly string[] {
   if (typeof provider?.getTools !== 'function' || !tools)
     throw new TypeError('tools.add takes names and tool providers');
-  const offered = collectTools([provider], { ...turn, authContext, context });
+  const offered = collectTools([provider], { authContext, context, ...turn });
   if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
   tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
   return offered.map(({ definition }) => definition.function.name);

@@ -336,7 +336,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
       if (drain.aborted) deps.drain.abort(drain.reason);
       else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
     }
-    subscriber.next(run.resumed ? { ...past, goesOn: true } : past);
+    subscriber.next(run.resumed ? { goesOn: true, ...past } : past);
     own$.subscribe(subscriber);
   });
 }
@@ -347,12 +347,12 @@ function storeOperators(
   state: LoopState,
 ): readonly FusibleOperator<Signal, Signal>[] {
   const { clock, storeDeadlineMs } = deps.config;
-  const leased = { ...target, clock };
+  const leased = { clock, ...target };
   return [
     leaveBelow(deps),
     publishDeltas(deps, target.store),
     followCommands(deps, target.store, state.commands),
-    ...(deps.hold ? [keepLease({ ...leased, hold: deps.hold, storeDeadlineMs })] : []),
+    ...(deps.hold ? [keepLease({ hold: deps.hold, storeDeadlineMs, ...leased })] : []),
     releaseLease(leased),
   ];
 }
@@ -397,16 +397,16 @@ function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
 function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): Stamped<TurnStarted> {
   const { config, parent } = request;
   const link = linkOf(span, request);
-  const record = {
-    type: 'turn.started' as const,
+  return {
+    type: 'turn.started',
     schema: journalSchema,
     ...start,
     ...(parent && { parent: parent.link }),
     seq: 1,
     epoch: 0,
     at: config.clock.now(),
+    ...(link && { trace: link }),
   };
-  return link ? { ...record, trace: link } : record;
 }
 
 function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { from, lastValueFrom, Observable } from 'rxjs';
 import { AgentLoop } from '../../src/agent-loop.ts';
@@ -178,4 +180,35 @@ it('W-19 fails the turn with PROVIDER_FAILED where the provider throws before it
     { role: 'user', content: 'Hello' },
   ]);
   await expect(asked.result()).rejects.toMatchObject({ code: 'PROVIDER_FAILED' });
+});
+
+// V8 puts a function that is written as the right side of a property assignment (`this.stop = () => …`) into old space, where it keeps
+// alive what it refers to until the next full collection: every turn would then survive.
+it('lets a minor collection free the turns that are over', async () => {
+  setFlagsFromString('--expose-gc');
+  const gc: (options?: { type: 'minor' }) => void = runInNewContext('gc');
+  const turns = 300;
+  for (let n = 0; n < turns; n++) await run({ iterations: 1 });
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  for (let n = 0; n < turns; n++) await run({ iterations: 1 });
+  gc({ type: 'minor' });
+  gc({ type: 'minor' });
+  expect((process.memoryUsage().heapUsed - before) / turns).toBeLessThan(10_000);
+});
+
+// `{ ...turn, context }` has a hidden class for each object; `{ context, ...turn }` has one for all.
+it('makes the contexts of tool providers with one hidden class', async () => {
+  setFlagsFromString('--allow-natives-syntax');
+  const haveSameShape = new Function('one', 'other', 'return %HaveSameMap(one, other)');
+  const contexts: unknown[] = [];
+  const provider: ToolProvider = {
+    getTools(context) {
+      contexts.push(context);
+      return [];
+    },
+    executeTool: () => Promise.reject(new Error('It has no tools.')),
+  };
+  for (let n = 0; n < 4; n++) await run({ iterations: 0, config: { toolProviders: [provider] } });
+  expect(haveSameShape(contexts[2], contexts[3])).toBe(true);
 });

@@ -125,14 +125,15 @@ export function prepareLLMCall(
     const provider = changed?.provider ?? deps.provider;
     const traced = startSpan(deps, { iteration: state.iteration, params, provider }, traceContext);
     params.traceContext = traced.traceContext;
-    const prepared = {
+    return {
       params,
       scope,
       span: traced.span,
       traceContext: traced.traceContext,
       startedAt: state.updatedAt,
+      provider: changed?.provider,
+      response: changed?.response,
     };
-    return changed ? { ...prepared, provider: changed.provider, response: changed.response } : prepared;
   };
 }
 
