@@ -89,11 +89,21 @@ export function recordedTool(
   };
 }
 
-/** A definition that brings no check: whether its schema was checked then, and by which version, the recording says. */
+/**
+ * A definition that brings no check: whether its schema was checked then, and by which version, the recording says. Such a check changes no
+ * arguments, so those of an intent are what the model gave, or what an extension made of it.
+ */
 export function withRecordedCheck(definition: ToolDefinition, calls: readonly RecordedCallRun[]): ToolDefinition {
   if (definition.checkArguments) return definition;
   const own = calls.filter(({ recorded }) => recorded.call.function.name === definition.function.name);
-  return { ...definition, checkArguments: recordedCheck(own) };
+  const check = recordedCheck(own);
+  return {
+    ...definition,
+    checkArguments(value) {
+      const said = check(value);
+      return said instanceof Promise || !said.ok ? said : { ok: true, value };
+    },
+  };
 }
 
 function recordedCheck(own: readonly RecordedCallRun[]): NonNullable<ToolDefinition['checkArguments']> {

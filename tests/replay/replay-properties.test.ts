@@ -172,6 +172,21 @@ describe('the replay of any turn', () => {
     await fc.assert(property, { numRuns: 30, endOnFailure: true });
   }, 60_000);
 
+  it('is refused where the arguments of an intent are not those of its call', async () => {
+    const toolCalls = [{ name: 'soon', arguments: '{"of":"apples"}', id: 'a' }];
+    const script: RandomScript = {
+      steps: [{ text: [], toolCalls }, { text: ['Done.'] }],
+      toolConcurrency: 2,
+      synchronous: true,
+      store: 'at once',
+    };
+    const { records, given } = await runTurn(script);
+    const edited = records.map((record) =>
+      record.type === 'tool.intent' ? { ...record, arguments: { of: 'pears' } } : record,
+    );
+    await expect(replay(edited, given, quickly).result()).rejects.toMatchObject({ code: 'DEVIATION' });
+  });
+
   it('is refused where one member of a record was changed that the loop makes itself', async () => {
     const property = fc.asyncProperty(randomScript, fc.nat(), async (script, place) => {
       const { records, given } = await runTurn(script);
