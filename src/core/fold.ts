@@ -9,6 +9,7 @@ import {
   type ChildLink,
   type DecisionPoint,
   type ExtensionRecord,
+  type ForkOrigin,
   isLeftCall,
   type JournalRecord,
   journalSchema,
@@ -60,10 +61,9 @@ export function startState(state: LoopState | undefined, record: Stamped<TurnSta
     );
   }
   const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, forkedFrom, at } = record;
-  const retried = forkedFrom?.retry;
   const turn = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
   return new LoopState({
-    turn: parent || retried ? { ...turn, ...(parent && { parent }), ...(retried && { retried }) } : turn,
+    turn: parent || forkedFrom ? { ...turn, ...(parent && { parent }), ...originOf(forkedFrom) } : turn,
     agentId,
     agentChanges: 0,
     stint: { after: 0, messages: messages.length, from: agentId, reason: undefined, handOffs: 0 },
@@ -101,14 +101,20 @@ export function startState(state: LoopState | undefined, record: Stamped<TurnSta
   });
 }
 
+function originOf(from: ForkOrigin | undefined): Pick<LoopState['turn'], 'copied' | 'retried'> {
+  if (!from) return {};
+  return from.retry ? { copied: from.records, retried: from.retry } : { copied: from.records };
+}
+
 /** The time until now does not count as time of the turn. */
 function endSuspension(draft: Draft, at: number): void {
   if (draft.suspendedAt !== undefined) draft.suspendedMs += at - draft.suspendedAt;
   draft.suspendedAt = undefined;
 }
 
-export function resume(draft: Draft, { trace, at }: Stamped<TurnResumed>): void {
-  draft.resumes++;
+export function resume(draft: Draft, { trace, at, seq }: Stamped<TurnResumed>): void {
+  // A retry gets further than the turn that it continues.
+  if (seq > (draft.turn.copied ?? 0)) draft.resumes++;
   draft.outcome = undefined;
   endSuspension(draft, at);
   // Whoever takes the turn over waits as long as its owner would have.

@@ -37,6 +37,8 @@ export interface TurnIdentity {
   readonly parent?: ParentLink;
   /** Absent for a turn that is no retry. */
   readonly retried?: RetryOrigin;
+  /** How many records are copies of another task's. Absent for a turn that is neither a retry nor a fork. */
+  readonly copied?: number;
   /** How many messages the caller gave. */
   readonly given: number;
   /** How many of these are of earlier turns of the context; they come first. */

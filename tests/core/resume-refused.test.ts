@@ -97,7 +97,7 @@ describe('AgentLoop.resume does not go on', () => {
       await expect(resume([], options).turn.result()).rejects.toMatchObject({ code: 'POISON', message });
       expect(bench.store.list()).toMatchObject([{ state: 'failed', held: false }]);
       const model = bench.model([{ text: 'Paid.' }]);
-      const config = bench.config(model, { toolProviders: [plainTools({ pay: () => 'paid' })] });
+      const config = bench.config(model, { ...options, toolProviders: [plainTools({ pay: () => 'paid' })] });
       await expect(AgentLoop.retry('t', config).result()).resolves.toMatchObject({ text: 'Paid.' });
     },
   );
