@@ -57,7 +57,7 @@ function checkInner(value: object, inner: Inner | undefined, type: string): void
     else if (rule === 'calls') checkCalls(member);
     else if (isObject(member)) {
       checkMembers(member, rule.members, `${type}: ${name}`);
-      checkInner(member, rule.inner, `${type}: ${name}`);
+      checkInner(member, rule.inner, type);
     }
   }
 }
