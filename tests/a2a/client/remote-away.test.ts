@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
 import { turnExtension } from '../../../src/a2a/extensions.ts';
@@ -38,8 +38,12 @@ async function serving(
 const local = { id: 'far', name: 'far', description: 'Far away.', contextId: 'c' };
 /** Waits a tenth as long, so that the pauses between two attempts are short. */
 const hurried: Clock = { ...systemClock, schedule: (ms, callback) => systemClock.schedule(ms / 10, callback) };
+/** Of one request, ten times as long as it is waited: only a server that says nothing is to be given up, not a machine that is slow. */
+const patientMs = 60_000;
+const impatientMs = 5_000;
+let requestTimeoutMs = patientMs;
 const connect = ({ url }: WireServer, options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
-  remoteAgent({ url, ...local, requestTimeoutMs: 1_500, clock: hurried, ...options });
+  remoteAgent({ url, ...local, requestTimeoutMs, clock: hurried, ...options });
 
 const submitted = { task: wireTask('SUBMITTED') };
 const canceled = (call: WireCall) => call.result(wireTask('CANCELED'));
@@ -105,6 +109,13 @@ const asking = wireTask('INPUT_REQUIRED', [], {
 });
 
 describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose server is %s', (how) => {
+  beforeEach(() => {
+    requestTimeoutMs = how === 'silent' ? impatientMs : patientMs;
+  });
+  afterEach(() => {
+    requestTimeoutMs = patientMs;
+  });
+
   it('is followed by a process that begins meanwhile', async () => {
     const server = await serving({
       SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
@@ -312,13 +323,15 @@ describe('H-13 a remote agent whose server is away', () => {
 
   it('is sent the message again where it says nothing to it and is of Millrace', async () => {
     const { server } = await deaf({}, { extensions: [turnExtension] });
-    expect(await (await connect(server)).run('Go.')).toMatchObject({ text: 'One two.' });
+    const far = await connect(server, { requestTimeoutMs: impatientMs });
+    expect(await far.run('Go.')).toMatchObject({ text: 'One two.' });
     expect(messageIds(server)).toEqual([messageIds(server)[0], messageIds(server)[0]]);
   });
 
   it('is asked for the task of the message where it says nothing to it and is of another kind', async () => {
     const { server } = await deaf({});
-    expect(await (await connect(server)).run('Go.')).toMatchObject({ text: 'One two.' });
+    const far = await connect(server, { requestTimeoutMs: impatientMs });
+    expect(await far.run('Go.')).toMatchObject({ text: 'One two.' });
     expect(messageIds(server)).toHaveLength(1);
   });
 
