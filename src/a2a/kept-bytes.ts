@@ -56,12 +56,13 @@ export class KeptBytes {
   /** Whether an owner, by its group of contexts, may have a message of this length kept. Rejects with what the store says. */
   async admit(group: string, bytes: number): Promise<boolean> {
     const { clock, max } = this.#options;
-    let count = await (this.#counts.get(group) ?? this.#begin(group));
+    const counting = this.#counts.get(group) ?? this.#begin(group);
+    let count = await counting;
     const isOver = count.bytes + bytes > max;
     if (clock.now() >= (isOver ? count.soon : count.until)) {
-      const known = this.#counts.get(group);
-      // Another message may have had it counted meanwhile.
-      count = await (known && (await known) !== count ? known : this.#begin(group));
+      const newer = this.#counts.get(group);
+      // Another message may have begun the next count by now: all that come together share one.
+      count = await (newer && newer !== counting ? newer : this.#begin(group));
     }
     if (count.bytes + bytes > max) return false;
     count.bytes += bytes;

@@ -5,7 +5,8 @@ import { describe, expect, it } from '@jest/globals';
 import { apiKeyAuth } from '../../src/a2a/index.ts';
 import { KeptBytes } from '../../src/a2a/kept-bytes.ts';
 import { Scope } from '../../src/a2a/scope.ts';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../src/core/errors.ts';
+import type { TaskQuery, TaskStateStore } from '../../src/stores/interfaces.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
@@ -107,18 +108,20 @@ describe('the count of what is kept', () => {
   const group = new Scope('echo', 'alice').group;
   const ready = async <T>(ask: () => T | Promise<T>) => ask();
 
-  function counting(bytes: () => number, max = 1_000) {
-    let lists = 0;
+  /** Counts in a store whose methods are these. */
+  function countingIn(methods: object, max = 1_000) {
     const clock = fakeClock();
-    const store = new InMemoryStateStore();
-    const counted: TaskStateStore = Object.assign(Object.create(store), {
-      list: () => {
-        lists++;
-        return [{ taskId: 't', seq: 1, bytes: bytes() }];
-      },
-    });
-    const kept = new KeptBytes({ store: counted, clock, max, ready });
-    return { kept, clock, lists: () => lists };
+    const store: TaskStateStore = Object.assign(Object.create(new InMemoryStateStore()), methods);
+    return { kept: new KeptBytes({ store, clock, max, ready }), clock };
+  }
+
+  function counting(bytes: () => number) {
+    let lists = 0;
+    const list = () => {
+      lists++;
+      return [{ taskId: 't', seq: 1, bytes: bytes() }];
+    };
+    return { ...countingIn({ list }), lists: () => lists };
   }
 
   it('H-17 is made anew every 30 seconds, and sooner beyond the limit', async () => {
@@ -138,6 +141,53 @@ describe('the count of what is kept', () => {
     clock.advance(30_000);
     expect(await kept.admit(group, 50)).toBe(false);
     expect(lists()).toBe(3);
+  });
+
+  it('H-17 is made once for messages that come together, and counts each of them', async () => {
+    const { kept, clock, lists } = counting(() => 0);
+    expect(await kept.admit(group, 1)).toBe(true);
+    clock.advance(30_000);
+    const admitted = await Promise.all(Array.from({ length: 150 }, () => kept.admit(group, 10)));
+    expect(admitted.filter(Boolean)).toHaveLength(100);
+    expect(lists()).toBe(2);
+  });
+
+  it('H-17 goes through all pages of tasks', async () => {
+    const tasks = Array.from({ length: 401 }, (_, index) => ({ taskId: `t${index}`, seq: 1, bytes: 10 }));
+    const list = ({ behind, limit }: TaskQuery = {}) => {
+      const from = tasks.findIndex(({ taskId }) => taskId === behind?.taskId) + 1;
+      return tasks.slice(from, from + (limit ?? 50));
+    };
+    expect(await countingIn({ list }, 4_010).kept.admit(group, 1)).toBe(false);
+    expect(await countingIn({ list }, 4_011).kept.admit(group, 1)).toBe(true);
+  });
+
+  it('H-17 reads of a journal that has grown what is new, and adds it to what there was', async () => {
+    const journal = [{ seq: 1 }, { seq: 2 }, { seq: 3 }];
+    const reads: number[] = [];
+    const { kept, clock } = countingIn(
+      {
+        list: () => [{ taskId: 't', seq: journal.length }],
+        read: (_taskId: string, { from }: { readonly from: number }) => {
+          reads.push(from);
+          return journal.slice(from - 1);
+        },
+      },
+      5 * '{"seq":1}'.length,
+    );
+    expect(await kept.admit(group, 1)).toBe(true);
+    journal.push({ seq: 4 }, { seq: 5 });
+    clock.advance(30_000);
+    expect(await kept.admit(group, 1)).toBe(false);
+    expect(reads).toEqual([1, 4]);
+  });
+
+  it('H-17 counts nothing for a task that is deleted meanwhile', async () => {
+    const { kept } = countingIn({
+      list: () => [{ taskId: 't', seq: 1 }],
+      read: () => Promise.reject(new AgentLoopError('NOT_FOUND', 'There is no task "t".')),
+    });
+    expect(await kept.admit(group, 1_000)).toBe(true);
   });
 
   it('H-17 takes a twentieth of the time at most, also beyond the limit', async () => {

@@ -66,3 +66,14 @@ it('expires nobody once it is stopped, and those who are set after that', () => 
   clock.advance(1_000);
   expect(expired).toEqual(['after at 200']);
 });
+
+it('expires in time where the only clock there is was set back', () => {
+  const time = fakeClock();
+  const expired: number[] = [];
+  let set = 0;
+  const deadlines = new Deadlines({ now: () => time.now() + set, schedule: time.schedule });
+  deadlines.set({ expire: () => expired.push(time.now()) }, 1_000);
+  set = -3_600_000;
+  time.advance(60_000);
+  expect(expired).toEqual([1_000]);
+});
