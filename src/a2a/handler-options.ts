@@ -12,7 +12,7 @@ import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { KeptBytes } from './kept-bytes.ts';
 import type { PushConfigs } from './push-configs.ts';
-import type { MessageLimits } from './received-message.ts';
+import { type MessageLimits, type ResolvedLimits, resolveLimits } from './received-message.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
 
 export interface A2ARequestHandlerOptions {
@@ -59,7 +59,7 @@ export interface ResolvedHandlerOptions extends A2ARequestHandlerOptions {
   readonly cancelDeadlineMs: number;
   readonly callbackTimeoutMs: number;
   readonly maxInlineArtifactBytes: number;
-  readonly limits: MessageLimits;
+  readonly limits: ResolvedLimits;
   /** Absent where nothing limits what is kept. */
   readonly kept: KeptBytes | undefined;
 }
@@ -96,7 +96,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       `the options are: ${Object.keys(names).join(', ')}`,
     );
   const { callbackTimeoutMs = 10_000 } = options;
-  const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024, limits = {} } = options;
+  const { agent, card, cancelDeadlineMs = 10_000, maxInlineArtifactBytes = 256 * 1024 } = options;
   if (typeof agent?.startTurn !== 'function' || typeof agent.resume !== 'function')
     throw invalidConfig('agent must be an Agent', 'make one with agent({ … })');
   if (typeof card !== 'function' && typeof card?.name !== 'string')
@@ -105,10 +105,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
     throw invalidConfig('cancelDeadlineMs must be above 0', 'give milliseconds, or leave it out');
   if (!(callbackTimeoutMs > 0))
     throw invalidConfig('callbackTimeoutMs must be above 0', 'give milliseconds, or leave it out');
-  for (const [name, value] of Object.entries(limits)) {
-    if (!(typeof value === 'number' && value > 0))
-      throw invalidConfig(`limits.${name} must be a number above 0`, 'or leave it out');
-  }
+  const limits = resolveLimits(options.limits);
   const { taskStateStore: store, clock = systemClock, logger, storeDeadlineMs = 30_000 } = agent.options;
   if (!store)
     throw invalidConfig(
@@ -124,7 +121,7 @@ function keptBytes(
   store: TaskStateStore,
   { limits, clock, storeDeadlineMs: ms }: Pick<ResolvedHandlerOptions, 'limits' | 'clock' | 'storeDeadlineMs'>,
 ): KeptBytes | undefined {
-  const { maxKeptBytes: max = 2 ** 30 } = limits;
+  const { maxKeptBytes: max } = limits;
   if (max === Number.POSITIVE_INFINITY) return undefined;
   return new KeptBytes({ store, clock, max, ready: (ask) => firstValueFrom(whenReady(ask, { clock, ms })) });
 }

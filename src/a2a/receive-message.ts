@@ -90,7 +90,7 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
 async function admit({ scope, options: { kept, limits } }: CallerTasks, message: WireMessage): Promise<void> {
   if (!kept || (await kept.admit(scope.group, sizeOf(message)))) return;
   throw unsupported(
-    `Your tasks take as much space as they may (maxKeptBytes is ${limits.maxKeptBytes ?? 2 ** 30}); have some deleted.`,
+    `Your tasks take as much space as they may (maxKeptBytes is ${limits.maxKeptBytes}); have some deleted.`,
   );
 }
 
@@ -106,7 +106,7 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   if (repeats === 'start' || (repeats === 'told' && waitsForAnswers(state))) return { taskId, beyond: 0 };
   if (repeats === 'told') return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
-  const { maxHistory = 10_000 } = tasks.options.limits;
+  const { maxHistory } = tasks.options.limits;
   if (state.history.length >= maxHistory)
     throw unsupported(`The task has ${maxHistory} messages and takes no more; send one without taskId.`);
   const received = receivedAnswers(state, message);

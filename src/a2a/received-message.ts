@@ -1,4 +1,5 @@
 import type { Task, Message as WireMessage } from '@a2a-js/sdk';
+import { invalidConfig } from '../core/invalid-config.ts';
 import type { UserMessage } from '../core/messages.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
 import { malformed } from './protocol-errors.ts';
@@ -6,13 +7,35 @@ import { malformed } from './protocol-errors.ts';
 /** How large a message may be, and how much may be kept for those who send them. `Infinity`: no limit. */
 export interface MessageLimits {
   /** Default 100. */
-  readonly maxParts?: number;
+  readonly maxParts?: number | undefined;
   /** Of all texts, data, files and metadata together; default 10 MiB. */
-  readonly maxMessageBytes?: number;
+  readonly maxMessageBytes?: number | undefined;
   /** Messages that a task may have in its history before it takes no more; default 10,000. */
-  readonly maxHistory?: number;
+  readonly maxHistory?: number | undefined;
   /** What the store may keep of the tasks of one owner, a user in a tenant, before new messages are refused. Bytes; default 1 GiB. */
-  readonly maxKeptBytes?: number;
+  readonly maxKeptBytes?: number | undefined;
+}
+
+export type ResolvedLimits = Readonly<Record<keyof MessageLimits, number>>;
+
+export const defaultLimits: ResolvedLimits = {
+  maxParts: 100,
+  maxMessageBytes: 10 * 2 ** 20,
+  maxHistory: 10_000,
+  maxKeptBytes: 2 ** 30,
+};
+
+/** Fills in the defaults. Errors: `INVALID_CONFIG` for a limit that there is not, and for a value that is no number above 0. */
+export function resolveLimits(limits: MessageLimits = {}): ResolvedLimits {
+  const cure = `the limits are: ${Object.keys(defaultLimits).join(', ')}`;
+  if (typeof limits !== 'object' || limits === null) throw invalidConfig('limits must be an object', cure);
+  const given = Object.entries(limits).filter(([, value]) => value !== undefined);
+  for (const [name, value] of given) {
+    if (!Object.hasOwn(defaultLimits, name)) throw invalidConfig(`limits.${name} is not a limit`, cure);
+    if (!(typeof value === 'number' && value > 0))
+      throw invalidConfig(`limits.${name} must be a number above 0`, 'or leave it out');
+  }
+  return { ...defaultLimits, ...Object.fromEntries(given) };
 }
 
 /** What of a message our own has no place for. */
@@ -27,8 +50,10 @@ const maxIdLength = 256;
 const userRole = 1;
 
 /** Checks a message as far as its own form goes. Errors: RequestMalformed, naming the member and the cure. */
-export function checkedMessage(message: WireMessage | undefined, limits: MessageLimits): WireMessage {
-  const { maxParts = 100, maxMessageBytes = 10 * 1024 * 1024 } = limits;
+export function checkedMessage(
+  message: WireMessage | undefined,
+  { maxParts, maxMessageBytes }: ResolvedLimits,
+): WireMessage {
   if (!message) throw malformed('message is required.');
   if (!message.messageId.trim()) throw malformed('message.messageId is required.');
   if (message.role !== userRole) throw malformed('message.role must be ROLE_USER.');

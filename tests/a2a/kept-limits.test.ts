@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { apiKeyAuth } from '../../src/a2a/index.ts';
 import { KeptBytes } from '../../src/a2a/kept-bytes.ts';
+import { defaultLimits, resolveLimits } from '../../src/a2a/received-message.ts';
 import { Scope } from '../../src/a2a/scope.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TaskQuery, TaskStateStore } from '../../src/stores/interfaces.ts';
@@ -11,6 +12,7 @@ import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { failureOf, reach, wires } from '../security/reach.ts';
+import { a2aBench } from './bench.ts';
 import { answerOf, message, rpc, serverBench, wireMessage } from './server/test-server.ts';
 
 const on = serverBench();
@@ -76,6 +78,26 @@ describe('what is kept for one caller', () => {
     expect((await answerOf(rpc(url, 'SendMessage', twice, alice))).result.task.id).toBe(one.result.task.id);
     store.delete(one.result.task.id);
     while ((await send(url, alice)) !== 'kept');
+  });
+});
+
+describe('the limits of what callers send', () => {
+  it.each([
+    [{ maxKeptByte: 5 }, /^limits\.maxKeptByte is not a limit; the limits are: maxParts, .*maxKeptBytes\.$/],
+    [{ maxHistory: 0 }, /^limits\.maxHistory must be a number above 0/],
+    [{ maxParts: '5' }, /^limits\.maxParts must be a number above 0/],
+    [null, /^limits must be an object/],
+    [5, /^limits must be an object/],
+  ])('are refused where they are %j, for nothing would be limited', (limits, message) => {
+    const refused = () => a2aBench({ handler: { limits: JSON.parse(JSON.stringify(limits)) } });
+    expect(refused).toThrow(
+      expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) }),
+    );
+  });
+
+  it('have their defaults where they are undefined', () => {
+    expect(resolveLimits({ maxParts: undefined, maxHistory: 3 })).toEqual({ ...defaultLimits, maxHistory: 3 });
+    expect(resolveLimits({ maxKeptBytes: Number.POSITIVE_INFINITY }).maxKeptBytes).toBe(Number.POSITIVE_INFINITY);
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { resolveRemote } from '../../src/a2a/client/remote-options.ts';
 import { a2aRequestHandler } from '../../src/a2a/index.ts';
+import { defaultLimits } from '../../src/a2a/received-message.ts';
 import { assertServerOptions } from '../../src/a2a/server/check-server-options.ts';
 import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/agent-loop.ts';
@@ -86,6 +87,15 @@ describe('the guides', () => {
   it('list every option of an A2A request handler', () => {
     const stray = () => Reflect.apply(a2aRequestHandler, undefined, [{ stray: 1 }]);
     expect([...firstColumn('docs/a2a.md', /A server of your own/)].sort()).toEqual(knownOptions(stray));
+  });
+
+  it('list every limit of what callers send, with its default', () => {
+    const rows = /^\| `limits` .*\n.*\n/m.exec(textOf('docs/a2a.md'))?.[0] ?? '';
+    const inWords = (bytes: number) => (bytes >= 2 ** 30 ? `${bytes / 2 ** 30} GiB` : `${bytes / 2 ** 20} MiB`);
+    for (const [name, value] of Object.entries(defaultLimits)) {
+      expect(rows).toContain(`\`${name}\``);
+      expect(rows).toMatch(name.endsWith('Bytes') ? inWords(value) : value.toLocaleString('en-US'));
+    }
   });
 
   it('list every option of a remote agent that an agent does not have', () => {

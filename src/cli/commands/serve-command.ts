@@ -106,7 +106,6 @@ async function newServer({ flags, keys, served, stores, logger }: ServerParts): 
   const { a2aServer, apiKeyAuth } = await import('../../a2a/index.ts');
   const { publicUrl, grpcPort, open = false, privateWebhooks = false } = flags;
   const { maxTurns, maxStreams, rateLimit, trustedProxies, maxHistory, maxKept } = flags;
-  const maxKeptBytes = maxKept === 0 ? Number.POSITIVE_INFINITY : (maxKept ?? 1_024) * 2 ** 20;
   return a2aServer({
     agent: served.agent,
     logger,
@@ -115,7 +114,10 @@ async function newServer({ flags, keys, served, stores, logger }: ServerParts): 
     recoverEveryMs: Math.ceil((flags.leaseMs ?? defaultLeaseMs) / 2),
     push: { store: stores.push, allowPrivateTargets: privateWebhooks, allowHttp: privateWebhooks },
     ...(keys.length > 0 && { auth: apiKeyAuth({ keys }) }),
-    limits: { maxKeptBytes, ...(maxHistory !== undefined && { maxHistory }) },
+    limits: {
+      maxHistory,
+      maxKeptBytes: maxKept === 0 ? Number.POSITIVE_INFINITY : maxKept && maxKept * 2 ** 20,
+    },
     ...(maxTurns !== undefined && { maxTurns }),
     ...(maxStreams !== undefined && { maxStreams }),
     ...(rateLimit !== undefined && { rateLimit: rateLimit === 0 ? null : { requests: rateLimit, perMs: 60_000 } }),
