@@ -11,7 +11,7 @@ import { VirtualProcess } from '../crash/in-process.ts';
 import { mortalStore } from '../crash/workload/mortal-store.ts';
 import { says, user } from './agent-bench.ts';
 import { model, mortalMessages } from './mortal-team.ts';
-import { answer, teamBench } from './team-bench.ts';
+import { answer, type Player, teamBench } from './team-bench.ts';
 
 const { on, player, made } = teamBench();
 /** A model that never answers, and when it was asked. */
@@ -191,6 +191,48 @@ describe('a routing call that waits', () => {
       routing: { choose: async () => 'b' },
     });
     await expect((await after.resume('t')).result()).resolves.toMatchObject({ text: 'B.', agentId: 'b' });
+  });
+
+  it('U-14 leaves the agents that it asks to the next process on a shutdown', async () => {
+    const down = new AbortController();
+    const waiting = silent();
+    const asked = player('asked', [waiting.step]);
+    const options = { messageStore: on.messages(), taskStateStore: on.bench.store };
+    const routed = (who: Player, shutdown?: AbortSignal) =>
+      made([player('a', shutdown ? [] : answer('A.'), { shutdown })], {
+        ...options,
+        routing: { choose: async ({ messages }, { ask }) => (await ask(who.agent, messages)).text },
+      });
+    const reader = watch(routed(asked, down.signal).startTurn('1', { taskId: 't' }));
+    await waiting.asked;
+    down.abort();
+    await reader.ended;
+    expect(on.bench.store.load('t.0.route')).toMatchObject({ status: 'working', isComplete: false });
+    const next = routed(player('asked', answer('a')));
+    await expect((await next.resume('t')).result()).resolves.toMatchObject({ text: 'A.' });
+    expect(on.bench.store.load('t.0.route')).toMatchObject({ status: 'completed' });
+  });
+
+  it('U-14 loses its turn with an agent that it asks and loses, also where it handles that', async () => {
+    const down = new AbortController();
+    const waiting = silent();
+    const asked = player('asked', [waiting.step], { shutdown: down.signal });
+    const one = made([player('a', [])], {
+      taskStateStore: on.bench.store,
+      routing: {
+        choose: async ({ messages }, { ask }) =>
+          ask(asked.agent, messages).then(
+            () => 'a',
+            () => 'a',
+          ),
+      },
+    });
+    const reader = watch(one.startTurn('1', { taskId: 't' }));
+    await waiting.asked;
+    down.abort();
+    await reader.ended;
+    expect(reader.end).toMatchObject({ error: { code: 'SHUTDOWN' } });
+    expect(on.bench.store.read('t').map(({ type }) => type)).not.toContain('agent.changed');
   });
 });
 

@@ -19,6 +19,10 @@ describe('a turn that waits', () => {
     expect(statuses(observed.events).at(-1)).toEqual(['input-required', true, ['1:1']]);
     const again = AgentLoop.resume('t', bench.config(bench.model([]), { toolProviders }));
     expect(await again.result()).toMatchObject({ toolCalls: 1, questions: [{ id: '1:1' }] });
+    const { turn } = resumed({ '1:1': { approved: true } }, { one: guarded, two: guarded });
+    await turn.result();
+    const whole = watch(AgentLoop.observe('t', { store: bench.store }));
+    expect(statuses(whole.events).filter(([, final]) => final)).toEqual([['completed', true, undefined]]);
   });
 
   it('can be cancelled, and keeps every call with one result', async () => {

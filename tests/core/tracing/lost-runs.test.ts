@@ -6,6 +6,7 @@ import { replayOf } from '../../../src/core/observe-turn.ts';
 import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
 import { idBelow } from '../../../src/observability/spans/chosen-ids.ts';
 import { deadTurn } from '../dead-turn.ts';
+import { endingOf } from '../operators/recorded-spans.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answers, asks, fruit, tracingBench } from './tracing-bench.ts';
 
@@ -115,6 +116,33 @@ describe('a run whose process was lost', () => {
     expect(earlierRuns(commit, commit.after.updatedAt + 11_000).lost.map(({ trace }) => trace.spanId)).not.toContain(
       ofDead.spanId,
     );
+  });
+
+  it('H-31 is written without the spans that ended 10 s before the process was last seen: they were exported', async () => {
+    await traced({ steps: [asks('count'), answers], taskId: 't' });
+    // One second between two records; the turn is in its second model call.
+    const records = (await bench.store.read('t')).slice(0, 6).map((record) => ({ ...record, at: record.seq * 1_000 }));
+    expect(records.map(({ type }) => type).slice(1)).toEqual([
+      'llm.start',
+      'llm.done',
+      'tool.intent',
+      'tool.result',
+      'llm.start',
+    ]);
+    const kinds = (lostAt: number) =>
+      earlierRuns(replayOf(records), lostAt).lost.flatMap(({ spans }) => spans.map(({ kind }) => kind));
+    const second = ['iteration', 'llm'];
+    expect(kinds(12_999)).toEqual(['execute', 'iteration', 'llm', 'tools', 'tool', ...second]);
+    expect(kinds(13_000)).toEqual(['execute', 'iteration', 'tools', 'tool', ...second]);
+    expect(kinds(15_000)).toEqual(['execute', ...second]);
+  });
+
+  it('H-31 says of a model call that waits for its next attempt what it failed by', async () => {
+    const error = { code: 'PROVIDER_RATE_LIMIT', message: 'slow down' } as const;
+    const hold = { until: Date.UTC(2030, 0, 1), attempt: 1, error };
+    await resumed({}, [{ type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold }]);
+    const [lost] = bench.spans.spans().filter(({ name }) => name === 'llm.call');
+    expect(lost && endingOf(lost)).toMatchObject({ status: 'ERROR', errorType: error.code });
   });
 
   it('H-31 is not linked to where the SDK does not let ids be chosen', async () => {
