@@ -3,6 +3,7 @@ import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import { conversationName } from '../../src/agent/open-turns.ts';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { Logger } from '../../src/core/config.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
@@ -292,6 +293,24 @@ describe('a turn that is refused', () => {
     await lost;
     await other.cancel('t');
     await expect(other.run('2', { taskId: 'second' })).resolves.toMatchObject({ text: 'Two.' });
+  });
+
+  it('H-33 is kept where somebody else has ended it meanwhile', async () => {
+    const messageStore = leftBehind([begun, firstCall]);
+    const { store, clock } = on.bench;
+    const taskStateStore = seenBy(store, (method, taskId, [, owner]) =>
+      method === 'acquire' && taskId === 'second' && String(owner).startsWith('refused-')
+        ? AgentLoop.cancel('second', { store, clock })
+        : undefined,
+    );
+    const load = messageStore.load.bind(messageStore);
+    let looks = 0;
+    messageStore.load = (contextId, options) =>
+      looks++ === 0 ? { ...load(contextId, options), openTurns: [] } : load(contextId, options);
+    const ada = on.agent([], { messageStore, taskStateStore });
+    await expect(ada.run('2', { taskId: 'second' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
+    expect(store.load('second')).toMatchObject({ status: 'canceled' });
+    await ada.cancel('t');
   });
 
   it('H-33 is kept where it was recorded by a process that died: who resumes it later runs it', async () => {

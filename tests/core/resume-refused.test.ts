@@ -1,11 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { foldRecords } from '../../src/core/apply-record.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import { AgentLoopError, messageOf } from '../../src/core/errors.ts';
 import { journalSchema, type TurnRecord } from '../../src/core/records.ts';
+import { commitOf } from '../../src/core/signals.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';
@@ -166,5 +168,21 @@ describe('AgentLoop.resume of a turn that has ended', () => {
     expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'canceled' }, final: true, reason: 'enough' });
     await turn.cancel('again');
     expect(bench.store.read('t')).toHaveLength(3);
+  });
+});
+
+describe('the number of resumptions without progress', () => {
+  const resumed: TurnRecord = { type: 'turn.resumed' };
+  it.each<[string, readonly TurnRecord[], TurnRecord, number]>([
+    ['a model call', [], firstCall, 2],
+    ['the answer of one', [firstCall], answerOf('Two.'), 0],
+    ['a tool call', [firstCall, answerOf(['count'])], intentOf(0), 2],
+    ['the result of one', [firstCall, answerOf(['count']), intentOf(0)], resultOf(0, '2'), 0],
+    ['a change of the agent', [], { type: 'agent.changed', from: 'tester', to: 'b', reason: 'route' }, 0],
+    ['a steering message', [], { type: 'x.steer', effects: { messages: question } }, 0],
+  ])('after %s', (_, before, record, resumes) => {
+    const state = foldRecords([startedRecord(bench.clock)]);
+    const { after } = commitOf({ epoch: 1, now: bench.clock.now }, state, [...before, resumed, resumed, record]);
+    expect(after.resumes).toBe(resumes);
   });
 });

@@ -250,6 +250,8 @@ describe('a schema that a provider declares', () => {
     const first = jsonSchemaChecks(copy(), 'one');
     expect(jsonSchemaChecks(copy(), 'one')).toBe(first);
     expect(jsonSchemaChecks(copy(), 'another')).not.toBe(first);
+    const shared = copy();
+    expect(jsonSchemaChecks(shared, 'one')).not.toBe(jsonSchemaChecks(shared, 'another'));
     for (let index = 0; index < 100; index++) jsonSchemaChecks({ title: `schema ${index}` }, 'one');
     expect(jsonSchemaChecks(copy(), 'one')).not.toBe(first);
   });

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { JsonRpcTransportError } from '@a2a-js/sdk/errors';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
+import { isUnavailable, remoteError } from '../../../src/a2a/client/remote-errors.ts';
 import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
 import { team } from '../../../src/agent/team.ts';
 import { recordSpans } from '../../../src/testing/span-recorder.ts';
@@ -39,6 +41,20 @@ async function plain(listener: RequestListener): Promise<string> {
   });
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
+
+it.each([
+  ['UNAVAILABLE', true],
+  ['BUSY', true],
+  ['SHUTDOWN', true],
+  ['POISON', false],
+])('H-13 an internal error of a server of Millrace with the code %s says that it is away: %s', (code, isAway) => {
+  const data = [{ '@type': 'type.googleapis.com/google.rpc.ErrorInfo', metadata: { code } }];
+  const error = { code: -32603, message: 'The agent is not available.', data };
+  const thrown = new JsonRpcTransportError({ jsonrpc: '2.0', id: 1, error });
+  const told = remoteError({ address: 'https://far.example', secrets: [] }, thrown);
+  expect(told).toMatchObject({ code: 'PROVIDER_SERVER', retryable: true });
+  expect(isUnavailable(told)).toBe(isAway);
+});
 
 const named = { name: 'far', description: 'Far away.' };
 const failing = (url: string, options: Partial<RemoteAgentOptions> = {}) =>
