@@ -326,6 +326,7 @@ export type {
   Delta,
   FollowSignal,
   Lease,
+  PostOptions,
   ReadOptions,
   StoreCheck,
   TaskQuery,

@@ -3,7 +3,13 @@ import { AgentLoopError } from '../core/errors.ts';
 import { shownValue } from '../core/shown-value.ts';
 import type { ArtifactQuery, ArtifactStore, ChunkOptions, VersionOptions } from './artifacts/artifact-store.ts';
 import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
-import { type ReadOptions, type TaskQuery, type TaskStateStore, taskIdPattern } from './interfaces.ts';
+import {
+  type PostOptions,
+  type ReadOptions,
+  type TaskQuery,
+  type TaskStateStore,
+  taskIdPattern,
+} from './interfaces.ts';
 import type {
   ContextQuery,
   LoadOptions,
@@ -190,7 +196,9 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   release: { of: { lease } },
   breakLease: { of: { taskId: id } },
   commands: { of: { taskId: id }, answers: 'observable' },
-  post: { of: { taskId: id, command: having({ id: text, type: text }) } },
+  post: {
+    of: { taskId: id, command: having({ id: text, type: text }), options: options<PostOptions>({ most: number }) },
+  },
   read: { of: { taskId: id, options: from } },
   follow: { of: { taskId: id, options: from }, answers: 'observable' },
   publish: 'unchecked',

@@ -66,6 +66,11 @@ export type FollowSignal =
   | { readonly type: 'record'; readonly record: JournalRecord }
   | { readonly type: 'delta'; readonly delta: Delta };
 
+export interface PostOptions {
+  /** How many commands the task may have, those that were followed included. Default: any number. */
+  readonly most?: number | undefined;
+}
+
 export interface ReadOptions {
   /** The first seq to give; default 1. */
   readonly from?: number | undefined;
@@ -180,8 +185,12 @@ export interface TaskStateStore {
   /** Emits the commands posted to a task, those posted before first, each id once; never completes by itself. */
   commands(taskId: string): Observable<Command>;
 
-  /** Leaves a command for whoever owns the turn, now or later. The same id again does nothing. Errors: `NOT_FOUND`, `TERMINAL`. */
-  post(taskId: string, command: Command): MaybePromise<void>;
+  /**
+   * Leaves a command for whoever owns the turn, now or later. Gives the command that stands under the id: where the id was posted before, the
+   * first one, and nothing changes. `undefined`, and nothing is left, for a new id where the task has `most` commands. Costs the same however
+   * many there are. Errors: `NOT_FOUND`, `TERMINAL`.
+   */
+  post(taskId: string, command: Command, options?: PostOptions): MaybePromise<Command | undefined>;
 
   /** The records from a seq on, in order. Errors: `NOT_FOUND`, `SCHEMA`, `POISON`. */
   read(taskId: string, options?: ReadOptions): MaybePromise<readonly JournalRecord[]>;

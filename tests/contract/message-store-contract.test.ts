@@ -114,6 +114,20 @@ class BringsNoIds extends InMemoryMessageStore {
   }
 }
 
+/** Also of a turn that comes again, and of contexts that are gone. */
+class CountsEveryAppend extends InMemoryMessageStore {
+  #bytes = 0;
+
+  override append(...args: Parameters<InMemoryMessageStore['append']>) {
+    this.#bytes += JSON.stringify(args[2]).length;
+    return super.append(...args);
+  }
+  override contexts(query: ContextQuery = {}) {
+    const page = super.contexts(query);
+    return { ...page, contexts: page.contexts.map((context) => ({ ...context, bytes: this.#bytes })) };
+  }
+}
+
 class NumbersPages extends InMemoryMessageStore {
   override list(contextId: string, { after, ...query }: MessageQuery = {}) {
     const skipped = Number(after ?? 0);
@@ -141,6 +155,7 @@ const broken: readonly (readonly [Store: typeof InMemoryMessageStore, title: str
   [NoCompare, 'a change that names an old version is a CONFLICT and changes nothing'],
   [NewestOpenFirst, 'open turns come in the order they were begun, each once, also where it is begun again'],
   [OnePage, 'pages have every context once, in the order of their ids'],
+  [CountsEveryAppend, 'the bytes of messages are counted, or not told at all'],
   [AgentOfTheLastSave, 'a turn that is saved again changes neither messages nor agent'],
   [IgnoresAgent, 'append writes the agent with the messages, and one that names none leaves it'],
   [KeepsOpenTurns, 'a deleted context is gone with all that belonged to it, and others stay'],

@@ -95,10 +95,7 @@ describe('H-13 a turn waits no longer than an option says', () => {
   });
 
   it('H-13 for a store that is told to pause, steer, answer or cancel a turn of another process', async () => {
-    class Silent extends InMemoryStateStore {
-      override post = forever;
-    }
-    const store = new Silent();
+    const store = Object.assign(new InMemoryStateStore(), { post: forever });
     const loop = new AgentLoop(bench.config(bench.model([{ text: 'Two.', never: true }]), { taskStateStore: store }));
     const turn = loop.startTurn(question, { taskId: 't' });
     const reading = turn.subscribe({ error() {} });

@@ -23,13 +23,15 @@ export interface ContextHead {
   readonly version: number;
   /** The agent that answers next. */
   readonly agentId?: string;
+  /** Of its messages. Absent for contexts of version 0.1. */
+  readonly bytes?: number;
 }
 
 /** What is known of a turn: the number it was begun with, until its messages are here. */
 type TurnMark = { readonly begun: number } | 'saved';
 
 export function newContextHead(contextId: string, now: number): ContextHead {
-  return { layout, contextId, createdAt: now, updatedAt: now, total: 0, begun: 0, open: 0, version: 0 };
+  return { layout, contextId, createdAt: now, updatedAt: now, total: 0, begun: 0, open: 0, version: 0, bytes: 0 };
 }
 
 /**

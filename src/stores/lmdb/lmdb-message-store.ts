@@ -98,7 +98,15 @@ export class LmdbMessageStore implements MessageStore {
       for (const [index, text] of texts.entries()) this.#contexts.putMessage(contextId, head.total + index, text);
       this.#contexts.putSavedTurn(contextId, taskId, turn);
       const open = head.open - (turn === undefined ? 0 : 1);
-      this.#put({ ...head, total: head.total + texts.length, open, ...(agentId !== undefined && { agentId }) });
+      const bytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), head.bytes ?? 0);
+      this.#put({
+        ...head,
+        total: head.total + texts.length,
+        open,
+        ...(agentId !== undefined && { agentId }),
+        // Unknown stays unknown.
+        ...(head.bytes !== undefined && { bytes }),
+      });
       return { appended: true };
     });
   }

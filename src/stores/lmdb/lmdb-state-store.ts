@@ -14,6 +14,7 @@ import type {
   Delta,
   FollowSignal,
   Lease,
+  PostOptions,
   ReadOptions,
   StoreCheck,
   TaskQuery,
@@ -210,14 +211,16 @@ export class LmdbStateStore implements TaskStateStore {
     return listenCommands(this.#readers(), taskId);
   }
 
-  async post(taskId: string, command: Command): Promise<void> {
-    await this.#database.write(() => {
+  async post(taskId: string, command: Command, options?: PostOptions): Promise<Command | undefined> {
+    const standing = await this.#database.write(() => {
       const head = this.#tasks.head(taskId);
       if (head.hasEnded) throw ended(taskId);
-      const bytes = this.#tasks.putCommand(taskId, command);
+      const { command: first, bytes } = this.#tasks.putCommand(taskId, command, options);
       if (bytes > 0) this.#tasks.putHead(grown(head, bytes), head);
+      return first;
     });
     this.#wakeUps.wake(taskId);
+    return standing;
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {

@@ -4,7 +4,7 @@ import { isKnownType } from '../../core/record-table.ts';
 import { type JournalRecord, journalSchema } from '../../core/records.ts';
 import { childrenIn, parentIn } from '../child-turns.ts';
 import { groupOf } from '../context-group.ts';
-import type { Command, TaskQuery } from '../interfaces.ts';
+import type { Command, PostOptions, TaskQuery } from '../interfaces.ts';
 import { isRunnable } from '../runnable.ts';
 import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';
@@ -110,18 +110,27 @@ export class TaskTable {
   }
 
   /** The commands behind the `n`th, with their numbers. */
-  commands(taskId: string, n: number): readonly { readonly n: number; readonly command: Command }[] {
-    const entries = this.#db.range({ start: ['command', taskId, n + 1], end: ['command', taskId, last] });
+  commands(taskId: string, n: number, limit?: number): readonly { readonly n: number; readonly command: Command }[] {
+    const range = { start: ['command', taskId, n + 1], end: ['command', taskId, last] };
+    const entries = this.#db.range(limit === undefined ? range : { ...range, limit });
     return entries.map(({ value }, index) => ({
       n: n + 1 + index,
       command: parsed(value, taskId, `its command ${n + 1 + index} is damaged`),
     }));
   }
 
-  /** The bytes that were written: 0 where one of that id stands already. */
-  putCommand(taskId: string, command: Command): number {
+  /** The command that stands under the id, and the bytes that were written: 0 where one of that id stands already, or there are too many. */
+  putCommand(
+    taskId: string,
+    command: Command,
+    { most = Number.POSITIVE_INFINITY }: PostOptions = {},
+  ): { readonly command: Command | undefined; readonly bytes: number } {
     const idKey = ['command-id', taskId, hashOf(command.id)];
-    if (this.#db.get(idKey) !== undefined) return 0;
+    const before = this.#db.get(idKey);
+    if (before !== undefined) {
+      const [first] = this.commands(taskId, Number(before) - 1, 1);
+      return { command: first?.command, bytes: 0 };
+    }
     const [newest] = this.#db.range({
       start: ['command', taskId, last],
       end: ['command', taskId, 0],
@@ -129,10 +138,11 @@ export class TaskTable {
       limit: 1,
     });
     const n = newest === undefined ? 1 : numberIn(newest.key) + 1;
+    if (n > most) return { command: undefined, bytes: 0 };
     const text = JSON.stringify(command);
     this.#db.put(['command', taskId, n], text);
     this.#db.put(idKey, String(n));
-    return Buffer.byteLength(text);
+    return { command, bytes: Buffer.byteLength(text) };
   }
 
   /** The task and its child turns, theirs too, without one that is not here. None where there is no such task. Reads damaged journals. */

@@ -1,5 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import type { Command } from '../interfaces.ts';
+import type { Command, PostOptions } from '../interfaces.ts';
 import { Broadcast } from './broadcast.ts';
 
 /** The commands of one task, each id once, and who listens to them in this process. */
@@ -12,10 +12,14 @@ export class CommandBox {
     return this.#commands.size === 0 && this.#listeners.size === 0;
   }
 
-  post(command: Command): void {
-    if (this.#commands.has(command.id)) return;
+  /** As `TaskStateStore.post`. */
+  post(command: Command, { most = Number.POSITIVE_INFINITY }: PostOptions = {}): Command | undefined {
+    const first = this.#commands.get(command.id);
+    if (first) return first;
+    if (this.#commands.size >= most) return undefined;
     this.#commands.set(command.id, command);
     this.#listeners.emit([command]);
+    return command;
   }
 
   listen(subscriber: Subscriber<Command>): void {

@@ -12,6 +12,7 @@ import type {
   Delta,
   FollowSignal,
   Lease,
+  PostOptions,
   ReadOptions,
   StoreCheck,
   TaskQuery,
@@ -136,10 +137,10 @@ export class InMemoryStateStore implements TaskStateStore {
     return new Observable((subscriber) => this.#task(taskId).commands.listen(subscriber));
   }
 
-  post(taskId: string, command: Command): void {
+  post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
     const task = this.#task(taskId);
     if (task.hasEnded) throw ended(taskId);
-    task.commands.post(command);
+    return task.commands.post(command, options);
   }
 
   read(taskId: string, options: ReadOptions = {}): readonly JournalRecord[] {

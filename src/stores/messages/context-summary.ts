@@ -8,15 +8,18 @@ export interface ContextFigures {
   readonly open: number;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Of its messages, where they are counted. */
+  readonly bytes?: number;
 }
 
-export function summaryOf({ contextId, total, open, createdAt, updatedAt }: ContextFigures): ContextSummary {
+export function summaryOf({ contextId, total, open, createdAt, updatedAt, bytes }: ContextFigures): ContextSummary {
   return {
     contextId,
     total,
     openTurns: open,
     createdAt: new Date(createdAt).toISOString(),
     updatedAt: new Date(updatedAt).toISOString(),
+    ...(bytes !== undefined && { bytes }),
   };
 }
 

@@ -84,6 +84,8 @@ export interface ContextSummary {
   readonly createdAt: string;
   /** When it was last written to. ISO 8601. */
   readonly updatedAt: string;
+  /** The bytes of its messages as JSON. Absent where the store does not count them, and for contexts of version 0.1. */
+  readonly bytes?: number;
 }
 
 export interface ContextPage {

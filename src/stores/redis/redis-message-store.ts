@@ -196,8 +196,8 @@ export class RedisMessageStore implements MessageStore {
       await this.#index.remove(contextId);
       return undefined;
     }
-    const [, total = 0, open = 0, createdAt = 0, updatedAt = 0] = answer.map(Number);
-    return summaryOf({ contextId, total, open, createdAt, updatedAt });
+    const [, total = 0, open = 0, createdAt = 0, updatedAt = 0, bytes = -1] = answer.map(Number);
+    return summaryOf({ contextId, total, open, createdAt, updatedAt, ...(bytes >= 0 && { bytes }) });
   }
 
   #run(call: ContextCall): Promise<readonly unknown[] | undefined> {

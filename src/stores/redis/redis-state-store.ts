@@ -12,6 +12,7 @@ import {
   type Delta,
   type FollowSignal,
   type Lease,
+  type PostOptions,
   type ReadOptions,
   type StoreCheck,
   type TaskQuery,
@@ -208,14 +209,16 @@ export class RedisStateStore implements TaskStateStore {
     });
   }
 
-  async post(taskId: string, command: Command): Promise<void> {
+  async post(taskId: string, command: Command, { most }: PostOptions = {}): Promise<Command | undefined> {
     const { head, commands, commandIds } = this.#keys(taskId);
-    await this.#scripts.run({
+    const answer = await this.#scripts.run({
       script: 'post',
       keys: [head, commands, commandIds],
-      args: [command.id, JSON.stringify(command)],
+      args: [command.id, JSON.stringify(command), most === undefined || most === Number.POSITIVE_INFINITY ? -1 : most],
       subject: { taskId },
     });
+    const standing = answer.text(1);
+    return standing === '' ? undefined : JSON.parse(standing);
   }
 
   async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {

@@ -11,6 +11,7 @@ import type {
   Delta,
   FollowSignal,
   Lease,
+  PostOptions,
   ReadOptions,
   StoreCheck,
   TaskQuery,
@@ -166,10 +167,10 @@ class SnapshotStateStore implements TaskStateStore {
     });
   }
 
-  async post(taskId: string, command: Command): Promise<void> {
+  async post(taskId: string, command: Command, options?: PostOptions): Promise<Command | undefined> {
     const { state } = (await this.#verified(taskId)) ?? (await this.#saved(taskId));
     if (state.isComplete) throw ended(taskId);
-    this.#box(taskId).post(command);
+    return this.#box(taskId).post(command, options);
   }
 
   async read(taskId: string, { from = 1 }: ReadOptions = {}): Promise<readonly JournalRecord[]> {

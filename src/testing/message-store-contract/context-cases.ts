@@ -41,6 +41,27 @@ export const contextCases: MessageCases = {
       },
     },
     {
+      title: 'the bytes of messages are counted, or not told at all',
+      async run({ store, peer }) {
+        const bytesOf = async () => (await peer.contexts()).contexts.find(({ contextId }) => contextId === 'b')?.bytes;
+        await store.begin('b', 'open');
+        const first = await bytesOf();
+        await store.append('b', 't', turnOf('said'));
+        const second = await bytesOf();
+        await store.append('b', 'u', turnOf('\u{1f600}'.repeat(1_000)));
+        await store.append('b', 'u', turnOf('once more'));
+        const third = await bytesOf();
+        if (third === undefined) return assert.deepEqual([first, second], [undefined, undefined]);
+        const told = JSON.stringify(turnOf('\u{1f600}'.repeat(1_000)));
+        assert.equal(first, 0);
+        assert.ok(second !== undefined && second > JSON.stringify(turnOf('said')).length - 2);
+        assert.ok(third - second >= Buffer.byteLength(told) - 2 && third - second < Buffer.byteLength(told) + 1_000);
+        await store.delete('b');
+        await store.begin('b', 'anew');
+        assert.equal(await bytesOf(), 0);
+      },
+    },
+    {
       title: 'pages have every context once, in the order of their ids',
       async run({ store, peer }) {
         const ids = ['Z', 'a', 'a-', 'a.', 'a0', 'a_', 'aa', 'b', '_', '0', '9:', ':'];

@@ -49,6 +49,34 @@ export const commandCases: ContractGroup = {
       },
     },
     {
+      title: 'post gives the command that stands under the id, also where another one was posted first',
+      async run(subject) {
+        const { taskId } = await beginHeld(subject);
+        for (const command of everyKind) assert.deepEqual(await subject.peer.post(taskId, command), command);
+        for (const command of everyKind) {
+          assert.deepEqual(await subject.store.post(taskId, pause(command.id, 'again')), command);
+        }
+      },
+    },
+    {
+      title: 'of many that come at once no more stand than `most` says; one that stands can still be posted again',
+      async run(subject) {
+        const { taskId } = await beginHeld(subject);
+        const posted = await Promise.all(
+          upTo(9).map(async (number) => subject.peer.post(taskId, pause(`c${number}`, 'burst'), { most: 4 })),
+        );
+        const standing = posted.filter((command) => command !== undefined);
+        assert.equal(standing.length, 4);
+        const owner = listen(subject, taskId);
+        await receives(owner, 4);
+        assert.deepEqual(owner.values.map(({ id }) => id).sort(), standing.map(({ id }) => id).sort());
+        const [first] = standing;
+        assert.deepEqual(await subject.store.post(taskId, pause(first?.id ?? '', 'again'), { most: 1 }), first);
+        assert.equal(await subject.store.post(taskId, pause('x', 'too many'), { most: 4 }), undefined);
+        assert.deepEqual(await subject.store.post(taskId, pause('x', 'one more'), { most: 5 }), pause('x', 'one more'));
+      },
+    },
+    {
       title: 'need no lease, and reach whoever owns the turn later',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);

@@ -16,7 +16,7 @@ import {
   takeWhile,
   timer,
 } from 'rxjs';
-import type { Command, Delta, FollowSignal, Lease, ReadOptions } from '../../../src/stores/interfaces.ts';
+import type { Command, Delta, FollowSignal, Lease, PostOptions, ReadOptions } from '../../../src/stores/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 
@@ -181,8 +181,8 @@ class LosesEarlierCommands extends InMemoryStateStore {
 class LosesACommand extends InMemoryStateStore {
   #posts = 0;
 
-  override post(taskId: string, command: Command): void {
-    if (++this.#posts % 7 !== 0) super.post(taskId, command);
+  override post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
+    return ++this.#posts % 7 === 0 ? command : super.post(taskId, command, options);
   }
 }
 
@@ -201,8 +201,8 @@ class CommandsTwice extends InMemoryStateStore {
 class NoCommandIds extends InMemoryStateStore {
   #posts = 0;
 
-  override post(taskId: string, command: Command): void {
-    super.post(taskId, { ...command, id: `${command.id}~${++this.#posts}` });
+  override post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
+    return super.post(taskId, { ...command, id: `${command.id}~${++this.#posts}` }, options) && command;
   }
   override commands(taskId: string): Observable<Command> {
     return super.commands(taskId).pipe(map((command) => ({ ...command, id: command.id.replace(/~.*/, '') })));
@@ -229,14 +229,26 @@ class CommandsComplete extends InMemoryStateStore {
 }
 
 class PostsToNothing extends InMemoryStateStore {
-  override post(taskId: string, command: Command): void {
-    if (super.load(taskId) !== null) super.post(taskId, command);
+  override post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
+    return super.load(taskId) === null ? command : super.post(taskId, command, options);
   }
 }
 
 class PostsAfterTheEnd extends InMemoryStateStore {
-  override post(taskId: string, command: Command): void {
-    if (!super.load(taskId)?.isComplete) super.post(taskId, command);
+  override post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
+    return super.load(taskId)?.isComplete ? command : super.post(taskId, command, options);
+  }
+}
+
+class GivesTheLastCommand extends InMemoryStateStore {
+  override post(taskId: string, command: Command, options?: PostOptions): Command | undefined {
+    return super.post(taskId, command, options) && command;
+  }
+}
+
+class AnyNumberOfCommands extends InMemoryStateStore {
+  override post(taskId: string, command: Command): Command | undefined {
+    return super.post(taskId, command);
   }
 }
 
@@ -333,6 +345,16 @@ export const brokenReaders: readonly BrokenStore[] = [
     'a command comes twice',
     'those posted before come first, then those posted later, in order and unchanged',
     CommandsTwice,
+  ),
+  broken(
+    'post gives what was posted last',
+    'post gives the command that stands under the id, also where another one was posted first',
+    GivesTheLastCommand,
+  ),
+  broken(
+    'any number of commands stands',
+    'of many that come at once no more stand than `most` says; one that stands can still be posted again',
+    AnyNumberOfCommands,
   ),
   broken('command ids do not count', 'the same id again does nothing, before and after somebody listens', NoCommandIds),
   broken(

@@ -76,6 +76,8 @@ const betweenProcesses = {
   'deltas of an owner that was overtaken are not shown': noDeltas,
   'those posted before come first, then those posted later, in order and unchanged': noCommands,
   'the same id again does nothing, before and after somebody listens': noCommands,
+  'post gives the command that stands under the id, also where another one was posted first': noCommands,
+  'of many that come at once no more stand than `most` says; one that stands can still be posted again': noCommands,
   'need no lease, and reach whoever owns the turn later': noCommands,
   'a burst arrives whole and in order, whenever one listens': noCommands,
   'may be posted from inside a handler': noCommands,

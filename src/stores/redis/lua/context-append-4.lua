@@ -10,6 +10,12 @@ if turn and turn ~= 'open' then return { OK, turn == ARGV[3] and 1 or 0, 0 } end
 for first = 5, #ARGV, 1000 do
   redis.call('RPUSH', KEYS[2], unpack(ARGV, first, math.min(first + 999, #ARGV)))
 end
+-- Contexts of older versions do not count.
+if redis.call('HEXISTS', KEYS[1], 'bytes') == 1 or redis.call('LLEN', KEYS[2]) == #ARGV - 4 then
+  local bytes = 0
+  for number = 5, #ARGV do bytes = bytes + #ARGV[number] end
+  redis.call('HINCRBY', KEYS[1], 'bytes', bytes)
+end
 redis.call('HINCRBY', KEYS[1], 'total', #ARGV - 4)
 redis.call('HSET', KEYS[3], ARGV[2], ARGV[3])
 redis.call('ZREM', KEYS[4], ARGV[2])

@@ -1,5 +1,5 @@
 -- Stands in front of every script of the message store. KEYS are always those of one context, in one slot by the hash tag:
---   1 head     {prefix}:{<contextId>}:mh  hash: layout, total, version, metadata, nonce, begun, agentId, createdAt, updatedAt
+--   1 head     {prefix}:{<contextId>}:mh  hash: layout, total, version, metadata, nonce, begun, agentId, createdAt, updatedAt, bytes
 --   2 messages …:mm                       list of JSON texts
 --   3 turns    …:mt                       hash by task id: 'open', or the nonce of the call that appended its messages
 --   4 open     …:mo                       sorted set of the task ids of open turns, by the number they were begun with

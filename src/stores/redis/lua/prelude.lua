@@ -2,7 +2,7 @@
 -- The other keys of a task differ in the last letter and share its slot by the hash tag. A call names those that its script lists; in a
 -- cluster it names the others behind them, so that a node that has only some of them while slots move does not run it.
 --   j journal (stream, ids <seq>-<epoch>)   b payloads over 256 KB (hash by SHA-256)   d deltas (stream, ids <seq>-<n>)
---   c commands (stream)                     i ids of commands (set)
+--   c commands (stream)                     i ids of commands (sorted set, by the number of the command)
 -- Codes of the answers, first in each:
 local OK, NOT_FOUND, FENCED, TERMINAL, REWOUND, BUSY, SCHEMA, TORN = 0, -1, -2, -3, -4, -5, -6, -7
 
