@@ -166,22 +166,24 @@ export class ContextQueue {
   }
 
   /**
-   * Resolves once no turn of the context is before this one. With an error where that takes longer than `queueTimeoutMs`; rejects where the
-   * policy refuses the turn.
+   * Resolves once no turn of the context is before this one, with how long it has waited for that since its start, in milliseconds. With an
+   * error where that takes longer than `queueTimeoutMs`; rejects where the policy refuses the turn.
    */
-  async turn({ contextId, taskId, signal }: HookContext): Promise<AgentLoopError | undefined> {
+  async turn({ contextId, taskId, signal, state, clock }: HookContext): Promise<AgentLoopError | number> {
     const { journal, messageStore } = this.#options;
     const isRegistered = this.#registered.delete(taskId);
     if (journal && !isRegistered) await this.#ask(() => messageStore.begin(contextId, taskId));
     const limit = new WaitLimit(this.#options);
     const look = journal ? this.#lookAt({ contextId, taskId, signal }, journal) : this.#lookHere(contextId, taskId);
     try {
+      let waitedMs = 0;
       for (let ahead = await look(); ahead; ahead = await look()) {
         await limit.within(ahead.over);
         signal.throwIfAborted();
         if (limit.isOver) return tooLong({ contextId, taskId, ahead, ms: this.#options.queueTimeoutMs });
+        waitedMs = Math.max(0, clock.now() - state.turn.createdAt);
       }
-      return undefined;
+      return waitedMs;
     } finally {
       limit.stop();
     }

@@ -92,7 +92,7 @@ async function failingAs(begin: () => Promise<TurnBeginning>, resumable = false)
     if (TurnLost.isInstance(error)) throw error;
     if ((resumable && isAway(error)) || isBusy(error)) throw new TurnLost(error);
     const known = AgentLoopError.isInstance(error) ? error : undefined;
-    return { fail: { code: known?.code ?? 'UNAVAILABLE', message: messageOf(error), cause: known?.cause ?? error } };
+    return { fail: { code: known?.code ?? 'UNAVAILABLE', message: messageOf(error), cause: error } };
   }
 }
 
@@ -138,8 +138,8 @@ class Conversation {
   async #begin(context: HookContext): Promise<TurnBeginning> {
     const { messageStore, endsOnly } = this.#options;
     const { contextId } = context;
-    const late = await this.#queue.turn(context);
-    if (late) return { fail: { code: late.code, message: late.message } };
+    const waited = await this.#queue.turn(context);
+    if (typeof waited !== 'number') return { fail: { code: waited.code, message: waited.message, cause: waited } };
     await this.#saveKept(contextId);
     await this.#options.between?.settled(contextId);
     const { messages, metadata, agentId: current } = await this.#ask(() => messageStore.load(contextId));
@@ -152,7 +152,7 @@ class Conversation {
     this.#options.onSent(context, added, chosen?.agent?.to);
     const { taskId, retried } = context.state.turn;
     const data = { history: history.length, ...(endsOnly && { endsOnly }), ...(retried && { taskId }) };
-    return { given, earlier: history.length, data, ...chosen };
+    return { given, earlier: history.length, ...(waited > 0 && { waitedMs: waited }), data, ...chosen };
   }
 
   #append(contextId: string, taskId: string, { messages, ...current }: EndedTurn): Promise<unknown> {

@@ -7,8 +7,9 @@ import { type Changes, type Draft, toolMessage } from './state.ts';
 
 /** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
 export function applyEffects(draft: Draft, effects: Effects): void {
-  const { messages = [], given, earlier, results, settings, tools, finish, agent } = effects;
+  const { messages = [], given, earlier, waitedMs = 0, results, settings, tools, finish, agent } = effects;
   if (given) replaceGiven(draft, given, earlier);
+  draft.suspendedMs = Math.max(draft.suspendedMs, waitedMs);
   if (results) replaceResults(draft, results);
   if (settings) draft.changes = { ...draft.changes, settings: { ...draft.changes.settings, ...settings } };
   if (tools) draft.changes = { ...draft.changes, tools: toolsBehind(draft.changes.tools, tools) };

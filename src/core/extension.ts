@@ -105,6 +105,8 @@ export interface TurnBeginning extends TurnChange {
   readonly given?: readonly Message[];
   /** How many of `given` are of earlier turns of the context; they come first. */
   readonly earlier?: number;
+  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  readonly waitedMs?: number;
 }
 
 /** What the next model call sees, before the system prompt is put in front. */

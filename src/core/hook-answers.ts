@@ -18,7 +18,7 @@ const used = { usage: true, usageBy: true } as const;
 const course = { ...noted, ...used, messages: true, settings: true, finish: true } as const;
 const turn = { ...course, tools: true } as const;
 
-const beforeTurn: Members<TurnBeginning> = { ...turn, given: true, earlier: true, agent: true };
+const beforeTurn: Members<TurnBeginning> = { ...turn, given: true, earlier: true, waitedMs: true, agent: true };
 const shouldPause: Members<{ readonly reason: string }> = { reason: true };
 const prepareIteration: Members<IterationChange> = { ...noted, ...used, view: true, finish: true };
 const beforeLLMCall: Members<CallChange> = { params: true, provider: true, response: true, fail: true };

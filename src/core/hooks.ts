@@ -12,6 +12,7 @@ import type { AgentUsage, ToolResultRecord } from './records.ts';
 import type { ExtensionError } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { HookDeps, RunDeps } from './turn-deps.ts';
+import { originOf } from './turn-result.ts';
 
 export type HookName = Exclude<
   keyof Extension,
@@ -247,7 +248,10 @@ class DeliberateFailure extends Error {
 
   constructor({ code, message, reason, cause }: Failure) {
     super(message);
-    this.error = new AgentLoopError(code, message, { cause, ...(reason !== undefined && { reason }) });
+    this.error = new AgentLoopError(code, message, {
+      ...originOf(code, cause),
+      ...(reason !== undefined && { reason }),
+    });
   }
 }
 

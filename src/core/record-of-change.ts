@@ -36,7 +36,8 @@ export interface ChangeOrigin {
 
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
-  const { messages, given, earlier, results, settings, tools, finish, agent, usage, usageBy, data, event } = change;
+  const { messages, given, earlier, waitedMs, results, settings, tools } = change;
+  const { finish, agent, usage, usageBy, data, event } = change;
   checkObjects({ results, settings, tools, finish, agent, usage, event });
   if (event && event.kind !== 'internal:compaction') throw new TypeError(wrongEvent(event));
   for (const [name, value] of Object.entries({ messages, given, results, finish, event })) {
@@ -45,7 +46,8 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
   const effects: Effects = {
     ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
     ...(given ? { given: checkedMessages(given) } : {}),
-    ...(earlier === undefined ? {} : { earlier: checkedCount(earlier) }),
+    ...(earlier === undefined ? {} : { earlier: checkedCount('earlier', earlier) }),
+    ...(waitedMs === undefined ? {} : { waitedMs: checkedCount('waitedMs', waitedMs) }),
     ...(results ? { results: checkedResults(results, origin.state) } : {}),
     ...(settings ? { settings: checkedSettings(settings) } : {}),
     ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
@@ -156,9 +158,9 @@ function checkedFinish(finish: Finish): Finish {
   return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
 }
 
-function checkedCount(earlier: number): number {
-  if (Number.isSafeInteger(earlier) && earlier >= 0) return earlier;
-  throw new TypeError(`earlier must be an integer of at least 0, not ${shownValue(earlier)}`);
+function checkedCount(name: string, count: number): number {
+  if (Number.isSafeInteger(count) && count >= 0) return count;
+  throw new TypeError(`${name} must be an integer of at least 0, not ${shownValue(count)}`);
 }
 
 function checkedChoice({ to, reason, callId, note }: AgentChoice, { config }: HookDeps): AgentChoice {

@@ -215,6 +215,7 @@ const extensions: RecordKind<ExtensionRecord> = {
         messages: 'list?',
         given: 'list?',
         earlier: 'number?',
+        waitedMs: 'number?',
         agent: 'object?',
         results: 'object?',
         settings: 'object?',

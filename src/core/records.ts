@@ -313,6 +313,8 @@ export interface Effects {
   readonly given?: readonly Message[];
   /** How many of `given` are of earlier turns of the context; they come first. Default: as before. */
   readonly earlier?: number;
+  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  readonly waitedMs?: number;
   /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
   readonly results?: Readonly<Record<string, Content>>;
   /** For all later model calls. */

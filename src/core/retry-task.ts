@@ -257,10 +257,10 @@ function withoutUsage(record: JournalRecord): JournalRecord {
     }
     default:
       if (!('effects' in record) || !record.effects) return record;
-      return { ...record, effects: withoutEffectsOnUsage(record.effects) };
+      return { ...record, effects: withoutUsageAndTime(record.effects) };
   }
 }
 
-function withoutEffectsOnUsage({ usage: _, usageBy: __, ...effects }: Effects): Effects {
+function withoutUsageAndTime({ usage: _, usageBy: __, waitedMs: ___, ...effects }: Effects): Effects {
   return effects;
 }

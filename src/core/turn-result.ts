@@ -95,7 +95,7 @@ export class TurnError extends AgentLoopError {
 }
 
 /** What the error that failed a turn knew beyond its code; an error of ours is not its own cause. */
-function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOptions {
+export function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOptions {
   if (thrown === undefined) return {};
   if (!AgentLoopError.isInstance(thrown) || thrown.code !== code) return { cause: thrown };
   const { retryable, retryAfterMs, status } = thrown;

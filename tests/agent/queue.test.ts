@@ -7,6 +7,7 @@ import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { Logger } from '../../src/core/config.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
+import { limits } from '../../src/extensions/limits/limits.ts';
 import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
@@ -188,6 +189,7 @@ describe("a queue behind a turn that does not run ('queue')", () => {
     await passing(on.bench.clock, next.settled);
     await expect(next.result()).rejects.toMatchObject({
       code: 'AGENT_BUSY',
+      retryable: true,
       message:
         'Turn "next" waited 5000 ms (queueTimeoutMs) in context "c" for turn "t", which was abandoned (its process exited); continue it with resume("t"), or end it with cancel("t"); its messages are saved either way. Then continue this one with retry("next").',
     });
@@ -210,6 +212,30 @@ describe("a queue behind a turn that does not run ('queue')", () => {
       message: expect.stringContaining('cancel("first")'),
     });
     await first.cancel();
+  });
+
+  it.each([true, false])('does not count the wait as time of the turn; with a journal: %s', async (journaled) => {
+    const { clock, store } = on.bench;
+    const [one, two] = [gate(), gate()];
+    const steps = [{ gate: one.pass(), text: 'One.' }, { gate: two.pass(), text: 'Two.' }, { never: true }];
+    const provider = on.bench.model(steps);
+    const extensions = [limits({ maxWallTimeMs: 10_000 })];
+    const taskStateStore = journaled ? store : undefined;
+    const ada = on.agent([], { provider, taskStateStore, busy: 'queue', extensions });
+    const turns = ['1', '2', '3'].map((taskId) => ada.startTurn(taskId, { taskId }));
+    const [first, second, third] = turns.map((turn) => watch(turn));
+    await first?.until('internal:llm-call');
+    clock.advance(9_000);
+    one.open();
+    await second?.until('internal:llm-call');
+    clock.advance(5_000);
+    two.open();
+    await third?.until('internal:llm-call');
+    await expect(turns[1]?.result()).resolves.toMatchObject({ text: 'Two.', durationMs: 5_000 });
+    clock.advance(9_999);
+    expect(third?.end).toBeUndefined();
+    clock.advance(1);
+    await expect(turns[2]?.result()).rejects.toMatchObject({ reason: 'max_wall_time', result: { durationMs: 10_000 } });
   });
 
   it('H-33 leaves the queue where the waiting turn is cancelled', async () => {
