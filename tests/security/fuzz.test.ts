@@ -30,5 +30,4 @@ it.each([
     expect(report).toMatchObject({ name, requests });
     expect(report.heapGrowth).toBeLessThan(15_000_000);
   },
-  120_000,
 );
