@@ -1,6 +1,6 @@
 import { mergeMap, Observable, type Subscriber, type Subscription } from 'rxjs';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
-import type { ToolSignal } from './tool-batch.ts';
+import type { ToolSignal } from './running-tool.ts';
 
 /** The batch that a pipe runs the calls of. */
 export interface PipedBatch {

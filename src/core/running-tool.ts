@@ -4,23 +4,58 @@ import { finishToolSpan, startToolSpan } from '../observability/spans/tool-span.
 import { noteQuestion } from '../observability/spans/tools-span.ts';
 import { cancelSpan, exceptionOf } from '../observability/spans/tracing-options.ts';
 import type { ToolResult } from '../tools/interfaces.ts';
-import type { AbortListener } from './abort-scope.ts';
+import type { AbortListener, AbortScope } from './abort-scope.ts';
 import { CallContext, type CallOwner } from './call-context.ts';
 import { type ChangedOutcome, changeOutcome } from './change-tool-call.ts';
 import { leftReason, TurnLost } from './child-turns.ts';
-import type { Limited } from './deadlines.ts';
+import type { Deadlines, Limited } from './deadlines.ts';
 import { AgentLoopError, type ErrorCode, messageOf, nameOf } from './errors.ts';
 import type { AgentEvent } from './events.ts';
 import type { ReachedLimit } from './extension.ts';
 import { failTurn } from './hooks.ts';
 import type { Content } from './messages.ts';
 import { isPromiseLike } from './promise-like.ts';
-import type { ExtensionRecord, ToolResultRecord } from './records.ts';
+import type { ExtensionRecord, ToolResultRecord, TurnAsked } from './records.ts';
+import type { SubAgentSignal, ToolProgress } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { DoneSignal, TaskComplete } from './task-complete.ts';
-import type { ToolCallRun, ToolSignal } from './tool-batch.ts';
+import type { StartedCall } from './tool-plan.ts';
+import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
 import { TurnError } from './turn-result.ts';
+
+/** What one call of a batch needs to run. */
+export interface ToolCallRun {
+  readonly started: StartedCall;
+  readonly tool: OfferedTool;
+  readonly iteration: number;
+  /** The turn as it is when that is read. */
+  readonly state: () => LoopState;
+  /** Of this call alone; aborted when it shall stop. */
+  readonly scope: AbortScope;
+  /** Of the batch: once it is aborted nobody waits for extensions any more. */
+  readonly batch: AbortScope;
+  /** Of the batch: where the call's time limit is kept. */
+  readonly deadlines: Deadlines;
+}
+
+/** The result of a call, and what extensions changed with it. */
+export interface ToolOutcome {
+  readonly type: 'tool-outcome';
+  readonly result: ToolResultRecord;
+  readonly records: readonly ExtensionRecord[];
+  /** What the tool threw, where it failed by that. Known to this process only. */
+  readonly thrown?: unknown;
+}
+
+/** A call whose child turn is left to the next owner of the turn: it has no result here. */
+export interface ToolLeft {
+  readonly type: 'tool-left';
+  readonly callId: string;
+}
+
+/** What comes of a running call: progress updates, then its result or a question. */
+export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
 
 const unchanged: readonly ExtensionRecord[] = [];
 

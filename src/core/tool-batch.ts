@@ -14,46 +14,12 @@ import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
 import type { ExtensionRecord, ToolIntent, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
-import { RunningTool } from './running-tool.ts';
-import { CommitDraft, type Signal, type SubAgentSignal, type ToolProgress } from './signals.ts';
+import { RunningTool, type ToolSignal } from './running-tool.ts';
+import { CommitDraft, type Signal } from './signals.ts';
 import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from './state.ts';
 import { decideCall, isSequential, type PlannedRecord, planWithoutPlace, type StartedCall } from './tool-plan.ts';
 import { failureBy, refusedCall } from './tool-results.ts';
-import type { OfferedTool } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
-
-/** What one call of a batch needs to run. */
-export interface ToolCallRun {
-  readonly started: StartedCall;
-  readonly tool: OfferedTool;
-  readonly iteration: number;
-  /** The turn as it is when that is read. */
-  readonly state: () => LoopState;
-  /** Of this call alone; aborted when it shall stop. */
-  readonly scope: AbortScope;
-  /** Of the batch: once it is aborted nobody waits for extensions any more. */
-  readonly batch: AbortScope;
-  /** Of the batch: where the call's time limit is kept. */
-  readonly deadlines: Deadlines;
-}
-
-/** The result of a call, and what extensions changed with it. */
-export interface ToolOutcome {
-  readonly type: 'tool-outcome';
-  readonly result: ToolResultRecord;
-  readonly records: readonly ExtensionRecord[];
-  /** What the tool threw, where it failed by that. Known to this process only. */
-  readonly thrown?: unknown;
-}
-
-/** A call whose child turn is left to the next owner of the turn: it has no result here. */
-export interface ToolLeft {
-  readonly type: 'tool-left';
-  readonly callId: string;
-}
-
-/** What comes of a running call: progress updates, then its result or a question. */
-export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
 
 /** Who has a batch run. */
 export interface BatchOwner {

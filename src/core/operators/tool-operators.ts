@@ -2,10 +2,10 @@ import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, Subscription } from 'rxjs';
 import type { CallPipe } from '../call-pipe.ts';
 import { loadChecks } from '../check-call.ts';
-import { RunningTool } from '../running-tool.ts';
+import { RunningTool, type ToolCallRun, type ToolSignal } from '../running-tool.ts';
 import type { Signal } from '../signals.ts';
 import type { LoopState } from '../state.ts';
-import { type BatchOwner, MergedBatch, type ToolCallRun, type ToolSignal } from '../tool-batch.ts';
+import { type BatchOwner, MergedBatch } from '../tool-batch.ts';
 import type { TurnDeps } from '../turn-deps.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from './operate.ts';
 

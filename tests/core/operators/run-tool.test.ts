@@ -8,7 +8,7 @@ import { AgentLoopError } from '../../../src/core/errors.ts';
 import { runTool } from '../../../src/core/operators/tool-operators.ts';
 import type { ToolResultRecord } from '../../../src/core/records.ts';
 
-import type { ToolCallRun, ToolSignal } from '../../../src/core/tool-batch.ts';
+import type { ToolCallRun, ToolSignal } from '../../../src/core/running-tool.ts';
 import type { TurnDeps } from '../../../src/core/turn-deps.ts';
 import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/tools/interfaces.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
