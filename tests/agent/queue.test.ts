@@ -3,10 +3,12 @@ import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import { conversationName } from '../../src/agent/open-turns.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { foldRecords } from '../../src/core/apply-record.ts';
 import type { Logger } from '../../src/core/config.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { TurnRecord } from '../../src/core/records.ts';
+import { commitOf } from '../../src/core/signals.ts';
+import { taskState } from '../../src/core/state.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
 import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
 import { gate } from '../../src/testing/gate.ts';
@@ -321,21 +323,28 @@ describe('a turn that is refused', () => {
     await expect(other.run('2', { taskId: 'second' })).resolves.toMatchObject({ text: 'Two.' });
   });
 
-  it('H-33 is kept where somebody else has ended it meanwhile', async () => {
+  it('H-33 is kept where another process has continued it meanwhile', async () => {
     const messageStore = leftBehind([begun, firstCall]);
     const { store, clock } = on.bench;
-    const taskStateStore = seenBy(store, (method, taskId, [, owner]) =>
-      method === 'acquire' && taskId === 'second' && String(owner).startsWith('refused-')
-        ? AgentLoop.cancel('second', { store, clock })
-        : undefined,
-    );
+    const taskStateStore = seenBy(store, (method, taskId, [, owner]) => {
+      if (method !== 'acquire' || taskId !== 'second' || !String(owner).startsWith('refused-')) return undefined;
+      const lease = store.acquire('second', 'another', 1_000);
+      const { steps, after } = commitOf({ epoch: lease.epoch, now: clock.now }, foldRecords(store.read('second')), [
+        { type: 'turn.resumed' },
+      ]);
+      const records = steps.map(({ record }) => record);
+      store.append(lease, records, { status: taskState(after), barrier: true });
+      store.release(lease);
+      return undefined;
+    });
     const load = messageStore.load.bind(messageStore);
     let looks = 0;
     messageStore.load = (contextId, options) =>
       looks++ === 0 ? { ...load(contextId, options), openTurns: [] } : load(contextId, options);
     const ada = on.agent([], { messageStore, taskStateStore });
     await expect(ada.run('2', { taskId: 'second' })).rejects.toMatchObject({ code: 'AGENT_BUSY' });
-    expect(store.load('second')).toMatchObject({ status: 'canceled' });
+    expect(store.read('second').map(({ type }) => type)).toEqual(['turn.started', 'turn.resumed']);
+    await ada.cancel('second');
     await ada.cancel('t');
   });
 
