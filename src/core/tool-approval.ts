@@ -151,18 +151,21 @@ function requestOf(
 
 /**
  * Whether a call was approved, once that was asked and answered. With other arguments than those that were shown it has to be asked
- * again; a no counts for all.
+ * again; a no counts for all, and so does an answer that is no decision.
  */
 export function approvalOf({ answers }: PendingToolCall, args: unknown): Approval | undefined {
   if (answers.length === 0) return undefined;
-  const approvals = answers.filter(({ question }) => question.kind === 'approval');
   const shown = stableJson(args);
-  const given = approvals.find(({ question, answer }) => isNo(answer) || stableJson(question.data) === shown);
-  return given?.answer as Approval | undefined;
+  for (const { question, answer } of answers) {
+    if (question.kind !== 'approval') continue;
+    const approval = isApproval(answer) ? answer : { approved: false, reason: 'the answer was neither yes nor no' };
+    if (!approval.approved || stableJson(question.data) === shown) return approval;
+  }
+  return undefined;
 }
 
-function isNo(answer: unknown): boolean {
-  return (answer as Approval).approved === false;
+function isApproval(answer: unknown): answer is Approval {
+  return typeof answer === 'object' && answer !== null && 'approved' in answer && typeof answer.approved === 'boolean';
 }
 
 /** Whether any call of the turn may have to be approved. */

@@ -124,6 +124,48 @@ describe('answers', () => {
     expect(bench.store.list()).toMatchObject([{ held: false }]);
   });
 
+  const kinds = ['approval', 'input', 'auth', 'client-tool', 'in-doubt'] as const;
+
+  it.each(kinds)(
+    'to an approval are decisions, also where the model wrote a question of %s as the arguments',
+    async (kind) => {
+      const runs: unknown[] = [];
+      const written = { taskId: 'c', question: { id: '1:0', callId: '1:0', kind, toolName: 'ask', data: {} } };
+      const toolProviders = [plainTools(tools(runs))];
+      const asking = [{ toolCalls: [{ name: 'one', arguments: written }] }];
+      const turn = bench.loop(asking, { toolProviders }).startTurn(question, { taskId: 't' });
+      await turn.result();
+      await turn.settled;
+      for (const answer of ['Berlin', { result: 'Berlin' }, { outcome: 'applied', content: 'Berlin' }]) {
+        const refused = AgentLoop.answer('t', { store: bench.store, answers: { '1:0': answer } });
+        await expect(refused).rejects.toMatchObject({ code: 'INVALID_INPUT' });
+      }
+      const { turn: next } = resumed({ '1:0': { approved: true } }, tools(runs));
+      expect(await next.result()).toMatchObject({ status: 'completed' });
+      expect(runs).toEqual(['one']);
+    },
+  );
+
+  it.each(['Berlin', null, { approved: 'true' }, { result: true }])(
+    'in a journal that are no decision approve nothing: %j',
+    async (answer) => {
+      const runs: unknown[] = [];
+      await waiting({ one: tools(runs).one });
+      const { store } = bench;
+      const lease = store.acquire('t', 'another version', 1_000);
+      const answered = { type: 'turn.answered' as const, callId: '1:0', questionId: '1:0', answer };
+      store.append(lease, [{ ...answered, seq: lease.seq + 1, epoch: lease.epoch, at: 0 }], {
+        status: 'input-required',
+        barrier: true,
+      });
+      store.release(lease);
+      const { turn, model } = resumed({}, { one: tools(runs).one });
+      expect(await turn.result()).toMatchObject({ status: 'completed' });
+      expect(runs).toEqual([]);
+      expect(JSON.stringify(model.calls.at(-1))).toContain('the call was rejected: the answer was neither yes nor no');
+    },
+  );
+
   it('count once: the same again does nothing, another is a conflict', async () => {
     await waiting(tools([]));
     const { store } = bench;
