@@ -36,7 +36,7 @@ function limitedChecker(schema: JSONSchema, owner: string, lateChecks: number): 
   let most: number | undefined;
   const isQuick = (value: unknown) => {
     if (!isForeign) most ??= quickValues(schema);
-    return most !== undefined && most > 0 && isWithin(value, most);
+    return most !== undefined && most > 0 && sizeOf(value, most) <= most;
   };
   const bounded = (value: unknown) => {
     if (late >= lateChecks) throw tooSlow(owner, isForeign);
@@ -69,6 +69,8 @@ const slowKeywords: ReadonlySet<string> = new Set([
 
 /** Values of a schema times values of the arguments that are checked without a limit: some milliseconds. */
 const mostCompared = 100_000;
+/** So many characters of a text or of a name take about as long as a value: each `maxLength` counts them, each error of an `enum` names them. */
+const charactersOfValue = 16;
 
 /**
  * How many values may be checked by a schema without a limit. A schema takes as many steps at most for each of them as it has values itself.
@@ -76,31 +78,34 @@ const mostCompared = 100_000;
  * schema holds in several places counts in each.
  */
 function quickValues(schema: JSONSchema): number {
-  const open: unknown[] = [schema];
-  let size = 0;
-  for (let next = open.pop(); next !== undefined; next = open.pop()) {
-    if (++size > mostCompared) return 0;
-    if (typeof next !== 'object' || next === null) continue;
-    if (Object.keys(next).some((key) => slowKeywords.has(key))) return 0;
-    for (const value of Object.values(next)) if (value !== undefined) open.push(value);
-  }
-  return Math.floor(mostCompared / size);
+  let isSlow = false;
+  const size = sizeOf(schema, mostCompared, (name) => {
+    isSlow ||= slowKeywords.has(name);
+  });
+  return isSlow ? 0 : Math.floor(mostCompared / size);
 }
 
-/** Whether a value of JSON has at most so many values in it, itself included. */
-function isWithin(value: unknown, most: number): boolean {
+/** How many values are in a value of JSON, itself included, with those that its texts and names count for; more than `most` where there are more. */
+function sizeOf(value: unknown, most: number, onName?: (name: string) => void): number {
   const open: unknown[] = [value];
-  for (let count = 1; open.length > 0; count += open.length) {
-    if (count > most) return false;
-    const level = open.splice(0);
-    for (const each of level) {
-      if (typeof each !== 'object' || each === null) continue;
-      for (const inner of Object.values(each)) {
-        if (open.push(inner) > most) return false;
+  let size = 0;
+  for (let length = 1; length > 0 && size <= most; length = open.length) {
+    const next = open.pop();
+    size++;
+    if (typeof next === 'string') size += next.length / charactersOfValue;
+    else if (Array.isArray(next)) {
+      if (next.length > most) return next.length;
+      for (const inner of next) if (inner !== undefined) open.push(inner);
+    } else if (typeof next === 'object' && next !== null) {
+      for (const name of Object.keys(next)) {
+        onName?.(name);
+        size += name.length / charactersOfValue;
+        const inner: unknown = Reflect.get(next, name);
+        if (inner !== undefined) open.push(inner);
       }
     }
   }
-  return true;
+  return size;
 }
 
 /** As `verifyJsonSchema`, for `foreignSchemaChecker`: from then on its checks answer without a promise. */

@@ -7,7 +7,7 @@ import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
 import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import type { JSONSchema } from '../../src/tools/interfaces.ts';
-import { jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
+import { foreignSchemaChecker, jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
 import { oddServer } from '../mcp/odd-server.ts';
 
 const odd = oddServer({ env: { TRAPS: '1' } });
@@ -82,6 +82,13 @@ describe('arguments that a model writes for a schema of the program', () => {
   const many = Array.from({ length: 300_000 }, () => 1);
   const schemas: readonly (readonly [string, JSONSchema, unknown, unknown])[] = [
     ['many alternatives', { type: 'array', items: { anyOf: alternatives } }, many, [{ id: 1 }]],
+    [
+      'long texts',
+      { items: { allOf: Array.from({ length: 100 }, () => ({ maxLength: 1e9 })) } },
+      ['y'.repeat(2e7)],
+      ['y'],
+    ],
+    ['errors that name long texts', { items: { enum: ['x'.repeat(1e6)] } }, many.slice(0, 5_000), []],
     ['unique objects', { type: 'array', uniqueItems: true }, many.map((_, id) => ({ id })), [{ id: 1 }]],
   ];
 
@@ -92,6 +99,15 @@ describe('arguments that a model writes for a schema of the program', () => {
     for (let time = 0; time < 3; time++) await expect(tried(large)).rejects.toMatchObject(late);
     expect(await tried(small)).toEqual({ ok: true, value: { list: small } });
   });
+
+  it.each(schemas.slice(1, 3))(
+    'H-11 cannot freeze it by a schema of a stranger, whose first check was quick: %s',
+    async (_, schema, large, small) => {
+      const check = foreignSchemaChecker({ type: 'object', properties: { list: schema } }, 'tool "t"');
+      expect(await check({ list: small })).toMatchObject({ ok: true });
+      await expect(async () => check({ list: large })).rejects.toMatchObject({ code: 'TOOL_TIMEOUT' });
+    },
+  );
 });
 
 describe('text that somebody else wrote', () => {
