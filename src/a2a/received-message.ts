@@ -1,4 +1,4 @@
-import type { Task, Message as WireMessage } from '@a2a-js/sdk';
+import type { Part, Task, Message as WireMessage } from '@a2a-js/sdk';
 import { invalidConfig } from '../core/invalid-config.ts';
 import type { UserMessage } from '../core/messages.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
@@ -75,10 +75,20 @@ function isContent(value: unknown): boolean {
   return typeof value === 'string' || Buffer.isBuffer(value);
 }
 
-/** Of the parts that count: bytes of files, characters of everything else. */
-export function sizeOf({ parts, metadata }: Pick<WireMessage, 'parts' | 'metadata'>): number {
-  const ofParts = parts.reduce((sum, { content, metadata }) => sum + sizeOfContent(content) + sizeOfJson(metadata), 0);
-  return ofParts + sizeOfJson(metadata);
+type Sized = Pick<WireMessage, 'parts' | 'metadata' | 'extensions'> & Partial<Pick<WireMessage, 'referenceTaskIds'>>;
+
+/** Of all that is kept of a message: bytes of files, characters of everything else. */
+export function sizeOf({ parts, metadata, extensions, referenceTaskIds = [] }: Sized): number {
+  const ofParts = parts.reduce((sum, part) => sum + sizeOfPart(part), 0);
+  return ofParts + sizeOfJson(metadata) + sizeOfNames(extensions) + sizeOfNames(referenceTaskIds);
+}
+
+function sizeOfPart({ content, metadata, filename, mediaType }: Part): number {
+  return sizeOfContent(content) + sizeOfJson(metadata) + (filename?.length ?? 0) + (mediaType?.length ?? 0);
+}
+
+function sizeOfNames(names: readonly string[] | undefined): number {
+  return names ? names.reduce((sum, name) => sum + name.length, 0) : 0;
 }
 
 /** The same of all that a task holds. */

@@ -75,6 +75,22 @@ describe('what is kept for one caller', () => {
     expect(await failureOf(client.sendMessage(message(long), options))).toMatch(/UnsupportedOperation.*space/s);
   });
 
+  const name = 'x'.repeat(20_000);
+  it.each<readonly [string, object, object]>([
+    ['filename', { filename: name }, {}],
+    ['mediaType', { mediaType: `text/${name}` }, {}],
+    ['extensions', {}, { extensions: [name] }],
+    ['referenceTaskIds', {}, { referenceTaskIds: Array.from(name) }],
+  ])('H-17 counts all members of a message: %s', async (_, ofPart, ofMessage) => {
+    const agent = on.echo([], { provider, taskStateStore: new InMemoryStateStore() });
+    const message = { messageId: 'large', role: 'ROLE_USER', parts: [{ text: 'Hi', ...ofPart }], ...ofMessage };
+    const limited = await on.serve({ agent, limits: { maxMessageBytes: 10_000 } });
+    const { error } = await answerOf(rpc(limited.url, 'SendMessage', { message }));
+    expect(error.message).toMatch(/larger than 10000 bytes/);
+    const kept = await on.serve({ agent, limits: { maxKeptBytes: 10_000 } });
+    expect((await answerOf(rpc(kept.url, 'SendMessage', { message }))).error.message).toMatch(/space/);
+  });
+
   it('H-17 lets a message through that comes again, and new ones once tasks were deleted', async () => {
     const store = new InMemoryStateStore();
     const clock = fakeClock();
