@@ -4,11 +4,12 @@ import { type Inner, kindOf, type MemberKind, type Members } from './record-tabl
 import type { JournalRecord } from './records.ts';
 import { shownValue } from './shown-value.ts';
 
-const stamp: Members = { seq: 'number', epoch: 'number', at: 'number' };
+const stamp: Members = { seq: 'number', epoch: 'number', at: 'time' };
 
 const kinds: { readonly [Name in MemberKind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
   text: [(value) => typeof value === 'string', 'a text'],
   number: [Number.isFinite, 'a number'],
+  time: [isTime, 'a time in milliseconds since 1970'],
   list: [Array.isArray, 'a list'],
   object: [isObject, 'an object'],
   flag: [(value) => typeof value === 'boolean', 'true or false'],
@@ -79,6 +80,11 @@ function checkCalls(calls: unknown): void {
       typeof call.call.function.arguments === 'string';
     if (!usable) throw misshapen('llm.done needs calls of the form { callId, call: { id, type, function } }');
   }
+}
+
+/** As far as a `Date` goes: what is beyond has no ISO 8601. */
+function isTime(value: unknown): boolean {
+  return typeof value === 'number' && Math.abs(value) <= 8.64e15;
 }
 
 function isObject(value: unknown): value is object {

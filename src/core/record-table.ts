@@ -20,7 +20,7 @@ import { type ExtensionRecord, isLeftCall, type Stamped, type TurnRecord, type T
 import type { Draft, LoopState } from './state.ts';
 
 /** What a member of a record holds. */
-export type MemberKind = 'text' | 'number' | 'list' | 'object' | 'flag' | 'content' | 'any';
+export type MemberKind = 'text' | 'number' | 'time' | 'list' | 'object' | 'flag' | 'content' | 'any';
 
 /** Members of something; a `?` marks one that may be absent. */
 export type Members = Readonly<Record<string, MemberKind | `${MemberKind}?`>>;
@@ -89,7 +89,7 @@ const own: RecordTable = {
     streams: 'ends',
   },
   'turn.resumed': {
-    members: { trace: 'object?', lostAt: 'number?' },
+    members: { trace: 'object?', lostAt: 'time?' },
     apply: resume,
     events: (to) => to.resumed(),
     words: () => 'resumed',

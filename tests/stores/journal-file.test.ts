@@ -115,6 +115,12 @@ describe('a journal file', () => {
       (text) => text.replace('"success":true', '"success":true,"fails":{"code":"GUARDRAIL","message":"No."}'),
       { code: 'POISON', message: /^Line 6 .*tool\.result: fails needs reason, a text/ },
     ],
+    [
+      'a time that no date has, which lists of all tasks would fail with',
+      3,
+      (text) => text.replace(/"at":-?\d+/, '"at":1e300'),
+      { code: 'POISON', message: /^Line 3 .*llm\.start needs at, a time/ },
+    ],
     ['a record that is no object', 3, () => '7', { code: 'POISON', message: /^Line 3 .*not 7/ }],
   ])('refuses %s, and names the line', (_, line, change, expected) => {
     const { code, message } = expected;
