@@ -110,11 +110,12 @@ export function assertToolOptions(value: unknown): asserts value is AnyToolOptio
     throw new AgentLoopError('INVALID_CONFIG', `A tool is described by an object, not by ${shown(value)}.`);
   const fail = failureOf(value['name']);
   checkNames(value, fail);
+  // Before the options that are needed: a misspelt one tells more than the one that it leaves out.
+  const stray = Object.keys(value).find((key) => !known.has(key));
+  if (stray !== undefined) fail(stray, value[stray], `it is no option of a tool; those are ${[...known].join(', ')}`);
   checkSchemas(value, fail);
   checkExecution(value, fail);
   checkPolicy(value, fail);
-  const stray = Object.keys(value).find((key) => !known.has(key));
-  if (stray !== undefined) fail(stray, value[stray], `it is no option of a tool; those are ${[...known].join(', ')}`);
 }
 
 function checkExecution({ execute, executeBatch }: Fields, fail: Fail): void {
@@ -149,6 +150,12 @@ export function assertDescription(value: unknown): asserts value is ToolDefiniti
 /** Whether a value is a Standard Schema. ArkType's are functions. */
 export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   return isObject(value) && '~standard' in value && isObject(value['~standard']) && 'validate' in value['~standard'];
+}
+
+/** The name of the first member that is a Standard Schema, of an object that is none itself. */
+export function memberSchema(value: unknown): string | undefined {
+  if (!isRecord(value) || isStandardSchema(value)) return undefined;
+  return Object.entries(value).find(([, member]) => isStandardSchema(member))?.[0];
 }
 
 /** Effect's schemas are no Standard Schemas by themselves. */
@@ -187,6 +194,8 @@ function checkSchemas({ parameters, jsonSchema }: Fields, fail: Fail): void {
 
 function checkObjectSchema(option: string, schema: unknown, fail: Fail): void {
   if (!isRecord(schema)) fail(option, schema, 'give a Standard Schema or a JSON Schema of an object');
+  const member = memberSchema(schema);
+  if (member !== undefined) fail(option, schema, `wrap it, with Zod as z.object({ ${member}: … })`);
   if (schema['type'] !== 'object')
     fail(`${option}.type`, schema['type'], 'arguments are an object: give type "object"');
 }
@@ -225,5 +234,7 @@ function shown(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, 80));
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return 'an array';
+  const member = memberSchema(value);
+  if (member !== undefined) return `an object whose member "${member}" is a schema, and no schema itself`;
   return typeof value === 'object' && value !== null ? 'an object' : String(value);
 }

@@ -133,6 +133,7 @@ describe('the options of an agent', () => {
     [{ tools: () => [] }, /tools that are a function need dependencies/],
     [{ dependencies: {}, tools: () => 7 }, /tools must be an array of tools, not 7/],
     [{ dependencies: 7, tools: () => [] }, /dependencies must be an object, not 7/],
+    [{ outputSchema: 'Report' }, /structuredOutput: schema is "Report"; give a Standard Schema or a JSON Schema/],
     [{ provider: {} }, /provider must be an LLMProvider or the name of one of providers, not an object/],
   ])('says what is wrong with %j', (wrong, message) => {
     const options: object = { provider: scriptedLLM([]), ...wrong };

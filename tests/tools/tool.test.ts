@@ -175,6 +175,14 @@ describe('the options of a tool', () => {
     [{ onInDoubt: 'again' }, 'onInDoubt is "again"; give "retry", "fail", "ask" or a function.'],
     [{ onInDoubt: 'retry' }, 'running it twice has to be safe: set idempotent or readOnly too, or use "fail".'],
     [{ timeout: 5 }, 'Tool "weather": timeout is 5; it is no option of a tool; those are '],
+    [
+      { parameters: undefined, inputSchema: z.object({}) },
+      'Tool "weather": inputSchema is an object; it is no option of a tool; those are ',
+    ],
+    [
+      { parameters: { city: z.string() } },
+      'Tool "weather": parameters is an object whose member "city" is a schema, and no schema itself; wrap it, with Zod as z.object({ city: … }).',
+    ],
   ];
 
   it.each(wrong)('refuses %p', async (change, message) => {

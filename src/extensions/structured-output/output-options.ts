@@ -2,7 +2,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { AgentLoopError } from '../../core/errors.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import type { JSONSchema } from '../../tools/interfaces.ts';
-import { isStandardSchema } from '../../tools/tool-options.ts';
+import { isStandardSchema, memberSchema } from '../../tools/tool-options.ts';
 import type { OutputMode } from './output-way.ts';
 
 /** Describes an output: a Standard Schema (Zod, Valibot, ArkType, …) or a JSON Schema, of anything that is JSON. */
@@ -40,8 +40,11 @@ export function checkOutputOptions(options: StructuredOutputOptions<OutputSchema
   }
   if (typeof forceFinish !== 'boolean') throw invalid('forceFinish', forceFinish, 'give true or false');
   if (!modes.has(mode)) throw invalid('mode', mode, 'give "auto", "tool" or "native"');
-  const member = Object.entries(options.schema ?? {}).find(([, value]) => isStandardSchema(value))?.[0];
-  if (!isStandardSchema(options.schema) && member !== undefined) {
+  const { schema } = options;
+  if (!isStandardSchema(schema) && (typeof schema !== 'object' || schema === null))
+    throw invalid('schema', schema, 'give a Standard Schema or a JSON Schema');
+  const member = memberSchema(schema);
+  if (member !== undefined) {
     const what = `structuredOutput: schema is an object whose member "${member}" is a schema, and no schema itself`;
     throw new AgentLoopError('INVALID_CONFIG', `${what}; wrap it, with Zod as z.object({ ${member}: … }).`);
   }
