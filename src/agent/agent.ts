@@ -13,6 +13,7 @@ import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import type { Usage } from '../providers/interfaces.ts';
+import { assertContextId } from '../stores/messages/check-input.ts';
 import type { Tool, ToolProvider } from '../tools/interfaces.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
@@ -229,6 +230,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { dependencies, parentContext: parent, metadata, ...rest } = options;
     const isChild = parentTurnOf(options) !== undefined;
     const { taskId = this.#newId(), contextId = this.contextId } = options;
+    if (!isChild) assertContextId(contextId);
     const same = isChild ? undefined : this.#running.get(taskId);
     if (same && !this.#config.taskStateStore) return same.turn;
     const steered = same || isChild ? undefined : this.#steeredInstead(contextId, taskId, messages);

@@ -1,11 +1,17 @@
 import { checkMessages } from '../core/check-messages.ts';
+import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
+import { shownValue } from '../core/shown-value.ts';
 
 /** What a turn is given: a text, a message, or several. */
 export type TurnInput = string | Message | readonly Message[];
 
 /** Errors: `INVALID_INPUT`. */
 export function messagesOf(input: TurnInput): readonly Message[] {
+  if (typeof input !== 'string' && (typeof input !== 'object' || input === null)) {
+    const what = `a turn is given a string, a message or an array of messages, not ${shownValue(input)}`;
+    throw new AgentLoopError('INVALID_INPUT', `${what}; write startTurn("Hello").`);
+  }
   const messages: readonly Message[] =
     typeof input === 'string' ? [{ role: 'user', content: input }] : isList(input) ? input : [input];
   checkMessages(messages);

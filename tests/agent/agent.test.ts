@@ -135,6 +135,16 @@ describe('an agent', () => {
     expect(() => ada.startTurn('3')).toThrow(expect.objectContaining({ code: 'SHUTDOWN' }));
   });
 
+  it.each<[unknown, object, RegExp]>([
+    ['Hello', { contextId: 'ann@example.org' }, /context id "ann@example\.org" cannot be used; take 1 to 128/],
+    [undefined, {}, /a turn is given a string, a message or an array of messages, not undefined/],
+  ])('refuses a turn of %j with %j at the call, before anything runs', (input, options, message) => {
+    const ada = on.agent([]);
+    const refused = expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringMatching(message) });
+    expect(() => Reflect.apply(ada.startTurn, ada, [input, options])).toThrow(refused);
+    expect(ada.state).toBe('ready');
+  });
+
   it('refuses listeners of events that nobody tells, naming those there are', () => {
     const ada = on.agent([]);
     const both = team({ agents: [ada] });
