@@ -1,18 +1,5 @@
-import type { Artifact, Task } from '@a2a-js/sdk';
-import {
-  endWith,
-  filter,
-  firstValueFrom,
-  fromEvent,
-  ignoreElements,
-  map,
-  merge,
-  NEVER,
-  type Observable,
-  of,
-  Subject,
-  takeUntil,
-} from 'rxjs';
+import type { Artifact, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
+import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
 import { foldRecords } from '../core/apply-record.ts';
 import type { StartOptions } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
@@ -22,11 +9,13 @@ import { observeTask } from '../core/observe-turn.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { JournalRecord } from '../core/records.ts';
 import type { Commit, Signal } from '../core/signals.ts';
-import { type Command, type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
+import { type MaybePromise, taskIdPattern } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
+import type { OwnTask, PushConfigs } from './push-configs.ts';
+import { keptSizeOfJson } from './received-message.ts';
 import type { Scope } from './scope.ts';
 import type { ServedTurns } from './served-turns.ts';
 import { type SnapshotOptions, shownState, type TurnView, taskOf } from './task-snapshot.ts';
@@ -79,6 +68,34 @@ export class CallerTasks {
     const view = taskIdPattern.test(taskId) ? await this.read(taskId) : undefined;
     if (!view) throw taskNotFound();
     return view;
+  }
+
+  /** As the stores know it. Errors: as `find`. */
+  async own(taskId: string): Promise<OwnTask> {
+    const { state } = await this.find(taskId);
+    return { taskId, contextId: state.turn.contextId };
+  }
+
+  /** Has something of this length written, where the limit of what is kept for the owner has room. Errors: that of the limit. */
+  async keep<T>(bytes: number, write: () => Promise<T>): Promise<T> {
+    const { kept } = this.options;
+    return kept ? kept.keep(this.scope, bytes, write) : write();
+  }
+
+  /** Lets something of this length in that is written then; the caller says when. Errors: that of the limit. */
+  async admit(bytes: number): Promise<() => void> {
+    const { kept } = this.options;
+    return kept ? kept.admit(this.scope, bytes) : () => {};
+  }
+
+  /** Keeps where the owner wants to be told of a task. Errors: as `keep`, and those of `PushConfigs.create`. */
+  register(
+    push: PushConfigs,
+    task: OwnTask,
+    config: TaskPushNotificationConfig,
+    version: string,
+  ): Promise<TaskPushNotificationConfig> {
+    return this.keep(keptSizeOfJson(config), () => push.create(task, config, version));
   }
 
   /** A task of the owner; `undefined` where there is none. */
@@ -161,28 +178,6 @@ export class CallerTasks {
   /** One answer of the store. Errors: `UNAVAILABLE` where it does not come in time. */
   ready<T>(ask: () => MaybePromise<T>): Promise<T> {
     return firstValueFrom(whenReady(ask, this.#deadline));
-  }
-
-  /**
-   * Leaves a command for a task, and gives the one of that id that was posted first; `undefined` where the task is over meanwhile.
-   * Errors: as `ready`.
-   */
-  async post(taskId: string, command: Command): Promise<Command | undefined> {
-    const { store } = this.options;
-    await this.ready(() => store.post(taskId, command));
-    const over$ = observeTask(store, taskId, this.#deadline).pipe(ignoreElements(), endWith(undefined));
-    const left = new Subject<void>();
-    const first$ = store.commands(taskId).pipe(
-      filter(({ id }) => id === command.id),
-      takeUntil(merge(over$, left)),
-    );
-    try {
-      return await this.ready(() =>
-        firstValueFrom<Command | undefined, undefined>(first$, { defaultValue: undefined }),
-      );
-    } finally {
-      left.next();
-    }
   }
 
   get #deadline() {

@@ -8,9 +8,10 @@ import { invalidConfig } from '../core/invalid-config.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { Turn } from '../core/turn.ts';
 import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { MaybePromise, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { KeptBytes } from './kept-bytes.ts';
+import { KeptInStores } from './kept-in-stores.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { type MessageLimits, type ResolvedLimits, resolveLimits } from './received-message.ts';
 import type { ScopeOf, SenderOf } from './scope.ts';
@@ -112,16 +113,25 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
       'the agent has no taskStateStore',
       'give it one: agent({ taskStateStore: new InMemoryStateStore(), … })',
     );
-  const kept = keptBytes(store, { limits, clock, storeDeadlineMs });
+  const kept = keptBytes(options, { store, clock, storeDeadlineMs, limits });
   const times = { storeDeadlineMs, cancelDeadlineMs, callbackTimeoutMs };
   return { ...options, store, clock, logger, ...times, maxInlineArtifactBytes, limits, kept };
 }
 
+/** Absent where nothing limits what is kept. */
 function keptBytes(
-  store: TaskStateStore,
-  { limits, clock, storeDeadlineMs: ms }: Pick<ResolvedHandlerOptions, 'limits' | 'clock' | 'storeDeadlineMs'>,
+  { agent, push }: A2ARequestHandlerOptions,
+  {
+    store: journals,
+    clock,
+    storeDeadlineMs: ms,
+    limits,
+  }: Pick<ResolvedHandlerOptions, 'store' | 'clock' | 'storeDeadlineMs' | 'limits'>,
 ): KeptBytes | undefined {
   const { maxKeptBytes: max } = limits;
   if (max === Number.POSITIVE_INFINITY) return undefined;
-  return new KeptBytes({ store, clock, max, ready: (ask) => firstValueFrom(whenReady(ask, { clock, ms })) });
+  const { messageStore: conversations = journals.messages, artifactStore: artifacts } = agent.options;
+  const ready = <T>(ask: () => MaybePromise<T>) => firstValueFrom(whenReady(ask, { clock, ms }));
+  const stores = new KeptInStores({ agentId: agent.id, journals, conversations, artifacts, push, ready });
+  return new KeptBytes({ clock, max, count: (owner, most) => stores.count(owner, most) });
 }

@@ -1,124 +1,130 @@
 import type { Clock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { MaybePromise, TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import { RecentMap } from '../core/recent-map.ts';
+import type { Owner } from './kept-in-stores.ts';
+import { limitReached } from './protocol-errors.ts';
 
 export interface KeptBytesOptions {
-  readonly store: TaskStateStore;
   readonly clock: Clock;
   /** Of one owner. */
   readonly max: number;
-  /** One answer of the store. Errors: `UNAVAILABLE` where it does not come in time. */
-  readonly ready: <T>(ask: () => MaybePromise<T>) => Promise<T>;
+  /** What the stores keep for an owner; may stop at more than `most`. */
+  readonly count: (owner: Owner, most: number) => Promise<number>;
+}
+
+/** Something that was let in since the last count. */
+interface Entry {
+  readonly bytes: number;
+  /** Whether the stores have it, or never will. */
+  isSettled: boolean;
 }
 
 /** What is known of an owner. Times are in milliseconds since 1970. */
-interface Count {
-  /** What the store kept when it was counted, and what was let in since. */
-  bytes: number;
-  /** When it is to be counted again. */
-  readonly until: number;
-  /** The same where the owner is beyond its limit. */
-  readonly soon: number;
+interface Ledger {
+  /** What the stores kept when they were counted; absent before the first count. */
+  stored?: number;
+  /** From then on a request waits for another count. */
+  until: number;
+  /** From then on another count may begin. */
+  soon: number;
+  readonly added: Set<Entry>;
+  addedBytes: number;
+  counting?: Promise<void> | undefined;
 }
 
-/** Of a task in a store that does not count bytes, at a seq. */
-interface Measured {
-  readonly seq: number;
-  readonly bytes: number;
-}
-
-const pageSize = 200;
 const recountMs = 30_000;
-/** Counting takes at most this share of the time. */
-const share = 20;
-/** Beyond its limit an owner is counted again this soon, as far as `share` allows: it may have deleted something. */
 const soonMs = 2_000;
+/** Counting takes at most one part in so many of the time. */
+const share = 20;
 /** Those who sent last. */
-const maxOwners = 1_000;
-const maxMeasured = 10_000;
+const maxOwners = 10_000;
 
 /**
- * How much the store keeps for each owner, in journals and commands. Counted in the store, so processes that share it agree; in between this
- * process adds the messages that it lets in. An owner may exceed the limit by what its running turns write until the next count, 30 seconds later.
+ * Limits what the stores keep for each owner. The stores are counted once, at the owner's first request; after that a request costs the same
+ * however much there is: it adds what it lets in, at once, so that requests that come together do not pass the limit together.
  *
- * A count costs one entry of a list for each task; in a store that does not count bytes itself also its journal, again once that has grown.
- * Memory: 1,000 owners, and 10,000 tasks of such a store.
+ * What turns write, what other processes let in and what is deleted shows with the next count. It begins with a request, at the earliest 2 seconds
+ * after the last one, takes at most a twentieth of the time, and is waited for only beyond the limit, or 30 seconds after the last one. So
+ * an owner may exceed the limit by what others let in, and turns write, between two counts.
+ *
+ * Memory: 10,000 owners, and for each what was let in since the last count.
  */
 export class KeptBytes {
   readonly #options: KeptBytesOptions;
-  readonly #counts = new Map<string, Promise<Count>>();
-  readonly #measured = new Map<string, Measured>();
+  readonly #ledgers = new RecentMap<string, Ledger>(maxOwners);
 
   constructor(options: KeptBytesOptions) {
     this.#options = options;
   }
 
-  /** Whether an owner, by its group of contexts, may have a message of this length kept. Rejects with what the store says. */
-  async admit(group: string, bytes: number): Promise<boolean> {
+  /**
+   * Has something of this length written for an owner, where there is room. Errors: that of the limit; what the stores say that are counted; what
+   * `write` rejects with.
+   */
+  async keep<T>(owner: Owner, bytes: number, write: () => Promise<T>): Promise<T> {
+    const settle = await this.admit(owner, bytes);
+    return write().finally(settle);
+  }
+
+  /** Lets something of this length in, to be written then; the caller says when it was, or will not be. Errors: as `keep`, without `write`. */
+  async admit(owner: Owner, bytes: number): Promise<() => void> {
+    const entry = await this.#admit(owner, bytes);
+    return () => {
+      entry.isSettled = true;
+    };
+  }
+
+  async #admit(owner: Owner, bytes: number): Promise<Entry> {
     const { clock, max } = this.#options;
-    const counting = this.#counts.get(group) ?? this.#begin(group);
-    let count = await counting;
-    const isOver = count.bytes + bytes > max;
-    if (clock.now() >= (isOver ? count.soon : count.until)) {
-      const newer = this.#counts.get(group);
-      // Another message may have begun the next count by now: all that come together share one.
-      count = await (newer && newer !== counting ? newer : this.#begin(group));
-    }
-    if (count.bytes + bytes > max) return false;
-    count.bytes += bytes;
-    return true;
+    const ledger = this.#ledgerOf(owner);
+    const isOver = () => (ledger.stored ?? 0) + ledger.addedBytes + bytes > max;
+    const now = clock.now();
+    if (ledger.stored === undefined || now >= (isOver() ? ledger.soon : ledger.until)) await this.#count(owner, ledger);
+    // The next request waits for it, where it has to, and is told what it fails with.
+    else if (now >= ledger.soon) this.#count(owner, ledger).catch(() => {});
+    if (isOver()) throw this.#full(ledger, bytes);
+    const entry: Entry = { bytes, isSettled: false };
+    ledger.added.add(entry);
+    ledger.addedBytes += bytes;
+    return entry;
   }
 
-  #begin(group: string): Promise<Count> {
-    const counting = this.#count(group);
-    keepNewest(this.#counts, group, counting, maxOwners);
-    counting.catch(() => {
-      if (this.#counts.get(group) === counting) this.#counts.delete(group);
+  #ledgerOf({ group, isAnonymous }: Owner): Ledger {
+    const key = isAnonymous ? '' : group;
+    const ledger = this.#ledgers.get(key) ?? { until: 0, soon: 0, added: new Set<Entry>(), addedBytes: 0 };
+    this.#ledgers.set(key, ledger);
+    return ledger;
+  }
+
+  #count(owner: Owner, ledger: Ledger): Promise<void> {
+    ledger.counting ??= this.#recount(owner, ledger).finally(() => {
+      ledger.counting = undefined;
     });
-    return counting;
+    return ledger.counting;
   }
 
-  async #count(group: string): Promise<Count> {
-    const { store, clock, ready } = this.#options;
+  async #recount(owner: Owner, ledger: Ledger): Promise<void> {
+    const { clock, max, count } = this.#options;
     const begun = clock.now();
-    let bytes = 0;
-    for (let behind: TaskSummary | undefined; ; ) {
-      const query = { contextGroup: group, limit: pageSize, ...(behind && { behind }) };
-      const page = await ready(() => store.list(query));
-      for (const task of page) bytes += task.bytes ?? (await this.#measure(task));
-      behind = page.at(-1);
-      if (page.length < pageSize) break;
+    // What is on its way now may be in the count or not, and counts besides until the next one.
+    const settled = [...ledger.added].filter(({ isSettled }) => isSettled);
+    ledger.stored = await count(owner, max);
+    for (const entry of settled) {
+      ledger.added.delete(entry);
+      ledger.addedBytes -= entry.bytes;
     }
     const at = clock.now();
     const rest = share * (at - begun);
-    return { bytes, until: at + Math.max(recountMs, rest), soon: at + Math.max(soonMs, rest) };
+    ledger.until = at + Math.max(recountMs, rest);
+    ledger.soon = at + Math.max(soonMs, rest);
   }
 
-  async #measure({ taskId, seq }: TaskSummary): Promise<number> {
-    const known = this.#measured.get(taskId);
-    if (known?.seq === seq) return known.bytes;
-    const { store, ready } = this.#options;
-    try {
-      const from = known && known.seq < seq ? known.seq + 1 : 1;
-      const records = await ready(() => store.read(taskId, { from }));
-      const grown = records.reduce((sum, record) => sum + Buffer.byteLength(JSON.stringify(record)), 0);
-      const bytes = grown + (from > 1 ? (known?.bytes ?? 0) : 0);
-      keepNewest(this.#measured, taskId, { seq: records.at(-1)?.seq ?? seq, bytes }, maxMeasured);
-      return bytes;
-    } catch (error) {
-      // Deleted meanwhile.
-      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return 0;
-      throw error;
-    }
-  }
-}
-
-/** Puts an entry last, and takes out those that stand first where there are too many. */
-function keepNewest<V>(map: Map<string, V>, key: string, value: V, most: number): void {
-  map.delete(key);
-  map.set(key, value);
-  for (const [oldest] of map) {
-    if (map.size <= most) break;
-    map.delete(oldest);
+  #full({ soon }: Ledger, bytes: number): Error {
+    const { max, clock } = this.#options;
+    return limitReached({
+      reason: 'KEPT_LIMIT',
+      message: `What is kept for you would exceed maxKeptBytes (${max} bytes); have tasks and conversations deleted.`,
+      metadata: { limit: 'maxKeptBytes', max: String(max), bytes: String(bytes) },
+      retryAfterMs: Math.max(1_000, soon - clock.now()),
+    });
   }
 }

@@ -37,8 +37,37 @@ export function malformed(message: string): A2AError {
   return new (protocolErrors().RequestMalformedError)(message);
 }
 
-export function unsupported(message: string): A2AError {
-  return new (protocolErrors().UnsupportedOperationError)(message);
+export function unsupported(said: string | A2AErrorOptions): A2AError {
+  return new (protocolErrors().UnsupportedOperationError)(said);
+}
+
+/** Why a limit on what is kept refuses a request. */
+export interface ReachedLimit {
+  readonly reason: 'KEPT_LIMIT' | 'HISTORY_LIMIT';
+  /** A sentence with the limit and the cure. */
+  readonly message: string;
+  /** The same for programs: the option, as `limit`, and its figure, as `max`. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** After which it may be worth another try. Absent: waiting changes nothing. */
+  readonly retryAfterMs?: number;
+}
+
+const reached = new WeakMap<object, ReachedLimit>();
+
+/**
+ * The error of a limit on what is kept. Our server answers it as its other limits: 429, `-32000`, `RESOURCE_EXHAUSTED`. Transports of the SDK know
+ * no such error: they say 429 over HTTP, else UnsupportedOperation, with the reason.
+ */
+export function limitReached(limit: ReachedLimit): A2AError {
+  const { message, metadata, reason } = limit;
+  const error = unsupported({ message, metadata });
+  reached.set(error, limit);
+  return Object.assign(error, { reason, transport: 'rest', statusCode: 429 });
+}
+
+/** The limit that an error is of. */
+export function limitOf(error: unknown): ReachedLimit | undefined {
+  return typeof error === 'object' && error !== null ? reached.get(error) : undefined;
 }
 
 /** For what does not exist and for what is another's alike. */

@@ -22,6 +22,8 @@ export interface PushConfigs {
   /** `undefined` where there is none of that id. */
   get(task: OwnTask, id: string): Promise<TaskPushNotificationConfig | undefined>;
   list(task: OwnTask): Promise<readonly TaskPushNotificationConfig[]>;
+  /** How many bytes are kept for a task, with what `list` does not show. Default: those of what it shows. */
+  bytes?(task: OwnTask): Promise<number>;
   /** Does nothing where there is none. */
   delete(task: OwnTask, id: string): Promise<void>;
 }

@@ -8,14 +8,15 @@ import { incomingMessage } from '../core/incoming-message.ts';
 import { isSuspended, type LoopState, waitsForAnswers } from '../core/state.ts';
 import type { Turn } from '../core/turn.ts';
 import { contextFromCarrier } from '../observability/trace-carrier.ts';
+import type { Command } from '../stores/interfaces.ts';
 import { commandOf, isCommandOf } from './answered-messages.ts';
 import type { CallerTasks, Sent } from './caller-tasks.ts';
 import { metadataForTools } from './client-tools.ts';
 import { assertReadable } from './parts.ts';
-import { malformed, unsupported } from './protocol-errors.ts';
+import { limitReached, malformed, unsupported } from './protocol-errors.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { type Received, receivedAnswers } from './received-answers.ts';
-import { checkedMessage, sizeOf, userMessageOf } from './received-message.ts';
+import { checkedMessage, keptSizeOf, keptSizeOfJson, userMessageOf } from './received-message.ts';
 import { type Intake, isOneOf, reusedMessageId, startedTurn, toldTurn } from './repeated-message.ts';
 import { headersOf } from './requested.ts';
 import { shownContext } from './scope.ts';
@@ -42,43 +43,50 @@ export async function receiveMessage(receipt: Receipt, params: SendMessageReques
   const config = params.configuration?.taskPushNotificationConfig;
   const push = config && (await receipt.push());
   if (config) await push?.check(config);
-  const sent = message.taskId === '' ? await start(receipt, message) : await tell(receipt, message);
-  if (config && push) await register(receipt, push, { config, message, taskId: sent.taskId });
+  const bytes = keptSizeOf(message) + (config ? keptSizeOfJson(config) : 0);
+  const sent = message.taskId === '' ? await start(receipt, message, bytes) : await tell(receipt, message, bytes);
+  if (config && push) await register(receipt, push, { config, message, sent });
   return sent;
 }
 
 interface Registered {
   readonly config: TaskPushNotificationConfig;
   readonly message: WireMessage;
-  readonly taskId: string;
+  readonly sent: Sent;
 }
 
-/** A configuration that comes again with its message is there already. */
+/** A configuration that comes again with its message is there already. One that comes with a new message was let in with it. */
 async function register({ tasks, call }: Receipt, push: PushConfigs, given: Registered): Promise<void> {
-  const { config, message, taskId } = given;
-  const { state } = await tasks.find(taskId);
-  const task = { taskId, contextId: state.turn.contextId };
+  const { config, message, sent } = given;
+  const task = await tasks.own(sent.taskId);
   const id = config.id || tasks.scope.configOf(message.messageId);
   const known = await push.get(task, id);
   if (known?.url === config.url) return;
-  await push.create(task, { ...config, id }, call.requestedVersion);
+  const create = () => push.create(task, { ...config, id }, call.requestedVersion);
+  await (sent.since === undefined ? tasks.keep(keptSizeOfJson(config), create) : create());
 }
 
-async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
+/** `bytes`: how much is to be kept of the message and what comes with it. */
+async function start(receipt: Receipt, message: WireMessage, bytes: number): Promise<Sent> {
   const { scope, options } = receipt.tasks;
   const taskId = scope.taskOf(message.messageId);
   const known = await receipt.tasks.read(taskId);
   if (known && !startedTurn(known, message, intakeOf(receipt))) throw reusedMessageId();
   if (known) return { taskId, beyond: 0 };
-  await admit(receipt.tasks, message);
   const metadata = metadataForTools(message, options.agent);
-  const turn = options.agent.startTurn(userMessageOf(message, receipt.inputModes), {
+  const given = userMessageOf(message, receipt.inputModes);
+  const contextId = scope.contextIn(message.contextId || scope.contextOf(message.messageId));
+  const settle = await receipt.tasks.admit(bytes);
+  const turn = options.agent.startTurn(given, {
     ...turnOptions(receipt),
     taskId,
-    contextId: scope.contextIn(message.contextId || scope.contextOf(message.messageId)),
+    contextId,
     ...(metadata && { metadata }),
   });
-  await begun(receipt, turn).catch(async (error: unknown) => {
+  const beginning = begun(receipt, turn);
+  // Beside the answer, which a stream waits for.
+  beginning.then(settle, settle);
+  await beginning.catch(async (error: unknown) => {
     // Another message with this id may have come at the same time.
     const first = await receipt.tasks.read(taskId);
     throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
@@ -86,15 +94,8 @@ async function start(receipt: Receipt, message: WireMessage): Promise<Sent> {
   return turn.taskId === taskId ? { taskId, since: 1, beyond: 0 } : { taskId: turn.taskId, beyond: 0 };
 }
 
-/** Errors: UnsupportedOperation where as much is kept for the owner as may be. */
-async function admit({ scope, options: { kept, limits } }: CallerTasks, message: WireMessage): Promise<void> {
-  if (!kept || (await kept.admit(scope.group, sizeOf(message)))) return;
-  throw unsupported(
-    `Your tasks take as much space as they may (maxKeptBytes is ${limits.maxKeptBytes}); have some deleted.`,
-  );
-}
-
-async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
+/** `bytes`: as of `start`. */
+async function tell(receipt: Receipt, message: WireMessage, bytes: number): Promise<Sent> {
   const { tasks } = receipt;
   const { taskId, messageId, contextId } = message;
   const view = await tasks.find(taskId);
@@ -107,11 +108,9 @@ async function tell(receipt: Receipt, message: WireMessage): Promise<Sent> {
   if (repeats === 'told') return goOn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   const { maxHistory } = tasks.options.limits;
-  if (state.history.length >= maxHistory)
-    throw unsupported(`The task has ${maxHistory} messages and takes no more; send one without taskId.`);
+  if (state.history.length >= maxHistory) throw historyIsFull(maxHistory);
   const received = receivedAnswers(state, message);
-  await admit(tasks, message);
-  await follow(receipt, { message, state, received });
+  await tasks.keep(bytes, () => follow(receipt, { message, state, received }));
   const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
   return { ...(await goOn(receipt, state)), since: state.seq, ...told };
 }
@@ -140,6 +139,14 @@ function intakeOf({ tasks, inputModes }: Receipt): Intake {
   return { extensions: tasks.options.agent.options.extensions ?? [], inputModes };
 }
 
+function historyIsFull(max: number): Error {
+  return limitReached({
+    reason: 'HISTORY_LIMIT',
+    message: `The task has as many messages as maxHistory allows (${max}) and takes no more; send one without taskId.`,
+    metadata: { limit: 'maxHistory', max: String(max) },
+  });
+}
+
 interface Followed {
   readonly message: WireMessage;
   readonly state: LoopState;
@@ -149,7 +156,8 @@ interface Followed {
 /** What is told besides is posted first, so that the turn has it when the answers let it go on. */
 async function follow(receipt: Receipt, { message, state, received }: Followed): Promise<void> {
   const { tasks, inputModes } = receipt;
-  const { store, clock } = tasks.options;
+  const { store, clock, limits } = tasks.options;
+  const { maxHistory } = limits;
   const { sender } = tasks.scope;
   const { taskId } = state.turn;
   const { messageId } = message;
@@ -159,8 +167,12 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
     const { extensions } = intakeOf(receipt);
     const given = userMessageOf({ ...message, parts: [...rest] }, inputModes);
     const id = commandOf(messageId, { sender });
-    const posted = await tasks.post(taskId, { id, type: 'steer', message: incomingMessage(extensions, given) });
-    if (posted?.type === 'steer' && !isOneOf(posted.message, given, { extensions })) throw reusedMessageId();
+    const command: Command = { id, type: 'steer', message: incomingMessage(extensions, given) };
+    // A command that is followed adds to both, so that it counts once, whenever the turn reads it.
+    const most = maxHistory - state.history.length + state.commands.length;
+    const posted = await tasks.ready(() => store.post(taskId, command, { most }));
+    if (!posted) throw historyIsFull(maxHistory);
+    if (posted.type === 'steer' && !isOneOf(posted.message, given, { extensions })) throw reusedMessageId();
   }
   if (Object.keys(answers).length === 0) return;
   const commandId = (questionId: string) => commandOf(messageId, { questionId, sender });

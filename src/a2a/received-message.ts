@@ -10,9 +10,12 @@ export interface MessageLimits {
   readonly maxParts?: number | undefined;
   /** Of all texts, data, files and metadata together; default 10 MiB. */
   readonly maxMessageBytes?: number | undefined;
-  /** Messages that a task may have in its history before it takes no more; default 10,000. */
+  /** Messages that a task may have in its history, with those that wait for its turn to read them, before it takes no more; default 10,000. */
   readonly maxHistory?: number | undefined;
-  /** What the store may keep of the tasks of one owner, a user in a tenant, before new messages are refused. Bytes; default 1 GiB. */
+  /**
+   * What the stores may keep for one owner, a user in a tenant, before new messages and registrations are refused: journals, conversations,
+   * artifacts, registrations. All who do not say who they are count as one, whatever tenants they name. Bytes; default 1 GiB.
+   */
   readonly maxKeptBytes?: number | undefined;
 }
 
@@ -89,6 +92,23 @@ function sizeOfPart({ content, metadata, filename, mediaType }: Part): number {
 
 function sizeOfNames(names: readonly string[] | undefined): number {
   return names ? names.reduce((sum, name) => sum + name.length, 0) : 0;
+}
+
+/** How many bytes a journal needs for a message: files are in base64 there. */
+export function keptSizeOf({ parts, metadata, extensions, referenceTaskIds }: WireMessage): number {
+  return parts.reduce(
+    (sum, { content, ...rest }) => {
+      const value = content?.value;
+      const bytes = Buffer.isBuffer(value) ? Math.ceil(value.length / 3) * 4 : keptSizeOfJson(value);
+      return sum + bytes + keptSizeOfJson(rest);
+    },
+    keptSizeOfJson([metadata, extensions, referenceTaskIds]),
+  );
+}
+
+/** The bytes of a value as JSON. */
+export function keptSizeOfJson(value: unknown): number {
+  return value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value));
 }
 
 /** The same of all that a task holds. */

@@ -161,7 +161,8 @@ class RequestHandler implements A2AHandler {
   ): Promise<TaskPushNotificationConfig> {
     return this.#told(async () => {
       const push = await this.#push();
-      return push.create(await this.#own(params.taskId, context), params, context.requestedVersion);
+      const tasks = await this.#tasksOf(context);
+      return tasks.register(push, await tasks.own(params.taskId), params, context.requestedVersion);
     });
   }
 
@@ -204,8 +205,9 @@ class RequestHandler implements A2AHandler {
   async #tasksOf(context: ServerCallContext): Promise<CallerTasks> {
     const owner = await this.#scopeOf(context);
     if (owner === undefined) throw unauthenticated();
-    const { agent, authContextOf = defaultAuthContext, contextOf } = this.#options;
-    const scope = new Scope(agent.id, owner, this.#senderOf(context));
+    const { agent, authContextOf = defaultAuthContext, contextOf, scopeOf } = this.#options;
+    const isAnonymous = !scopeOf && !context.user?.isAuthenticated;
+    const scope = new Scope(agent.id, owner, { sender: this.#senderOf(context), isAnonymous });
     const caller = { authContext: authContextOf(context), context: contextOf?.(context) };
     return new CallerTasks(this.#options, { scope, turns: this.#turns, ...caller });
   }
@@ -218,8 +220,7 @@ class RequestHandler implements A2AHandler {
   }
 
   async #own(taskId: string, context: ServerCallContext) {
-    const { state } = await (await this.#tasksOf(context)).find(taskId);
-    return { taskId, contextId: state.turn.contextId };
+    return (await this.#tasksOf(context)).own(taskId);
   }
 
   async #push() {

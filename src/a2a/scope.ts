@@ -25,6 +25,13 @@ export function defaultScopeOf(
   };
 }
 
+export interface ScopeOptions {
+  /** Default: all messages are of one sender. */
+  readonly sender?: string;
+  /** Default false. */
+  readonly isAnonymous?: boolean;
+}
+
 /**
  * One owner's part of the stores. The contexts of an owner carry a digest of it in front, which clients never see: so tasks, messages and
  * indexes of two owners are apart whatever ids they choose.
@@ -35,8 +42,12 @@ export class Scope {
   /** Tells the messages of senders that share the scope apart; empty where all ids of messages are of one sender. */
   readonly sender: string;
 
+  /** Whether nobody says who they are: the tenants that callers name keep their tasks apart then, and are one owner to the limits. */
+  readonly isAnonymous: boolean;
+
   /** `agentId`: agents that share a store do not share tasks. */
-  constructor(agentId: string, owner: string, sender = '') {
+  constructor(agentId: string, owner: string, { sender = '', isAnonymous = false }: ScopeOptions = {}) {
+    this.isAnonymous = isAnonymous;
     this.group = digest(['millrace.a2a', agentId, owner]).toString('base64url').slice(0, 22);
     this.sender = sender && digest(['sender', this.group, sender]).toString('base64url').slice(0, 22);
   }

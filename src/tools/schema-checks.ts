@@ -1,4 +1,5 @@
 import type { AgentLoopConfig } from '../core/config.ts';
+import { RecentMap } from '../core/recent-map.ts';
 import type { ArgumentChecker, ArgumentChecks, JSONSchema } from './interfaces.ts';
 import { foreignSchemaChecker, loadLimitedChecks } from './limited-schema.ts';
 
@@ -13,7 +14,7 @@ interface Known {
 }
 
 const byObject = new WeakMap<JSONSchema, Known>();
-const byContent = new Map<string, ArgumentChecker>();
+const byContent = new RecentMap<string, ArgumentChecker>(maxSchemas);
 
 /**
  * The default of `argumentChecks`: checks by the JSON Schema itself, of draft 2020-12 (the default), 2019-09 or draft-07. Nothing is coerced,
@@ -47,12 +48,7 @@ function sameSchema(parameters: JSONSchema, owner: string): ArgumentChecker | un
   if (json === undefined || json.length > maxLength) return undefined;
   const key = `${owner}\n${json}`;
   const check = byContent.get(key) ?? foreignSchemaChecker(parameters, owner);
-  byContent.delete(key);
   byContent.set(key, check);
-  for (const [oldest] of byContent) {
-    if (byContent.size <= maxSchemas) break;
-    byContent.delete(oldest);
-  }
   return check;
 }
 

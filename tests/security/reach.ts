@@ -26,16 +26,19 @@ export interface Reached {
   readonly options: { readonly serviceParameters: Readonly<Record<string, string>> };
 }
 
-/** A client of one binding and version, which sends `headers` with each call. */
+/** A client of one binding and version, which sends `headers` with each call; `onResponse` sees each response over HTTP. */
 export async function reach(
   url: string,
   [binding, version]: Wire,
   headers: Readonly<Record<string, string>> = {},
+  onResponse: (response: Response) => void = () => {},
 ): Promise<Reached> {
-  const fetchAs: typeof fetch = (input, init) => {
+  const fetchAs: typeof fetch = async (input, init) => {
     const all = new Headers(init?.headers);
     for (const [name, value] of Object.entries(headers)) all.set(name, value);
-    return fetch(input, { ...init, headers: all });
+    const response = await fetch(input, { ...init, headers: all });
+    onResponse(response);
+    return response;
   };
   const common = { fetchImpl: fetchAs, legacyCompat: { enabled: true } };
   const transports = [

@@ -2,6 +2,7 @@ import type { User } from '@a2a-js/sdk/server';
 import type { AuthContext } from '../../tools/interfaces.ts';
 import type { AuthenticatedUser } from './auth/authentication.ts';
 import type { Connection } from './connection.ts';
+import type { Refusal } from './http/refusal.ts';
 
 /** Whoever makes a request, as the protocol's handlers know a user, and the way back to them. */
 export class Caller implements User {
@@ -13,6 +14,8 @@ export class Caller implements User {
   readonly connection: Connection;
   /** What limits are counted by: the user, or, where there is none, the address. */
   readonly countedAs: string;
+  /** Why a limit has refused what the request asks for: what it is answered with, in the form of its binding. */
+  refusal: Refusal | undefined;
   readonly #tenants: readonly string[] | undefined;
 
   constructor({ user, address, connection }: CallerOptions) {

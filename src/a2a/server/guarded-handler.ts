@@ -4,9 +4,10 @@ import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import type { Clock } from '../../core/clock.ts';
 import type { Logger } from '../../core/config.ts';
 import { AgentLoopError, nameOf } from '../../core/errors.ts';
-import { toldError } from '../protocol-errors.ts';
+import { limitOf, toldError } from '../protocol-errors.ts';
 import { keepConnection } from '../requested.ts';
 import { callerIn } from './call-context.ts';
+import { refusalOf } from './http/refusal.ts';
 import { pacedStream } from './paced-stream.ts';
 
 export interface GuardOptions {
@@ -33,7 +34,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
       checkTenant(params, context);
       keepConnection(context, callerIn(context).connection.closed);
       return unlessStopped(method(params, context), options.stop).catch((error: unknown) => {
-        throw toldTo(error, options.logger);
+        throw toldTo(error, context, options.logger);
       });
     };
   const streamed = <P extends Params>(
@@ -45,7 +46,7 @@ export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions
       try {
         yield* pacedStream(method(params, context), { ...options, connection });
       } catch (error) {
-        throw toldTo(error, options.logger);
+        throw toldTo(error, context, options.logger);
       }
     };
   return {
@@ -94,7 +95,9 @@ function checkTenant(params: Params, context: ServerCallContext): void {
 }
 
 /** What a caller may read of an error: the protocol's own say what is wrong with the request; others are ours. */
-function toldTo(error: unknown, logger: Logger): Error {
+function toldTo(error: unknown, context: ServerCallContext, logger: Logger): Error {
+  const limit = limitOf(error);
+  if (limit) callerIn(context).refusal = refusalOf(limit);
   if (error instanceof A2AError) return error;
   const code = AgentLoopError.isInstance(error) ? error.code : nameOf(error);
   logger.error('request failed', { code });

@@ -1,3 +1,5 @@
+import { RecentMap } from '../../core/recent-map.ts';
+
 /** How many requests one caller may make. */
 export interface RateLimit {
   readonly requests: number;
@@ -21,8 +23,7 @@ interface Bucket {
 export class RateLimiter {
   readonly #limit: RateLimit;
   readonly #now: () => number;
-  /** Who asked last stands last. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new RecentMap<string, Bucket>(mostCallers);
 
   constructor(limit: RateLimit, now: () => number) {
     this.#limit = limit;
@@ -44,12 +45,7 @@ export class RateLimiter {
     const bucket = this.#buckets.get(caller) ?? { tokens: requests, filledAt: now };
     bucket.tokens = Math.min(requests, bucket.tokens + ((now - bucket.filledAt) * requests) / perMs);
     bucket.filledAt = now;
-    this.#buckets.delete(caller);
     this.#buckets.set(caller, bucket);
-    for (const [oldest] of this.#buckets) {
-      if (this.#buckets.size <= mostCallers) break;
-      this.#buckets.delete(oldest);
-    }
     return bucket;
   }
 }

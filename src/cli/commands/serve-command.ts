@@ -56,7 +56,7 @@ function addServerFlags(command: Command): Command {
     .option('--max-turns <number>', 'turns of one caller that may run or be queued (default: 100)', wholeNumber(1))
     .option('--max-streams <number>', 'streams that one caller may have open (default: 100)', wholeNumber(1))
     .option('--max-history <number>', 'messages that one task may have (default: 10000)', wholeNumber(1))
-    .option('--max-kept <MiB>', 'what is kept of the tasks of one caller; 0: no limit (default: 1024)', wholeNumber(0))
+    .option('--max-kept <MiB>', 'what is kept for one caller; 0: no limit (default: 1024)', wholeNumber(0))
     .option('--rate-limit <number>', 'requests a minute of one caller; 0: no limit (default: 600)', wholeNumber(0))
     .option(
       '--trusted-proxies <number>',

@@ -224,7 +224,7 @@ describe('the limits of millrace serve', () => {
   it('H-17 --max-kept and --max-history limit what is kept', async () => {
     const large = 'x'.repeat(700_000);
     const kept = await answersWith(['--max-kept', '1'], [send(large), send(large)]);
-    expect(kept.map(([, text]) => text.includes('as much space as they may'))).toEqual([false, true]);
+    expect(kept.map(([, text]) => text.includes('KEPT_LIMIT'))).toEqual([false, true]);
     const without = await answersWith(['--max-kept', '0'], [send(large), send(large)]);
     expect(without.map(([, text]) => text.includes('error'))).toEqual([false, false]);
   });
@@ -243,7 +243,7 @@ describe('the limits of millrace serve', () => {
         message: { messageId: 'more', taskId: id, role: 'ROLE_USER', parts: [{ text: 'And?' }] },
       });
     const [, refused] = await answersWith(['--max-history', '1', ...silent], [immediate, more]);
-    expect(refused?.[1]).toContain('has 1 messages and takes no more');
+    expect(refused?.[1]).toContain('as many messages as maxHistory allows (1)');
     close();
   });
 });

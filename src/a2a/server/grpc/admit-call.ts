@@ -2,23 +2,18 @@ import type { Metadata } from '@grpc/grpc-js';
 import { authenticate } from '../auth/authenticate.ts';
 import { Caller } from '../caller.ts';
 import type { GrpcConnection } from '../connection.ts';
-import type { Admission } from '../http/admission.ts';
+import {
+  type Admission,
+  closing,
+  notLocal,
+  starting,
+  tooManyRequests,
+  tooManyStreams,
+  tooManyTurns,
+  unauthenticated,
+} from '../http/admission.ts';
+import type { Refusal } from '../http/refusal.ts';
 import { isLoopbackHost } from '../loopback.ts';
-
-/** A status of gRPC. */
-export interface Refused {
-  readonly code: number;
-  readonly details: string;
-}
-
-const status = { permissionDenied: 7, resourceExhausted: 8, unavailable: 14, unauthenticated: 16 } as const;
-
-const tooManyRequests: Refused = { code: status.resourceExhausted, details: 'Too many requests; try again later.' };
-
-const tooManyTurns: Refused = {
-  code: status.resourceExhausted,
-  details: 'Too many of your tasks run or are queued; wait until one is over, or cancel one.',
-};
 
 /** A call of which nothing but the metadata has been read. */
 export interface GrpcRequest {
@@ -31,26 +26,23 @@ export interface GrpcRequest {
 }
 
 /** The caller of a call, or why it is not let in. */
-export async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refused> {
+export async function admitCall(request: GrpcRequest, admission: Admission): Promise<Caller | Refusal> {
   const { auth, limiter, streams, turns, localOnly } = admission;
   const { connection, isStream } = request;
   const phase = admission.phase();
-  if (phase !== 'open') {
-    const what = phase === 'closing' ? 'shuts down' : 'starts';
-    return { code: status.unavailable, details: `The server ${what}; try again.` };
-  }
+  if (phase !== 'open') return phase === 'closing' ? closing : starting;
   const address = addressOf(request.peer);
-  if (localOnly && !isLoopbackHost(address)) return { code: status.permissionDenied, details: 'The server is local.' };
+  if (localOnly && !isLoopbackHost(address)) return notLocal;
   const user = auth.length === 0 ? undefined : await authenticate(auth, { headers: headersOf(request) }, admission);
   if (auth.length > 0 && user === undefined) {
-    if ((limiter?.take(`failed ${address}`) ?? 0) > 0) return tooManyRequests;
-    return { code: status.unauthenticated, details: 'Authentication is required.' };
+    const failedMs = limiter?.take(`failed ${address}`) ?? 0;
+    return failedMs > 0 ? tooManyRequests(failedMs) : unauthenticated(auth);
   }
   const caller = new Caller({ user, address, connection });
-  if ((limiter?.take(caller.countedAs) ?? 0) > 0) return tooManyRequests;
+  const waitMs = limiter?.take(caller.countedAs) ?? 0;
+  if (waitMs > 0) return tooManyRequests(waitMs);
   if (/\/Send(?:Streaming)?Message$/.test(request.path) && !turns.enter(caller)) return tooManyTurns;
-  if (!isStream || streams.enter(caller.countedAs, connection.closed)) return caller;
-  return { code: status.resourceExhausted, details: 'Too many streams are open; close one first.' };
+  return !isStream || streams.enter(caller.countedAs, connection.closed) ? caller : tooManyStreams;
 }
 
 function headersOf({ metadata }: GrpcRequest): Record<string, string> {

@@ -9,10 +9,13 @@ import type {
 } from '@grpc/grpc-js';
 import { AgentLoopError } from '../../../core/errors.ts';
 import { callerOf, keepCaller } from '../call-context.ts';
+import { Caller } from '../caller.ts';
 import { GrpcConnection } from '../connection.ts';
 import type { Admission } from '../http/admission.ts';
 import { normalVersion } from '../http/protocol-version.ts';
+import type { Refusal } from '../http/refusal.ts';
 import { admitCall } from './admit-call.ts';
+import { type StatusPackages, statusOf } from './refused-status.ts';
 
 export interface GrpcListenOptions {
   /** Default 50051. */
@@ -42,10 +45,11 @@ type Answer = (error: object | null, value?: unknown) => void;
  */
 export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListener> {
   const { port = 50_051, host, handler, admission, maxBodyBytes, heartbeatMs } = options;
-  const { grpc, A2AService, grpcService, LegacyA2AService, legacyGrpcService } = await packages();
+  const loaded = await packages();
+  const { grpc, A2AService, grpcService, LegacyA2AService, legacyGrpcService } = loaded;
   const server = new grpc.Server({
     'grpc.max_receive_message_length': maxBodyBytes,
-    interceptors: [admitting(grpc, admission)],
+    interceptors: [admitting(loaded, admission)],
     ...(heartbeatMs > 0 && { 'grpc.keepalive_time_ms': heartbeatMs }),
   });
   const serviceOptions = {
@@ -73,25 +77,32 @@ export async function startGrpc(options: GrpcListenOptions): Promise<GrpcListene
  * parsed for a caller whom the server does not know.
  */
 function admitting(
-  { ServerInterceptingCall }: typeof import('@grpc/grpc-js'),
+  packages: StatusPackages & { readonly grpc: typeof import('@grpc/grpc-js') },
   admission: Admission,
 ): ServerInterceptor {
   return ({ responseStream: isStream, path }, call) => {
     const connection = new GrpcConnection();
-    return new ServerInterceptingCall(call, {
+    let refused: () => Refusal | undefined = () => undefined;
+    return new packages.grpc.ServerInterceptingCall(call, {
       start: (next) =>
         next({
           onReceiveMetadata(metadata, admit) {
             const version = normalVersion(metadata.get('a2a-version')[0]?.toString());
             if (version !== undefined) metadata.set('a2a-version', version);
             void admitCall({ metadata, peer: call.getPeer(), isStream, path, connection }, admission).then((caller) => {
-              if ('code' in caller) return call.sendStatus(caller);
+              if (!(caller instanceof Caller)) return call.sendStatus(statusOf(caller, packages));
               keepCaller(metadata, caller);
+              refused = () => caller.refusal;
               admit(metadata);
             });
           },
           onCancel: () => connection.close(),
         }),
+      // What a limit refused behind the handler is answered as what is refused here; the service of the SDK knows no such error.
+      sendStatus: (status, next) => {
+        const refusal = refused();
+        next(refusal ? statusOf(refusal, packages) : status);
+      },
     });
   };
 }
@@ -133,12 +144,13 @@ function readable(service: UntypedServiceImplementation): UntypedServiceImplemen
 
 async function packages() {
   try {
-    const [grpc, current, legacy] = await Promise.all([
+    const [grpc, current, legacy, { BinaryWriter }] = await Promise.all([
       import('@grpc/grpc-js'),
       import('@a2a-js/sdk/server/grpc'),
       import('@a2a-js/sdk/compat/v0_3/server/grpc'),
+      import('@bufbuild/protobuf/wire'),
     ]);
-    return { grpc, ...current, ...legacy };
+    return { grpc, BinaryWriter, ...current, ...legacy };
   } catch (cause) {
     const message =
       'gRPC needs packages that cannot be loaded; run `npm install @grpc/grpc-js @bufbuild/protobuf`, or leave grpc out.';

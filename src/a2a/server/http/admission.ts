@@ -1,4 +1,4 @@
-import type { Request, RequestHandler, Response } from 'express';
+import type { Request, RequestHandler } from 'express';
 import type { Clock } from '../../../core/clock.ts';
 import type { Logger } from '../../../core/config.ts';
 import { authenticate, challengesOf } from '../auth/authenticate.ts';
@@ -39,7 +39,7 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
   return async (request, response, next) => {
     const turnAway = (refusal: Refusal) => refuse(request, response, binding, refusal);
     const phase = admission.phase();
-    if (phase !== 'open') return turnAway(phase === 'closing' ? closing(response) : starting);
+    if (phase !== 'open') return turnAway(phase === 'closing' ? closing : starting);
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
     // Made before anything is waited for: who leaves meanwhile has left.
     const connection = httpConnection(response);
@@ -67,6 +67,21 @@ export function admitMessage(binding: Binding, { streams, turns }: Admission): R
     const { countedAs, connection } = callerOf(request);
     if (streams.enter(countedAs, connection.closed)) next();
     else refuse(request, response, binding, tooManyStreams);
+  };
+}
+
+/** Answers what a limit refused behind the checks above as they answer; the transports of the SDK know no such error. */
+export function answerRefused(binding: Binding): RequestHandler {
+  return (request, response, next) => {
+    const json = response.json;
+    response.json = (body: unknown) => {
+      response.json = json;
+      const { refusal } = callerOf(request);
+      if (refusal === undefined) return response.json(body);
+      refuse(request, response, binding, refusal);
+      return response;
+    };
+    next();
   };
 }
 
@@ -114,7 +129,7 @@ function asksForStream({ body, path }: Request, binding: Binding): boolean {
   return typeof body === 'object' && body !== null && 'method' in body && streamMethods.has(body.method);
 }
 
-const notLocal: Refusal = {
+export const notLocal: Refusal = {
   status: 403,
   code: serverError,
   statusName: 'PERMISSION_DENIED',
@@ -122,7 +137,7 @@ const notLocal: Refusal = {
   message: 'The server is for callers of its own machine.',
 };
 
-function unauthenticated(auth: readonly Authentication[]): Refusal {
+export function unauthenticated(auth: readonly Authentication[]): Refusal {
   return {
     status: 401,
     code: serverError,
@@ -133,18 +148,18 @@ function unauthenticated(auth: readonly Authentication[]): Refusal {
   };
 }
 
-function tooManyRequests(waitMs: number): Refusal {
+export function tooManyRequests(waitMs: number): Refusal {
   return {
     status: 429,
     code: serverError,
     statusName: 'RESOURCE_EXHAUSTED',
     reason: 'RATE_LIMIT',
-    message: 'Too many requests; wait as long as Retry-After says.',
+    message: `Too many requests; try again in ${Math.ceil(waitMs / 1_000)} seconds.`,
     headers: { 'Retry-After': String(Math.ceil(waitMs / 1_000)) },
   };
 }
 
-const tooManyStreams: Refusal = {
+export const tooManyStreams: Refusal = {
   status: 429,
   code: serverError,
   statusName: 'RESOURCE_EXHAUSTED',
@@ -152,7 +167,7 @@ const tooManyStreams: Refusal = {
   message: 'Too many streams are open; close one first.',
 };
 
-const tooManyTurns: Refusal = {
+export const tooManyTurns: Refusal = {
   status: 429,
   code: serverError,
   statusName: 'RESOURCE_EXHAUSTED',
@@ -160,7 +175,7 @@ const tooManyTurns: Refusal = {
   message: 'Too many of your tasks run or are queued; wait until one is over, or cancel one.',
 };
 
-const starting: Refusal = {
+export const starting: Refusal = {
   status: 503,
   code: serverError,
   statusName: 'UNAVAILABLE',
@@ -169,15 +184,12 @@ const starting: Refusal = {
   headers: { 'Retry-After': '1' },
 };
 
-/** The connection is not kept, so that the next request finds another process. */
-function closing(response: Response): Refusal {
-  response.set('Connection', 'close');
-  return {
-    status: 503,
-    code: serverError,
-    statusName: 'UNAVAILABLE',
-    reason: 'CLOSING',
-    message: 'The server shuts down; try again.',
-    headers: { 'Retry-After': '1' },
-  };
-}
+export const closing: Refusal = {
+  status: 503,
+  code: serverError,
+  statusName: 'UNAVAILABLE',
+  reason: 'CLOSING',
+  message: 'The server shuts down; try again.',
+  // The connection is not kept, so that the next request finds another process.
+  headers: { 'Retry-After': '1', Connection: 'close' },
+};

@@ -6,7 +6,7 @@ import { nameOf } from '../../../core/errors.ts';
 import type { TaskStateStore } from '../../../stores/interfaces.ts';
 import { callerOf, jsonRpcContext } from '../call-context.ts';
 import type { CardDesk } from '../card-desk.ts';
-import { type Admission, admit, admitMessage } from './admission.ts';
+import { type Admission, admit, admitMessage, answerRefused } from './admission.ts';
 import { cardPaths, cardRoute } from './card-route.ts';
 import { healthRoutes } from './health-routes.ts';
 import { jsonBody } from './json-body.ts';
@@ -46,6 +46,7 @@ export function httpApp(options: HttpAppOptions): Express {
     ...jsonBody('JSONRPC', maxBodyBytes),
     requestShape('JSONRPC'),
     admitMessage('JSONRPC', admission),
+    answerRefused('JSONRPC'),
   );
   app.post(jsonRpcPath, jsonRpcRoute({ handler, contextOf: jsonRpcContext }));
   app.all(jsonRpcPath, (_request, response) => void response.status(405).set('Allow', 'POST').end());
@@ -55,6 +56,7 @@ export function httpApp(options: HttpAppOptions): Express {
     ...jsonBody('HTTP+JSON', maxBodyBytes),
     requestShape('HTTP+JSON'),
     admitMessage('HTTP+JSON', admission),
+    answerRefused('HTTP+JSON'),
     restHandler({
       requestHandler: handler,
       userBuilder: async (request) => callerOf(request),

@@ -1,4 +1,5 @@
 import type { Request, Response } from 'express';
+import type { ReachedLimit } from '../../protocol-errors.ts';
 import { isLegacy } from './protocol-version.ts';
 
 /** Why a request does not reach the protocol's handlers. */
@@ -14,6 +15,8 @@ export interface Refusal {
   /** A sentence for the caller. */
   readonly message: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Of `google.rpc.ErrorInfo`: what the limit is, for programs. */
+  readonly metadata?: Readonly<Record<string, string>>;
 }
 
 /** JSON-RPC leaves -32000 to -32099 to servers; those of the protocol begin at -32001. */
@@ -39,8 +42,24 @@ export function refuse(request: Request, response: Response, binding: Binding, r
   }
 }
 
-function detailOf({ reason }: Refusal): object {
-  return { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'millrace' };
+/** That of a limit on what is kept. */
+export function refusalOf({ reason, message, metadata, retryAfterMs }: ReachedLimit): Refusal {
+  return {
+    status: 429,
+    code: serverError,
+    statusName: 'RESOURCE_EXHAUSTED',
+    reason,
+    message,
+    metadata,
+    ...(retryAfterMs !== undefined && { headers: { 'Retry-After': String(Math.ceil(retryAfterMs / 1_000)) } }),
+  };
+}
+
+export const errorInfoType = 'type.googleapis.com/google.rpc.ErrorInfo';
+export const errorDomain = 'millrace';
+
+function detailOf({ reason, metadata }: Refusal): object {
+  return { '@type': errorInfoType, reason, domain: errorDomain, ...(metadata && { metadata }) };
 }
 
 function idOf(body: unknown): string | number | null {

@@ -1,3 +1,4 @@
+import { RecentMap } from '../../../core/recent-map.ts';
 import type { PushKey } from '../../../stores/push/push-store.ts';
 
 /** The most registrations that are counted; the one that failed first is forgotten first. */
@@ -5,18 +6,13 @@ const mostCounted = 10_000;
 
 /** Counts the tries of a notification that failed here in a row, also where its delivery begins anew. Memory: 10,000 registrations. */
 export class FailureCounter {
-  readonly #counts = new Map<string, number>();
+  readonly #counts = new RecentMap<string, number>(mostCounted);
 
   /** Counts one more, and gives how many there are. */
   add(key: PushKey): number {
     const name = nameOf(key);
     const count = (this.#counts.get(name) ?? 0) + 1;
-    this.#counts.delete(name);
     this.#counts.set(name, count);
-    for (const [oldest] of this.#counts) {
-      if (this.#counts.size <= mostCounted) break;
-      this.#counts.delete(oldest);
-    }
     return count;
   }
 

@@ -32,6 +32,10 @@ export function pushRegistrations(push: PushOptions, delivery: PushDelivery): Pu
       return entry && configOf(entry);
     },
     list: async ({ taskId }) => (await store.list(taskId)).map(configOf),
+    async bytes({ taskId }) {
+      const entries = await store.list(taskId);
+      return entries.reduce((sum, entry) => sum + Buffer.byteLength(JSON.stringify(entry)), 0);
+    },
     async delete({ taskId }, configId) {
       await store.delete({ taskId, configId });
       delivery.drop({ taskId, configId });

@@ -1,0 +1,27 @@
+/** A map of at most `most` entries: those that were set last. */
+export class RecentMap<K, V> {
+  readonly #most: number;
+  /** What was set last stands last. */
+  readonly #entries = new Map<K, V>();
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: K): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: K, value: V): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    for (const [oldest] of this.#entries) {
+      if (this.#entries.size <= this.#most) break;
+      this.#entries.delete(oldest);
+    }
+  }
+
+  delete(key: K): void {
+    this.#entries.delete(key);
+  }
+}
