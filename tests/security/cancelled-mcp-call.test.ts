@@ -29,12 +29,15 @@ it.each(['2025-03-26', '2025-06-18', '2025-11-25'])(
     const streams = await Promise.all(ids.map((id) => wire.call(id, 'Work.')));
     expect(streams.map(({ headers }) => headers.get('content-type'))).toEqual(ids.map(() => 'text/event-stream'));
     await all.reached;
-    const begun = performance.now();
+    // In turns of a timer: a machine that is too busy for this process takes no time of it.
+    let ticks = 0;
+    const timer = setInterval(() => ticks++, 10);
     const bodies = streams.map((stream) => stream.text());
     for (const requestId of ids)
       await wire.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } });
     const texts = await Promise.all(bodies);
-    expect(performance.now() - begun).toBeLessThan(1_000);
+    clearInterval(timer);
+    expect(ticks).toBeLessThan(100);
     expect(texts.every((text) => text.includes('The call was cancelled.'))).toBe(true);
   },
 );

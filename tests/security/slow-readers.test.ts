@@ -60,8 +60,11 @@ it('fifty clients that do not read a long answer hold up nobody, and cost what t
   });
   const before = await heapUsed();
   held.open();
-  const state = async () => (await answerOf(rpc(url, 'GetTask', { id, historyLength: 0 }))).result.task?.status.state;
-  const done = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'long')));
+  // On connections of their own: the server closes one that rests for five seconds, which a busy machine may need for the answer.
+  const own = { connection: 'close' };
+  const state = async () =>
+    (await answerOf(rpc(url, 'GetTask', { id, historyLength: 0 }, own))).result.task?.status.state;
+  const done = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'long'), own));
   expect(done.result.task.status.state).toBe('TASK_STATE_COMPLETED');
   const begun = performance.now();
   await state();
