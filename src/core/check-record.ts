@@ -14,6 +14,8 @@ const kinds: { readonly [Name in MemberKind]: readonly [fits: (value: unknown) =
   object: [isObject, 'an object'],
   flag: [(value) => typeof value === 'boolean', 'true or false'],
   content: [(value) => typeof value === 'string' || Array.isArray(value), 'a text or a list of parts'],
+  traceId: [(value) => isHexId(value, 32), 'a trace id, 32 digits 0-9a-f'],
+  spanId: [(value) => isHexId(value, 16), 'a span id, 16 digits 0-9a-f'],
   any: [(value) => value !== undefined, 'a value'],
 };
 
@@ -85,6 +87,10 @@ function checkCalls(calls: unknown): void {
 /** As far as a `Date` goes: what is beyond has no ISO 8601. */
 function isTime(value: unknown): boolean {
   return typeof value === 'number' && Math.abs(value) <= 8.64e15;
+}
+
+function isHexId(value: unknown, length: number): boolean {
+  return typeof value === 'string' && value.length === length && /^[0-9a-f]*[1-9a-f][0-9a-f]*$/.test(value);
 }
 
 function isObject(value: unknown): value is object {

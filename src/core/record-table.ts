@@ -20,7 +20,17 @@ import { type ExtensionRecord, isLeftCall, type Stamped, type TurnRecord, type T
 import type { Draft, LoopState } from './state.ts';
 
 /** What a member of a record holds. */
-export type MemberKind = 'text' | 'number' | 'time' | 'list' | 'object' | 'flag' | 'content' | 'any';
+export type MemberKind =
+  | 'text'
+  | 'number'
+  | 'time'
+  | 'list'
+  | 'object'
+  | 'flag'
+  | 'content'
+  | 'any'
+  | 'traceId'
+  | 'spanId';
 
 /** Members of something; a `?` marks one that may be absent. */
 export type Members = Readonly<Record<string, MemberKind | `${MemberKind}?`>>;
@@ -57,6 +67,11 @@ type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
 
 type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };
 
+/** It goes on to whoever keeps traces. */
+const ofTrace = {
+  members: { traceId: 'traceId', spanId: 'spanId', sampled: 'flag?', parentSpanId: 'spanId?', agentTurn: 'object?' },
+  inner: { agentTurn: { members: { spanId: 'spanId', agentName: 'text' } } },
+} as const;
 const ofFailure = { code: 'text', message: 'text', reason: 'text' } as const;
 
 /**
@@ -79,6 +94,7 @@ const own: RecordTable = {
     },
     inner: {
       messages: 'messages',
+      trace: ofTrace,
       parent: { members: { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' } },
     },
     apply(_, record) {
@@ -90,6 +106,7 @@ const own: RecordTable = {
   },
   'turn.resumed': {
     members: { trace: 'object?', lostAt: 'time?' },
+    inner: { trace: ofTrace },
     apply: resume,
     events: (to) => to.resumed(),
     words: () => 'resumed',

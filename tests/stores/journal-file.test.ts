@@ -121,6 +121,12 @@ describe('a journal file', () => {
       (text) => text.replace(/"at":-?\d+/, '"at":1e300'),
       { code: 'POISON', message: /^Line 3 .*llm\.start needs at, a time/ },
     ],
+    [
+      'a trace that no exporter can write',
+      2,
+      (text) => text.replace('"seq":1,', '"trace":{"traceId":"x","spanId":"y"},"seq":1,'),
+      { code: 'POISON', message: /^Line 2 .*turn\.started: trace needs traceId, a trace id, .* not "x"/ },
+    ],
     ['a record that is no object', 3, () => '7', { code: 'POISON', message: /^Line 3 .*not 7/ }],
   ])('refuses %s, and names the line', (_, line, change, expected) => {
     const { code, message } = expected;
