@@ -32,6 +32,8 @@ export class RemoteTask {
   #status: TaskStatus | undefined;
   #lastWords = '';
   #pieces: Piece[] = [];
+  /** The same by their artifacts; of two with one id the first. */
+  readonly #known = new Map<string, Piece>();
   #isTurn = false;
 
   get state(): TaskState {
@@ -89,15 +91,28 @@ export class RemoteTask {
       last.data = data ?? last.data;
       return added === '' ? [] : [{ type: 'text', text: added }];
     }
+    const piece = this.#known.get(artifactId);
+    if (!piece && !this.#isTurn) return this.#begin(written);
     return this.#shown(() => {
-      const piece = this.#pieces.find((each) => each.artifactId === artifactId);
-      if (!piece) this.#pieces.push(written);
+      if (!piece) this.#keep(written);
       else
         Object.assign(piece, {
           text: append ? piece.text + addedTo(piece, written) : text,
           data: data ?? piece.data,
         });
     });
+  }
+
+  /** A piece behind all others: what is new is not looked for in all that there is. */
+  #begin(written: Piece): readonly LLMChunk[] {
+    const text = this.#pieces.length > 0 ? between + written.text : written.text;
+    this.#keep(written);
+    return text === '' ? [] : [{ type: 'text', text }];
+  }
+
+  #keep(piece: Piece): void {
+    this.#pieces.push(piece);
+    if (!this.#known.has(piece.artifactId)) this.#known.set(piece.artifactId, piece);
   }
 
   /**
@@ -114,7 +129,9 @@ export class RemoteTask {
   #reset({ status, artifacts, history, metadata }: Task): void {
     this.#status = status;
     this.#isTurn = metadata?.[turnExtension] !== undefined;
-    this.#pieces = artifacts.map(pieceOf);
+    this.#pieces = [];
+    this.#known.clear();
+    for (const artifact of artifacts) this.#keep(pieceOf(artifact));
     this.#lastWords = textOfParts(history.findLast(({ role }) => role === Role.ROLE_AGENT)?.parts ?? []);
   }
 
