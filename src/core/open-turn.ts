@@ -1,16 +1,4 @@
-import {
-  catchError,
-  defer,
-  finalize,
-  from,
-  ignoreElements,
-  type MonoTypeOperatorFunction,
-  map,
-  Observable,
-  of,
-  switchMap,
-  tap,
-} from 'rxjs';
+import { defer, first, Observable, of, type Subscriber } from 'rxjs';
 import type { Lease, TaskStateStore, Under } from '../stores/interfaces.ts';
 import type { Admission } from './admission.ts';
 import { foldRecords } from './apply-record.ts';
@@ -19,7 +7,8 @@ import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { AgentLoopError } from './errors.ts';
 import { giveBack } from './give-back.ts';
 import { replayOf } from './observe-turn.ts';
-import { type Deadline, whenReady } from './operators/when-ready.ts';
+import { handOver } from './operators/hand-over.ts';
+import { type Deadline, whenAnswered, whenReady } from './operators/when-ready.ts';
 import type { JournalRecord, ParentLink, Stamped, TurnStarted } from './records.ts';
 import type { Commit } from './signals.ts';
 import { waitsForAnswers } from './state.ts';
@@ -42,6 +31,9 @@ export type Opening =
        */
       readonly busyMs?: number;
     };
+
+/** A turn that may go on here. */
+export type Own = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {
   readonly store: TaskStateStore;
@@ -68,13 +60,13 @@ export interface OpenOptions {
 export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
   const { store, deadline } = options;
   return whenReady(() => store.create(started.taskId, started), deadline).pipe(
-    switchMap((answer) => {
-      if (answer.created) return takeOver(options, started.taskId, [answer.started], false);
+    handOver((answer): Observable<Opening> => {
+      // Between the creation and the lease, another may have taken the turn over, and ended it.
+      const waiting: OpenOptions = { ...options, onBusy: 'wait' };
+      if (answer.created) return takeOver(waiting, { taskId: started.taskId, known: [answer.started], resumed: false });
       checkSameTurn(started, answer.started);
-      return openOldTurn(options, started.taskId);
+      return openOldTurn(waiting, started.taskId);
     }),
-    // Between the creation and the lease, another may have taken the turn over, and ended it.
-    watchInstead({ ...options, onBusy: 'wait' }),
   );
 }
 
@@ -86,19 +78,18 @@ export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>)
 export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
   const { store, deadline, contextId } = options;
   return whenReady(() => store.read(taskId), deadline).pipe(
-    switchMap((records) => {
+    handOver((records): Observable<Opening> => {
       const past = replayOf(records);
       checkWholeFork(records);
       if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
       const answered = recordsOfAnswers(past.after, options.answers ?? {});
-      if (past.after.isComplete) return of({ own: false } as const);
+      if (past.after.isComplete) return of({ own: false });
       const { parent } = past.after.turn;
       if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
-      return waits ? of({ own: false, busyMs: lookAgainMs } as const) : takeOver(options, taskId, records, true);
+      if (waits) return of({ own: false, busyMs: lookAgainMs });
+      return takeOver(options, { taskId, known: records, resumed: true });
     }),
-    // The turn may have ended since it was read.
-    watchInstead(options),
   );
 }
 
@@ -106,13 +97,16 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
  * Takes over a turn that is watched, once its lease ends. Emits nothing where it has ended or is suspended by then: the watch tells.
  * Errors as `openOldTurn`.
  */
-export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Extract<Opening, { own: true }>> {
-  return takeOver(options, taskId, [], true).pipe(
-    switchMap((opening) => {
-      if (opening.past.after.outcome === undefined) return of(opening);
-      return from(giveBack(options.store, opening.lease)).pipe(ignoreElements());
-    }),
-  );
+export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Own> {
+  return new Observable((to) => {
+    const give = (opening: Own) => {
+      const isOpen = opening.past.after.outcome === undefined;
+      if (isOpen) to.next(opening);
+      if (isOpen) to.complete();
+      else void giveBack(options.store, opening.lease).then(() => to.complete());
+    };
+    acquire(options, { taskId, known: [], resumed: true }, { to, give, fail: (error) => to.error(error) });
+  });
 }
 
 /** A child turn is resumed by its parent turn. Where that has ended or was deleted, nobody continues the child turn: it is cancelled. */
@@ -143,14 +137,11 @@ function parentEnded({ taskId }: ParentLink): string {
   return `its parent turn "${taskId}" has ended`;
 }
 
-/** A turn whose lease is refused because another owner holds it, or because the turn is over, is watched. */
-function watchInstead({ onBusy }: OpenOptions): MonoTypeOperatorFunction<Opening> {
-  return catchError((error: unknown) => {
-    const code = AgentLoopError.isInstance(error) ? error.code : undefined;
-    if (code === 'TERMINAL') return of({ own: false } as const);
-    if (code === 'BUSY' && onBusy === 'wait') return of({ own: false, busyMs: retryAfterMs(error) } as const);
-    throw error;
-  });
+/** A turn whose lease is refused because another owner holds it, or because the turn is over by now, is watched. */
+function watchedInstead(error: unknown, onBusy: OpenOptions['onBusy']): Opening | undefined {
+  const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+  if (code === 'TERMINAL') return { own: false };
+  return code === 'BUSY' && onBusy === 'wait' ? { own: false, busyMs: retryAfterMs(error) } : undefined;
 }
 
 const lookAgainMs = 1_000;
@@ -160,63 +151,80 @@ export function retryAfterMs(error: unknown): number {
   return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? lookAgainMs;
 }
 
-function takeOver(
-  options: OpenOptions,
-  taskId: string,
-  known: readonly JournalRecord[],
-  resumed: boolean,
-): Observable<Extract<Opening, { own: true }>> {
-  const { store, deadline } = options;
-  const askedAt = deadline.clock.now();
-  return leaseOf(options, taskId).pipe(
-    switchMap((lease) => {
-      let isTaken = false;
-      return missing(options, lease, known.length).pipe(
-        map((records) => {
-          const past = pastOf([...known, ...records], lease);
-          // Others may have answered since the journal was read.
-          recordsOfAnswers(past.after, options.answers ?? {});
-          return { own: true as const, past, lease, askedAt, resumed: resumed || records.length > 0 };
-        }),
-        switchMap((opening) =>
-          options.opened ? options.opened(!opening.resumed).pipe(map(() => opening)) : of(opening),
-        ),
-        tap(() => {
-          isTaken = true;
-        }),
-        catchError((error: unknown) => {
-          isTaken = true;
-          return from(giveBack(store, lease)).pipe(
-            map(() => {
-              throw error;
-            }),
-          );
-        }),
-        // Nobody waits for it any more.
-        finalize(() => {
-          if (!isTaken) void giveBack(store, lease);
-        }),
-      );
-    }),
-  );
+interface Found {
+  readonly taskId: string;
+  /** The records that are known, from the first on. */
+  readonly known: readonly JournalRecord[];
+  readonly resumed: boolean;
 }
 
-/** The right to the turn. One that comes when nobody waits for it any more is given back. */
-function leaseOf({ store, deadline, owner, leaseMs, under }: OpenOptions, taskId: string): Observable<Lease> {
+/** Acquires the lease; a turn of another owner, or that is over, is watched. */
+function takeOver(options: OpenOptions, found: Found): Observable<Opening> {
   return new Observable((to) => {
-    const ask = () => {
-      const answer = store.acquire(taskId, owner, leaseMs, under);
-      if (answer instanceof Promise)
-        answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
-      return answer;
+    const give = (opening: Opening) => {
+      to.next(opening);
+      to.complete();
     };
-    return whenReady(ask, deadline).subscribe(to);
+    acquire(options, found, {
+      to,
+      give,
+      fail(error) {
+        const instead = watchedInstead(error, options.onBusy);
+        if (instead) give(instead);
+        else to.error(error);
+      },
+    });
   });
 }
 
-/** The records that were written between the first look and the lease. */
-function missing({ store, deadline }: OpenOptions, lease: Lease, known: number): Observable<readonly JournalRecord[]> {
-  return lease.seq === known ? of([]) : whenReady(() => store.read(lease.taskId, { from: known + 1 }), deadline);
+interface Asking<T> {
+  readonly to: Subscriber<unknown>;
+  give(answer: T): void;
+  fail(error: unknown): void;
+}
+
+/** Acquires the lease and reads what was written before it was granted. Where that fails or `to` is left, the lease is given back. */
+function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, give, fail }: Asking<Own>): void {
+  const { store, deadline } = options;
+  const askedAt = deadline.clock.now();
+  let lease: Lease | undefined;
+  const giveUp = (error: unknown) => {
+    const refused = lease;
+    lease = undefined;
+    if (refused) void giveBack(store, refused).then(() => fail(error));
+    else fail(error);
+  };
+  const open = (granted: Lease, records: readonly JournalRecord[]) => {
+    const past = pastOf([...known, ...records], granted);
+    // Others may have answered since the journal was read.
+    recordsOfAnswers(past.after, options.answers ?? {});
+    const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
+    const keep = () => {
+      lease = undefined;
+      give(opening);
+    };
+    if (!options.opened) return keep();
+    to.add(options.opened(!opening.resumed).pipe(first()).subscribe({ next: keep, error: giveUp }));
+  };
+  const readRest = (granted: Lease) => {
+    lease = granted;
+    if (granted.seq === known.length) return open(granted, []);
+    const ask = () => store.read(taskId, { from: known.length + 1 });
+    whenAnswered(ask, { deadline, to, give: (records) => open(granted, records), fail: giveUp });
+  };
+  // Nobody waits for it any more.
+  to.add(() => {
+    if (lease) void giveBack(store, lease);
+  });
+  whenAnswered(() => leaseOf(options, taskId, to), { deadline, to, give: readRest, fail: giveUp });
+}
+
+/** The right to the turn. One that comes when nobody waits for it any more is given back. */
+function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
+  const answer = store.acquire(taskId, owner, leaseMs, under);
+  if (answer instanceof Promise)
+    answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
+  return answer;
 }
 
 /** Only what the lease vouches for counts: a journal that ends elsewhere has lost its tail. */

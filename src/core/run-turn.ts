@@ -89,12 +89,14 @@ export function startRun(request: RunRequest, { start, contextId, opened }: NewR
     if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
     return openNewTurn({ ...openOptions(request, store, contextId), opened }, started).pipe(
       leftOnShutdown(request, start.taskId),
-      failingSpan(planned),
-      handOver((opening) => {
-        if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
-        planned.drop();
-        return goOn(request, store, { opening, taskId: start.taskId });
-      }),
+      handOver(
+        (opening) => {
+          if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
+          planned.drop();
+          return goOn(request, store, { opening, taskId: start.taskId });
+        },
+        (error) => failPlanned(planned, error),
+      ),
     );
   });
 }
@@ -467,11 +469,9 @@ function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
   return { clock, ms: storeDeadlineMs };
 }
 
-function failingSpan<T>(planned: PlannedSpan): MonoTypeOperatorFunction<T> {
-  return catchError((error: unknown) => {
-    const { span } = planned.start();
-    failSpan(span, error);
-    span.end();
-    throw error;
-  });
+/** The run that was planned ended before it began. */
+function failPlanned(planned: PlannedSpan, error: unknown): void {
+  const { span } = planned.start();
+  failSpan(span, error);
+  span.end();
 }

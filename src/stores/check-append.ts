@@ -15,7 +15,8 @@ export interface JournalEnd {
  * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. That the lease is the journal's is checked before.
  */
 export function checkAppend(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
-  if (wasApplied(end, lease, records)) return false;
+  const first = records[0]?.seq ?? Number.POSITIVE_INFINITY;
+  if (first <= end.seq && first > lease.seq && first + records.length - 1 <= end.seq) return false;
   if (end.hasEnded) throw ended(lease.taskId);
   let { seq } = end;
   let closed = false;
@@ -27,10 +28,4 @@ export function checkAppend(end: JournalEnd, lease: Lease, records: readonly Jou
     seq++;
   }
   return true;
-}
-
-function wasApplied(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {
-  const first = records[0];
-  if (first === undefined || first.seq > end.seq) return false;
-  return first.seq > lease.seq && first.seq + records.length - 1 <= end.seq;
 }

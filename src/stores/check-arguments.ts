@@ -60,7 +60,7 @@ export function checkArguments<Store extends object>(prototype: Store, methods: 
 function checkMethod(prototype: object, name: string, { of, answers }: MethodArguments): void {
   const inner: unknown = Reflect.get(prototype, name);
   if (typeof inner !== 'function') throw new TypeError(`${name} is not a method`);
-  const checks = Object.entries(of);
+  const [names, checks] = [Object.keys(of), Object.values(of)];
   const rejects = Object.prototype.toString.call(inner) === '[object AsyncFunction]';
   const refuse = (error: unknown): unknown => {
     if (answers === 'observable') return throwError(() => error);
@@ -70,9 +70,8 @@ function checkMethod(prototype: object, name: string, { of, answers }: MethodArg
   };
   const checked = function (this: unknown, ...given: unknown[]): unknown {
     for (let index = 0; index < checks.length; index++) {
-      const [argument, check] = checks[index] as [string, Check];
-      const flaw = check(given[index]);
-      if (flaw) return refuse(refusal(argument, flaw));
+      const flaw = checks[index]?.(given[index]);
+      if (flaw) return refuse(refusal(names[index] ?? '', flaw));
     }
     return Reflect.apply(inner, this, given);
   };
@@ -166,11 +165,13 @@ const content: Check = (value) =>
 
 const leaseMembers = having({ taskId: text, owner: text, epoch: number, seq: number, leaseMs: number });
 const recordMembers = having({ type: text, seq: number });
+const withStatus = having({ status: text });
 
-/** Written out, as the next: both run at each append. */
+/** What these look for first, without a call for each member: they run at each append. */
+type Given = Readonly<Record<string, unknown>> | null | undefined;
+
 const lease: Check = (value) => {
-  if (!isObject(value)) return leaseMembers(value);
-  const { taskId, owner, epoch, seq, leaseMs } = value;
+  const { taskId, owner, epoch, seq, leaseMs } = (value as Given) ?? {};
   const texts = typeof taskId === 'string' && typeof owner === 'string';
   const isSound = texts && Number.isFinite(epoch) && Number.isFinite(seq) && Number.isFinite(leaseMs);
   return isSound ? undefined : leaseMembers(value);
@@ -179,19 +180,22 @@ const lease: Check = (value) => {
 const records: Check = (value) => {
   if (!Array.isArray(value)) return list(value);
   for (let index = 0; index < value.length; index++) {
-    const each: unknown = value[index];
-    if (isObject(each) && typeof each['type'] === 'string' && Number.isFinite(each['seq'])) continue;
+    const each: Given = value[index];
+    if (typeof each?.['type'] === 'string' && Number.isFinite(each['seq'])) continue;
     const found = recordMembers(each);
     if (found) return inside(`[${index}]`, found);
   }
   return undefined;
 };
+
+const status: Check = (value) => (typeof (value as Given)?.['status'] === 'string' ? undefined : withStatus(value));
+
 const from = options<ReadOptions>({ from: number });
 
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   create: { of: { taskId: id, started: having({ type: text, contextId: text, agentId: text }) } },
   acquire: { of: { taskId: id, owner: text, leaseMs: number, under: optional(having({ taskId: id, epoch: number })) } },
-  append: { of: { lease, records, options: having({ status: text }) } },
+  append: { of: { lease, records, options: status } },
   renew: { of: { lease } },
   release: { of: { lease } },
   breakLease: { of: { taskId: id } },

@@ -16,7 +16,8 @@ export function takesAtOnce(taskId: string, before: Under | undefined, under: Un
 export function childrenIn(records: Iterable<unknown>): readonly string[] {
   const children = new Set<string>();
   for (const record of records) {
-    const taskId = idIn(memberOf(record, 'child'));
+    if (typeof record !== 'object' || record === null || !('child' in record)) continue;
+    const taskId = idIn(record.child);
     if (taskId !== undefined) children.add(taskId);
   }
   return [...children];

@@ -2,9 +2,12 @@ import { Observable, type OperatorFunction } from 'rxjs';
 
 /**
  * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
- * a turn passes through what only opened it. Completes where the source does without a value.
+ * a turn passes through what only opened it. Completes where the source does without a value. `failed` hears of an error of the source.
  */
-export function handOver<T, R>(follow: (value: T) => Observable<R>): OperatorFunction<T, R> {
+export function handOver<T, R>(
+  follow: (value: T) => Observable<R>,
+  failed?: (error: unknown) => void,
+): OperatorFunction<T, R> {
   return (source) =>
     new Observable((to) => {
       let over = false;
@@ -18,7 +21,10 @@ export function handOver<T, R>(follow: (value: T) => Observable<R>): OperatorFun
             to.error(error);
           }
         },
-        error: (error: unknown) => to.error(error),
+        error(error: unknown) {
+          failed?.(error);
+          to.error(error);
+        },
         complete() {
           if (!over) to.complete();
         },

@@ -2,6 +2,7 @@ import { countFencedAppend, measureAppend } from '../../observability/spans/inst
 import type { Lease, TaskStateStore } from '../../stores/interfaces.ts';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
+import type { JournalRecord } from '../records.ts';
 import type { Commit, Signal } from '../signals.ts';
 import { taskState } from '../state.ts';
 import { storeError } from '../store-error.ts';
@@ -75,6 +76,14 @@ interface Held {
   sends: number;
 }
 
+/** An append that the store has not acknowledged. */
+interface Sending {
+  readonly held: Held;
+  /** Which of its sendings. */
+  readonly send: number;
+  readonly measured: (() => void) | undefined;
+}
+
 /** How the source ended. */
 interface SourceEnd {
   readonly error?: unknown;
@@ -146,30 +155,32 @@ class JournalLine extends Stage<Signal> {
   #append(held: Held, commit: Commit): boolean {
     const send = ++held.sends;
     held.state = 'sent';
-    const failed = (error: unknown) => this.#fail(held, send, error);
     const measured = measureAppend();
     try {
       const answer = this.#write(commit);
       if (answer === undefined) {
         held.state = 'durable';
         measured?.();
-      } else {
-        const acknowledged = () => {
-          measured?.();
-          this.#acknowledge(held, send);
-        };
-        answer.then(acknowledged, failed);
-      }
+      } else this.#await(answer, { held, send, measured });
     } catch (error) {
-      queueMicrotask(() => failed(error));
+      queueMicrotask(() => this.#fail(held, send, error));
     }
     return held.state === 'durable';
+  }
+
+  #await(answer: Promise<void>, { held, send, measured }: Sending): void {
+    const acknowledged = () => {
+      measured?.();
+      this.#acknowledge(held, send);
+    };
+    answer.then(acknowledged, (error: unknown) => this.#fail(held, send, error));
   }
 
   #write(commit: Commit): void | Promise<void> {
     const { journal: target } = this.#deps;
     if (target === undefined) return undefined;
-    const records = commit.steps.map((step) => step.record);
+    const records: JournalRecord[] = [];
+    for (const { record } of commit.steps) records.push(record);
     return target.store.append(target.lease, records, { status: taskState(commit.after), barrier: commit.barrier });
   }
 

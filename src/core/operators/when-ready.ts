@@ -1,4 +1,4 @@
-import { firstValueFrom, Observable } from 'rxjs';
+import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
 import type { Clock } from '../clock.ts';
 import { AgentLoopError } from '../errors.ts';
 import { storeError } from '../store-error.ts';
@@ -10,28 +10,61 @@ export interface Deadline {
   readonly option?: string;
 }
 
+interface Asked<T> {
+  readonly deadline: Deadline;
+  /** Who waits: where it is left, the answer is dropped. */
+  readonly to: Subscriber<unknown>;
+  give(answer: T): void;
+  fail(error: unknown): void;
+}
+
 /**
- * One answer of a store that may answer at once: emitted synchronously where it does, also as an error, else when the promise
- * settles. Errors with `UNAVAILABLE` where that takes longer than the deadline, and for what the store throws without a code.
- * Unsubscribing drops the answer.
+ * One answer of a store that may answer at once: given synchronously where it does, also as an error, else when the promise settles. Fails
+ * with `UNAVAILABLE` where that takes longer than the deadline, and for what the store throws without a code; and with what `give` throws.
+ */
+export function whenAnswered<T>(ask: () => T | Promise<T>, { deadline, to, give, fail }: Asked<T>): void {
+  const take = (given: T) => {
+    try {
+      give(given);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  let answer: T | Promise<T>;
+  try {
+    answer = ask();
+  } catch (error) {
+    return fail(storeError(error));
+  }
+  if (!(answer instanceof Promise)) return take(answer);
+  const { clock, ms, option } = deadline;
+  let isOver = false;
+  const over = (): boolean => {
+    cancel();
+    const before = isOver || to.closed;
+    isOver = true;
+    return before;
+  };
+  const refuse = (error: unknown) => {
+    if (!over()) fail(storeError(error));
+  };
+  const cancel = clock.schedule(ms, () => refuse(silent(ms, option)));
+  to.add(cancel);
+  answer.then((given) => {
+    if (!over()) take(given);
+  }, refuse);
+}
+
+/**
+ * As an Observable: emits the answer and completes, or errors. Unsubscribing drops the answer.
  */
 export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Observable<T> {
   return new Observable((to) => {
-    const fail = (error: unknown) => to.error(storeError(error));
     const give = (answer: T) => {
       to.next(answer);
       to.complete();
     };
-    let answer: T | Promise<T>;
-    try {
-      answer = ask();
-    } catch (error) {
-      return fail(error);
-    }
-    if (!(answer instanceof Promise)) return give(answer);
-    const { clock, ms, option } = deadline;
-    to.add(clock.schedule(ms, () => to.error(silent(ms, option))));
-    answer.then(give, fail);
+    whenAnswered(ask, { deadline, to, give, fail: (error) => to.error(error) });
   });
 }
 
