@@ -1,32 +1,22 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
+import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
-import type { Command, Lease, TaskStateStore } from '../stores/interfaces.ts';
+import type { Lease, TaskStateStore } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { AbortScope } from './abort-scope.ts';
 import type { Admission } from './admission.ts';
-import { answerTask } from './answer-task.ts';
-import { cancelTask } from './cancel-task.ts';
 import { type Answers, recordsOfAnswers } from './check-answers.ts';
 import { belowParent, type ParentTurn, reachedLimit, TurnNode } from './child-turns.ts';
-import { AgentLoopError, messageOf } from './errors.ts';
 import { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
 import { LeaseHold } from './lease-hold.ts';
 import { loopWithTools } from './loop-with-tools.ts';
 import { earlierRuns } from './lost-runs.ts';
-import { observeTurn, replayOf } from './observe-turn.ts';
+import { replayOf } from './observe-turn.ts';
 import { OpenCall } from './open-call.ts';
-import {
-  type Opening,
-  type OpenOptions,
-  openNewTurn,
-  openOldTurn,
-  openWatchedTurn,
-  retryAfterMs,
-} from './open-turn.ts';
+import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
 import { followCommands } from './operators/command-operators.ts';
 import {
   askBehindEnd,
@@ -47,6 +37,7 @@ import { restoreRuns } from './restore-runs.ts';
 import { type Commit, commitOf, type Signal } from './signals.ts';
 import type { LoopState, TurnIdentity } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
+import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
 /** What every run of a turn needs, whether it starts or goes on. */
 export interface RunRequest {
@@ -136,14 +127,7 @@ function goOn(
   store: TaskStateStore,
   { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
 ): Observable<Signal> {
-  if (!opening.own) {
-    const { busyMs } = opening;
-    const watched$ =
-      busyMs === undefined
-        ? watch(request, store, taskId)
-        : tellAnswers(request, store, taskId).pipe(handOver(() => watchUntilFree(request, store, { taskId, busyMs })));
-    return watched$.pipe(notingEnd(), leftOnShutdown(request, taskId));
-  }
+  if (!opening.own) return otherOwner(request, store, { taskId, busyMs: opening.busyMs });
   const { config, parentContext } = request;
   const { past, lease } = opening;
   const { turn, trace: before } = past.after;
@@ -162,15 +146,21 @@ function goOn(
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
 }
 
-function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
-  return settings.maxIterations ?? config.maxIterations;
+function otherOwner(
+  request: RunRequest,
+  store: TaskStateStore,
+  { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
+): Observable<Signal> {
+  const { config, scope, inbox, answers } = request;
+  const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
+  if (busyMs === undefined) return watchTurn(turn).pipe(leftOnShutdown(request, taskId));
+  const options = { ...openOptions(request, store, undefined), answers };
+  const takeOver: BusyTurn['takeOver'] = (own, seen) => goOn(request, store, { opening: own, taskId, seen });
+  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leftOnShutdown(request, taskId));
 }
 
-/** Says of a turn that had ended before that this is what is shown. */
-function notingEnd(): MonoTypeOperatorFunction<Signal> {
-  return map((signal) =>
-    signal.type === 'commit' && signal.replayed && signal.after.isComplete ? { ...signal, endedBefore: true } : signal,
-  );
+function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
+  return settings.maxIterations ?? config.maxIterations;
 }
 
 /** What this process only waits for or watches is left at once when it shuts down. */
@@ -182,113 +172,6 @@ function leftOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperato
       to.add(source.subscribe(to));
       for (const drain of drains) to.add(drain.onAbort(() => to.error(shutDown(taskId))));
     });
-}
-
-/** Follows a turn that somebody else runs, or that is over. What it is asked, its owner is asked. */
-function watch({ config, scope, inbox }: RunRequest, store: TaskStateStore, taskId: string): Observable<Signal> {
-  return new Observable((subscriber) => {
-    const post = async (command: Command) => {
-      if (command.type !== 'answer') return store.post(taskId, command);
-      return answerTask(taskId, { store, answers: { [command.questionId]: command.answer }, clock: config.clock });
-    };
-    inbox.forwardTo((command) =>
-      post(command).catch((error: unknown) => {
-        if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') subscriber.error(error);
-      }),
-    );
-    const ask = () =>
-      cancelTask(taskId, { store, reason: messageOf(scope.reason), clock: config.clock }).catch((error: unknown) =>
-        subscriber.error(error),
-      );
-    subscriber.add(scope.onAbort(ask));
-    subscriber.add(observeTurn(store, taskId, deadlineOf(config)).subscribe(subscriber));
-    if (scope.aborted) void ask();
-  });
-}
-
-/**
- * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
- * are the next owner's where this one does not record them in time.
- */
-function tellAnswers(
-  { config: { clock }, answers = {}, scope }: RunRequest,
-  store: TaskStateStore,
-  taskId: string,
-): Observable<undefined> {
-  if (Object.keys(answers).length === 0) return of(undefined);
-  const canceled$ = new Observable<undefined>((to) => {
-    if (scope.aborted) to.next(undefined);
-    else to.add(scope.onAbort(() => to.next(undefined)));
-  });
-  const told$ = from(answerTask(taskId, { store, answers, clock })).pipe(
-    catchError((error: unknown) => {
-      const code = AgentLoopError.isInstance(error) ? error.code : undefined;
-      if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);
-      throw error;
-    }),
-  );
-  return merge(told$, canceled$).pipe(
-    map(() => undefined),
-    take(1),
-  );
-}
-
-const longestPollMs = 2_000;
-
-/**
- * Watches a turn that another owner runs, and takes it over once its lease ends or is given back: from there on only the records that
- * were not shown yet are. Asks the store for the lease when it should have expired, and every 2 s until then.
- */
-function watchUntilFree(
-  request: RunRequest,
-  store: TaskStateStore,
-  { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number },
-): Observable<Signal> {
-  const { answers, config } = request;
-  const { clock } = config;
-  const options = { ...openOptions(request, store, undefined), answers };
-  return new Observable((to) => {
-    let seen = 0;
-    let cancelPoll = () => {};
-    const watching = watch(request, store, taskId).subscribe({
-      next(signal) {
-        if (signal.type === 'commit') seen = signal.after.seq;
-        to.next(signal);
-      },
-      error: (error: unknown) => to.error(error),
-      complete: () => to.complete(),
-    });
-    to.add(watching);
-    to.add(() => cancelPoll());
-    const take = (opening: Extract<Opening, { own: true }>) => {
-      watching.unsubscribe();
-      to.add(goOn(request, store, { opening, taskId, seen }).subscribe(to));
-    };
-    const ask = () => {
-      if (watching.closed) return;
-      const opening = openWatchedTurn(options, taskId).subscribe({
-        next: take,
-        // It was suspended when the lease was granted: the watch tells, unless it looked later, when the turn had its answers.
-        complete() {
-          if (!watching.closed) askAfter(longestPollMs);
-        },
-        error(error: unknown) {
-          if (!AgentLoopError.isInstance(error) || !error.retryable) {
-            // The watch shows how it ended.
-            if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return;
-            return to.error(error);
-          }
-          askAfter(retryAfterMs(error));
-        },
-      });
-      to.add(opening);
-    };
-    /** A little later than the lease ends, and not all watchers at once. */
-    const askAfter = (ms: number) => {
-      if (!to.closed) cancelPoll = clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
-    };
-    askAfter(busyMs);
-  });
 }
 
 interface Run {

@@ -183,9 +183,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-deep',
     patches: [
       {
-        file: 'src/core/run-turn.ts',
-        from: 'if (!to.closed) cancelPoll = clock',
-        to: 'if (to.closed) cancelPoll = clock',
+        file: 'src/core/watch-turn.ts',
+        from: 'if (!to.closed) cancelPoll = deadline.clock',
+        to: 'if (to.closed) cancelPoll = deadline.clock',
       },
     ],
   },
