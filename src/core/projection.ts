@@ -46,7 +46,14 @@ function responseOf({ message, finishReason, usage, model }: LlmDone): Iteration
   return { message, finishReason, ...(usage && { usage }), ...(model !== undefined && { model }) };
 }
 
-/** Writes the events of one record, numbering their cursors. Every event is one literal: spreads are slow here. */
+type SharedMembers = 'taskId' | 'contextId' | 'agentId' | 'timestamp' | 'cursor';
+
+/** An event without what all events of a record say. */
+type OwnMembers<E extends AgentEvent = AgentEvent> = E extends AgentEvent ? Omit<E, SharedMembers> : never;
+
+type Placed = Pick<AgentEvent, 'kind'> & { -readonly [name in SharedMembers]?: AgentEvent[name] };
+
+/** Writes the events of one record, numbering their cursors. */
 export class Projection {
   readonly #events: AgentEvent[] = [];
   readonly #taskId: string;
@@ -72,13 +79,8 @@ export class Projection {
   }
 
   started(record: TurnStarted): readonly AgentEvent[] {
-    this.#events.push({
+    this.#add({
       kind: 'task',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       id: record.taskId,
       status: { state: 'submitted', timestamp: this.#timestamp },
       ...(record.metadata ? { metadata: record.metadata } : {}),
@@ -89,14 +91,7 @@ export class Projection {
   }
 
   resumed(): readonly AgentEvent[] {
-    this.#events.push({
-      kind: 'internal:resumed',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
-    });
+    this.#add({ kind: 'internal:resumed' });
     this.#status('working', false, {});
     return this.#events;
   }
@@ -104,36 +99,13 @@ export class Projection {
   llmStarted(before: LoopState, record: LlmStart): readonly AgentEvent[] {
     const { iteration, attempt, summary } = record;
     if (attempt === 1) {
-      const event = {
-        kind: 'internal:iteration-start' as const,
-        taskId: this.#taskId,
-        contextId: this.#contextId,
-        agentId: this.#agentId,
-        timestamp: this.#timestamp,
-        cursor: this.#cursor(),
-        iteration,
-      };
-      this.#events.push(summary ? { ...event, summary } : event);
+      const kind = 'internal:iteration-start';
+      this.#add(summary ? { kind, iteration, summary } : { kind, iteration });
     } else {
-      const discarded = attempt - 1;
-      this.#events.push({
-        kind: 'internal:llm-attempt-discarded',
-        taskId: this.#taskId,
-        contextId: this.#contextId,
-        agentId: this.#agentId,
-        timestamp: this.#timestamp,
-        cursor: this.#cursor(),
-        iteration,
-        attempt: discarded,
-      });
+      this.#add({ kind: 'internal:llm-attempt-discarded', iteration, attempt: attempt - 1 });
     }
-    this.#events.push({
+    this.#add({
       kind: 'internal:llm-call',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration,
       attempt,
       options: summary ? { ...optionsAfter(before.call, record), tools: [] } : optionsAfter(before.call, record),
@@ -144,13 +116,8 @@ export class Projection {
   llmDone(before: LoopState, record: LlmDone): readonly AgentEvent[] {
     const text = textOf(record.message.content);
     this.#lastChunk(record.iteration, text);
-    this.#events.push({
+    this.#add({
       kind: 'internal:llm-response',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration: record.iteration,
       text,
       finishReason: record.finishReason,
@@ -167,13 +134,8 @@ export class Projection {
   toolStarted(before: LoopState, record: ToolIntent): readonly AgentEvent[] {
     const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
     if (!pending) return [];
-    this.#events.push({
+    this.#add({
       kind: 'internal:tool-start',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -186,13 +148,8 @@ export class Projection {
   toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
     const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
     if (!pending) return [];
-    this.#events.push({
+    this.#add({
       kind: 'internal:tool-complete',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration: before.iteration,
       callId: record.callId,
       toolName: pending.call.function.name,
@@ -215,13 +172,8 @@ export class Projection {
     const { iteration, call, lastResponse } = before;
     if (!lastResponse) return;
     const now = activeAt(before, this.#at);
-    this.#events.push({
+    this.#add({
       kind: 'internal:iteration-complete',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration,
       response: responseOf(lastResponse),
       durationMs: Math.max(0, now - (call?.began ?? now)),
@@ -233,8 +185,7 @@ export class Projection {
     if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before);
     if (event) {
       const { iteration } = before;
-      const [taskId, contextId, agentId, timestamp] = [this.#taskId, this.#contextId, this.#agentId, this.#timestamp];
-      this.#events.push({ ...event, taskId, contextId, agentId, timestamp, cursor: this.#cursor(), iteration });
+      this.#add({ ...event, iteration });
     }
     return this.#events;
   }
@@ -255,13 +206,8 @@ export class Projection {
   }
 
   suspended(before: LoopState, record: TurnSuspended): readonly AgentEvent[] {
-    this.#events.push({
+    this.#add({
       kind: 'internal:paused',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       reason: record.reason,
       ...shownHold(record.hold),
     });
@@ -302,8 +248,19 @@ export class Projection {
     return this.#events;
   }
 
-  #cursor(): string {
-    return this.#place + (this.#events.length + 1);
+  #add(event: OwnMembers): void {
+    this.#events.push(this.#placed(event));
+  }
+
+  /** Assigned, not spread: that would take twice as long. */
+  #placed(event: OwnMembers): AgentEvent;
+  #placed(event: Placed): Placed {
+    event.taskId = this.#taskId;
+    event.contextId = this.#contextId;
+    event.agentId = this.#agentId;
+    event.timestamp = this.#timestamp;
+    event.cursor = this.#place + (this.#events.length + 1);
+    return event;
   }
 
   #lastChunk(iteration: number, text: string): void {
@@ -316,13 +273,8 @@ export class Projection {
 
   /** The whole of an artifact, or with `append` its rest. */
   #artifact(id: string, part: A2APart, append: boolean): void {
-    this.#events.push({
+    this.#add({
       kind: 'artifact-update',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       artifact: { artifactId: id, parts: [part] },
       append,
       lastChunk: true,
@@ -331,13 +283,8 @@ export class Projection {
 
   #checkpoint(phase: CheckpointEvent['phase'], iteration: number): void {
     if (!this.#options.checkpoints) return;
-    this.#events.push({
+    this.#add({
       kind: 'internal:checkpoint',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       iteration,
       phase,
     });
@@ -345,13 +292,8 @@ export class Projection {
 
   #status(state: TaskState, final: boolean, why: Reason, text = ''): void {
     const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
-    this.#events.push({
+    this.#add({
       kind: 'status-update',
-      taskId: this.#taskId,
-      contextId: this.#contextId,
-      agentId: this.#agentId,
-      timestamp: this.#timestamp,
-      cursor: this.#cursor(),
       status,
       final,
       ...why,
