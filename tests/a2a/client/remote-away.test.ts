@@ -1,5 +1,4 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
 import { turnExtension } from '../../../src/a2a/extensions.ts';
 import type { Agent } from '../../../src/agent/agent.ts';
@@ -11,49 +10,35 @@ import { watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import {
   type Away,
+  answerCanceled,
+  answerCompleted,
+  answersAsking,
+  connectTo,
+  listTask,
+  messageIds,
+  type WireAnswers,
   type WireCall,
   type WireServer,
   type WireServerOptions,
-  wireServer,
+  wireAsking,
+  wireServers,
   wireStatus,
+  wireSubmitted,
   wireTask,
   wireText,
 } from './wire-server.ts';
 
-const open: WireServer[] = [];
-afterEach(async () => {
-  await eventually(() => open.every((server) => server.open() === 0));
-  await Promise.all(open.splice(0).map((server) => server.close()));
-});
-
-async function serving(
-  answers: WireServerOptions['answers'],
-  options: Partial<WireServerOptions> = {},
-): Promise<WireServer> {
-  const server = await wireServer({ answers, ...options });
-  open.push(server);
-  return server;
-}
-
-const local = { id: 'far', name: 'far', description: 'Far away.', contextId: 'c' };
+const serving = wireServers();
 /** Waits a tenth as long, so that the pauses between two attempts are short. */
 const hurried: Clock = { ...systemClock, schedule: (ms, callback) => systemClock.schedule(ms / 10, callback) };
 /** Of one request, ten times as long as it is waited: only a server that says nothing is to be given up, not a machine that is slow. */
 const patientMs = 60_000;
 const impatientMs = 5_000;
 let requestTimeoutMs = patientMs;
-const connect = ({ url }: WireServer, options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
-  remoteAgent({ url, ...local, requestTimeoutMs, clock: hurried, ...options });
+const connect = (server: WireServer, options: Partial<RemoteAgentOptions> = {}): Promise<Agent> =>
+  connectTo(server, { requestTimeoutMs, clock: hurried, ...options });
 
-const submitted = { task: wireTask('SUBMITTED') };
-const canceled = (call: WireCall) => call.result(wireTask('CANCELED'));
-const completed = (call: WireCall) => call.result(wireTask('COMPLETED', ['One two.']));
-const history = (messageId: unknown) => [{ messageId, role: 'ROLE_USER', parts: [{ text: 'Go.' }] }];
-const messageIds = ({ calls }: WireServer) => calls.flatMap(({ params }) => Object(params['message']).messageId ?? []);
-const listing = (server: () => WireServer) => (call: WireCall) => {
-  const tasks = [wireTask('WORKING', [], { history: history(messageIds(server())[0]) })];
-  call.result({ tasks, nextPageToken: '', pageSize: 100, totalSize: 1 });
-};
+const completed = answerCompleted('One two.');
 
 /** Counts the requests of one agent, those that reach nobody too. */
 function counted() {
@@ -78,7 +63,7 @@ async function left(server: WireServer, taskStateStore: InMemoryStateStore, told
 
 /** A server that does not answer the first message. */
 async function deaf(
-  more: WireServerOptions['answers'],
+  more: WireAnswers,
   options: Partial<WireServerOptions> = {},
 ): Promise<{ readonly server: WireServer; readonly received: Promise<void> }> {
   const received = gate();
@@ -87,26 +72,21 @@ async function deaf(
     {
       SendStreamingMessage(call) {
         if (!isFirst) {
-          call.events(submitted, wireText('One two.', false), wireStatus('COMPLETED'));
+          call.events(wireSubmitted, wireText('One two.', false), wireStatus('COMPLETED'));
           return call.end();
         }
         isFirst = false;
         received.open();
       },
-      ListTasks: (call) => listing(() => server)(call),
+      ListTasks: (call) => listTask(call, messageIds(server)[0]),
       GetTask: completed,
-      CancelTask: canceled,
+      CancelTask: answerCanceled,
       ...more,
     },
     options,
   );
   return { server, received: received.pass() };
 }
-
-const parts = [{ text: 'Which one?' }];
-const asking = wireTask('INPUT_REQUIRED', [], {
-  status: { state: 'TASK_STATE_INPUT_REQUIRED', message: { messageId: 'asked', role: 'ROLE_AGENT', parts } },
-});
 
 describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose server is %s', (how) => {
   beforeEach(() => {
@@ -118,7 +98,7 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
 
   it('is followed by a process that begins meanwhile', async () => {
     const server = await serving({
-      SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
+      SendStreamingMessage: (call) => call.events(wireSubmitted, wireText('One ', false)),
       GetTask: completed,
     });
     const taskStateStore = new InMemoryStateStore();
@@ -151,15 +131,12 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
     let isAnswered = false;
     const server = await serving(
       {
-        SendStreamingMessage(call) {
-          call.events({ task: asking });
-          call.end();
-        },
+        ...answersAsking,
         SendMessage(call) {
           isAnswered = true;
           call.result({ task: wireTask('WORKING') });
         },
-        GetTask: (call) => (isAnswered ? completed(call) : call.result(asking)),
+        GetTask: (call) => (isAnswered ? completed(call) : call.result(wireAsking)),
       },
       { extensions: [turnExtension] },
     );
@@ -177,8 +154,8 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
 
   it('is told of a cancel once it is back', async () => {
     const server = await serving({
-      SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
-      CancelTask: canceled,
+      SendStreamingMessage: (call) => call.events(wireSubmitted, wireText('One ', false)),
+      CancelTask: answerCanceled,
     });
     const { auth, requests } = counted();
     const turn = (await connect(server, { auth })).startTurn('Go.');
@@ -193,14 +170,7 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
   });
 
   it('is told of the cancel of a suspended turn once it is back', async () => {
-    const server = await serving({
-      SendStreamingMessage(call) {
-        call.events({ task: asking });
-        call.end();
-      },
-      GetTask: (call) => call.result(asking),
-      CancelTask: canceled,
-    });
+    const server = await serving({ ...answersAsking, CancelTask: answerCanceled });
     const taskStateStore = new InMemoryStateStore();
     await (await connect(server, { taskStateStore })).run('Go.', { taskId: 't' });
     await server.leave(how);
@@ -260,7 +230,7 @@ describe('H-13 a remote agent whose server is away', () => {
     const subscribed = gate();
     const server = await serving({
       SendStreamingMessage(call) {
-        call.events(submitted, wireText('One ', false));
+        call.events(wireSubmitted, wireText('One ', false));
         call.end();
       },
       GetTask: (call) => (passedMs === 0 ? working : completed)(call),
@@ -302,14 +272,7 @@ describe('H-13 a remote agent whose server is away', () => {
   });
 
   it('keeps the task of a suspended turn that is cancelled while it says nothing for ten seconds', async () => {
-    const server = await serving({
-      SendStreamingMessage(call) {
-        call.events({ task: asking });
-        call.end();
-      },
-      GetTask: (call) => call.result(asking),
-      CancelTask: never,
-    });
+    const server = await serving({ ...answersAsking, CancelTask: never });
     const taskStateStore = new InMemoryStateStore();
     await (await connect(server, { taskStateStore })).run('Go.', { taskId: 't' });
     const clock = fakeClock({ startAt: Date.now() });
@@ -339,7 +302,7 @@ describe('H-13 a remote agent whose server is away', () => {
     let path = '/before';
     const server = await serving(
       {
-        SendStreamingMessage: (call) => call.events(submitted, wireText('One ', false)),
+        SendStreamingMessage: (call) => call.events(wireSubmitted, wireText('One ', false)),
         GetTask: (call) => (path === '/after' ? completed : working)(call),
       },
       { path: () => path },

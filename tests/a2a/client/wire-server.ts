@@ -2,6 +2,11 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { afterEach } from '@jest/globals';
+import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
+import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
+import type { Agent } from '../../../src/agent/agent.ts';
+import { eventually } from '../../eventually.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -24,8 +29,10 @@ export interface WireCall {
 /** How a server does not answer: nobody listens, a proxy says that it is down, or the process is stopped and reads nothing. */
 export type Away = 'down' | 'HTTP 503' | 'silent';
 
+/** By method. */
+export type WireAnswers = Readonly<Record<string, (call: WireCall) => void>>;
+
 export interface WireServerOptions {
-  readonly answers: Readonly<Record<string, (call: WireCall) => void>>;
   readonly streaming?: boolean;
   readonly extensions?: readonly string[];
   /** Added to the path of the interface that the card names, which answers nowhere else. Default none. */
@@ -48,12 +55,10 @@ export interface WireServer {
 }
 
 /** A server of A2A 1.0 over JSON-RPC whose every answer is the test's. */
-export async function wireServer({
-  answers,
-  streaming = true,
-  extensions = [],
-  path = () => '',
-}: WireServerOptions): Promise<WireServer> {
+async function wireServer(
+  answers: WireAnswers,
+  { streaming = true, extensions = [], path = () => '' }: WireServerOptions = {},
+): Promise<WireServer> {
   const calls: Pick<WireCall, 'method' | 'params'>[] = [];
   const methods: string[] = [];
   let open = 0;
@@ -137,6 +142,26 @@ export async function wireServer({
   }
 }
 
+const serving = new Set<WireServer>();
+
+/** Gives the servers of a file's tests, and closes them after each test: by then no turn has left a stream open. */
+export function wireServers(): typeof wireServer {
+  afterEach(async () => {
+    await eventually(() => [...serving].every((server) => server.open() === 0));
+    await Promise.all([...serving].map((server) => server.close()));
+    serving.clear();
+  });
+  return async (answers, options) => {
+    const server = await wireServer(answers, options);
+    serving.add(server);
+    return server;
+  };
+}
+
+export function connectTo({ url }: WireServer, options: Partial<RemoteAgentOptions> = {}): Promise<Agent> {
+  return remoteAgent({ url, id: 'far', name: 'far', description: 'Far away.', contextId: 'c', ...options });
+}
+
 /** A task as the protocol's JSON has it. */
 export function wireTask(state: string, texts: readonly string[] = [], more: Json = {}): Json {
   const parts = texts.map((each) => ({ text: each }));
@@ -151,4 +176,55 @@ export function wireStatus(state: string): Json {
 export function wireText(piece: string, append = true): Json {
   const artifact = { artifactId: 'a', parts: [{ text: piece }] };
   return { artifactUpdate: { taskId: 'remote-1', contextId: 'context-1', artifact, append } };
+}
+
+export const wireSubmitted: Json = { task: wireTask('SUBMITTED') };
+
+/** A task that asks `Which one?`. */
+export const wireAsking: Json = wireTask('INPUT_REQUIRED', [], {
+  status: {
+    state: 'TASK_STATE_INPUT_REQUIRED',
+    message: { messageId: 'asked', role: 'ROLE_AGENT', parts: [{ text: 'Which one?' }] },
+  },
+});
+
+/** Answers a message with a stream of the task that asks, and each question after it with that task. */
+export const answersAsking: WireAnswers = {
+  SendStreamingMessage(call) {
+    call.events({ task: wireAsking });
+    call.end();
+  },
+  GetTask: (call) => call.result(wireAsking),
+};
+
+/** Streams these updates after the task, and ends. */
+export const answerStream =
+  (...updates: readonly Json[]) =>
+  (call: WireCall): void => {
+    call.events(wireSubmitted, wireStatus('WORKING'), ...updates);
+    call.end();
+  };
+
+export const answerCompleted =
+  (...texts: readonly string[]) =>
+  (call: WireCall): void =>
+    call.result(wireTask('COMPLETED', texts));
+
+export const answerCanceled = (call: WireCall): void => call.result(wireTask('CANCELED'));
+
+/** The ids of the messages that came. */
+export const messageIds = ({ calls }: WireServer): readonly unknown[] =>
+  calls.flatMap(({ params }) => Object(params['message']).messageId ?? []);
+
+export const pageOf = (...tasks: readonly Json[]): Json => ({
+  tasks,
+  nextPageToken: '',
+  pageSize: 100,
+  totalSize: tasks.length,
+});
+
+/** Answers `ListTasks` with one task, whose message has this id. */
+export function listTask(call: WireCall, messageId: unknown, state = 'WORKING'): void {
+  const history = [{ messageId, role: 'ROLE_USER', parts: [{ text: 'Go.' }] }];
+  call.result(pageOf(wireTask(state, [], { history })));
 }

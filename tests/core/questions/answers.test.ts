@@ -15,6 +15,20 @@ describe('answers', () => {
     two: { needsApproval: true, execute: () => runs.push('two') },
   });
 
+  /** A turn whose first call runs, and that asks for the answer to its second; `config` is that of another process. */
+  async function halfAnswered() {
+    const running = gate();
+    const tools = {
+      one: { needsApproval: true, execute: () => running.pass() },
+      two: { needsApproval: true, execute: () => 'two' },
+    };
+    await waiting(tools);
+    const first = resumed({ '1:0': { approved: true } }, tools);
+    watch(first.turn);
+    await running.reached;
+    return { first, running, config: bench.config(bench.model([]), { toolProviders: [plainTools(tools)] }) };
+  }
+
   it('are matched by call; what is not answered is asked on', async () => {
     const runs: unknown[] = [];
     await waiting(tools(runs));
@@ -27,16 +41,7 @@ describe('answers', () => {
   });
 
   it('of a resume that waits reach the owner of the turn', async () => {
-    const running = gate();
-    const tools = {
-      one: { needsApproval: true, execute: () => running.pass() },
-      two: { needsApproval: true, execute: () => 'two' },
-    };
-    await waiting(tools);
-    const first = resumed({ '1:0': { approved: true } }, tools);
-    watch(first.turn);
-    await running.reached;
-    const config = bench.config(bench.model([]), { toolProviders: [plainTools(tools)] });
+    const { first, running, config } = await halfAnswered();
     const second = AgentLoop.resume('t', config, { answers: { '1:1': { approved: true } }, onBusy: 'wait' });
     watch(second);
     await eventually(() => bench.store.read('t').filter(({ type }) => type === 'turn.answered').length === 2);
@@ -46,16 +51,7 @@ describe('answers', () => {
   });
 
   it('of a resume that waits are refused where others came first', async () => {
-    const running = gate();
-    const tools = {
-      one: { needsApproval: true, execute: () => running.pass() },
-      two: { needsApproval: true, execute: () => 'two' },
-    };
-    await waiting(tools);
-    const first = resumed({ '1:0': { approved: true } }, tools);
-    watch(first.turn);
-    await running.reached;
-    const config = bench.config(bench.model([]), { toolProviders: [plainTools(tools)] });
+    const { first, running, config } = await halfAnswered();
     const ends = Promise.allSettled(
       [true, false].map((approved) =>
         AgentLoop.resume('t', config, { answers: { '1:1': { approved } }, onBusy: 'wait' }).result(),
