@@ -138,7 +138,8 @@ export type {
   ValueExtension,
 } from './core/extension.ts';
 export type { ForkEdits, ResultEdit } from './core/fork-edits.ts';
-export type { ForkedTask, ForkOptions } from './core/fork-task.ts';
+export type { ForkOptions } from './core/fork-options.ts';
+export type { ForkedTask } from './core/fork-task.ts';
 export {
   type AssistantMessage,
   type Content,
@@ -290,10 +291,10 @@ export { type ReplayResponsesOptions, replayResponses } from './providers/polici
 export { type RetryOptions, retry } from './providers/policies/retry.ts';
 export { type TimeoutOptions, timeout } from './providers/policies/timeout.ts';
 export type { Deviation } from './replay/deviation.ts';
+export type { ReplayConfig } from './replay/perform-replay.ts';
 export {
   type Journal,
   type Replay,
-  type ReplayConfig,
   type ReplayOptions,
   type ReplayResult,
   replay,

@@ -1,10 +1,10 @@
 import type { AgentLoopConfig } from '../core/config.ts';
 import type { Defined } from '../core/defined.ts';
 import type { AgentUsage } from '../core/records.ts';
-import type { Agent } from './agent.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
 import type { Opening } from './conversation.ts';
+import type { ResolvedAgent } from './resolve-agent.ts';
 import type { RunningTurns } from './running-turns.ts';
 import type { UsageTally } from './usage-tally.ts';
 
@@ -31,5 +31,5 @@ export interface TeamMembers extends Defined<Pick<AgentLoopConfig, 'maxHandOffs'
   /** Counts the model calls that each of them made in a turn of the team. */
   readonly count: (used: readonly AgentUsage[]) => void;
   /** Its context management compacts contexts between turns. */
-  readonly compactedBy: Agent;
+  readonly compactedBy: ResolvedAgent;
 }

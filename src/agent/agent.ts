@@ -155,7 +155,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     this.#usage = internals.usage ?? new UsageTally();
     this.#running = internals.running ?? new RunningTurns();
     const { members } = internals;
-    const compacting = members ? { ...members.compactedBy.#resolved, messageStore: resolved.messageStore } : resolved;
+    const compacting = members ? { ...members.compactedBy, messageStore: resolved.messageStore } : resolved;
     this.#between = betweenTurnsOf(compacting, (usage) => {
       this.#usage.addUsage(usage);
       members?.count([{ agentId: members.compactedBy.id, usage }]);
@@ -347,6 +347,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   #notices$(): Observable<AgentNotice<X>>;
   #notices$(): Observable<AgentNotice> {
     return this.#life.events$;
+  }
+
+  /** @internal */
+  get resolved(): ResolvedAgent {
+    return this.#resolved;
   }
 
   /** @internal Whether its turns are those of a team. */

@@ -152,7 +152,7 @@ export class Roster {
       count: (used) => {
         for (const { agentId, usage } of used) this.#find(agentId)?.original.countUsage(usage);
       },
-      compactedBy: first,
+      compactedBy: first.resolved,
     };
     return agent(options).withInternals({}, { members, endsOnly: isParallel(routing) });
   }

@@ -11,7 +11,7 @@ import { explainLost } from './explain-lost.ts';
 import { followTurn } from './follow-turn.ts';
 import { chatCommand, type TaskPlace } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
-import { withKeptFlags } from './kept-flags.ts';
+import { turnSettings, withKeptFlags } from './kept-flags.ts';
 import type { LineSource } from './line-source.ts';
 import { newId } from './new-id.ts';
 import { complain, note } from './notes.ts';
@@ -22,7 +22,7 @@ import type { Session } from './session.ts';
 import { showTally, showWaterfall } from './summary.ts';
 import { count, emptyTally, type Tally } from './tally.ts';
 import { TextPrinter } from './text-printer.ts';
-import { type NewTurnFlags, turnSettings } from './turn-flags.ts';
+import type { NewTurnFlags } from './turn-flags.ts';
 import { wrapLines } from './wrap-lines.ts';
 
 const commands: readonly (readonly [name: string, purpose: string])[] = [

@@ -4,7 +4,7 @@ import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { isHttpUrl } from './arguments.ts';
 import type { TaskPlace } from './go-on.ts';
 import { isServersFile } from './mcp-servers.ts';
-import type { TurnFlags } from './turn-flags.ts';
+import type { NewTurnFlags, TurnFlags } from './turn-flags.ts';
 
 /** The options that a turn needs again when it goes on. */
 type KeptFlags = Pick<TurnFlags, (typeof names)[number] | 'mcp'>;
@@ -25,6 +25,16 @@ export function keepFlags({ tools, mcp, baseUrl, model, apiKeyEnv }: KeptFlags):
     ...(apiKeyEnv !== undefined && { apiKeyEnv }),
   };
   return Object.keys(kept).length === 0 ? {} : { metadata: { [member]: kept } };
+}
+
+/** The settings of a new turn, which its journal keeps, and the options with which it goes on. */
+export function turnSettings(flags: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'metadata'> {
+  const { system, maxIterations } = flags;
+  return {
+    ...(system !== undefined && { systemPrompt: system }),
+    ...(maxIterations !== undefined && { maxIterations }),
+    ...keepFlags(flags),
+  };
 }
 
 /** A file, or an address without what may be secret in it. Of a command nobody knows what is. */

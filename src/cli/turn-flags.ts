@@ -1,7 +1,5 @@
 import type { Command } from 'commander';
-import type { StartOptions } from '../core/config.ts';
 import { httpUrl, idArgument, wholeNumber } from './arguments.ts';
-import { keepFlags } from './kept-flags.ts';
 import type { ModelFlags } from './model-settings.ts';
 import type { StoreFlags } from './store-settings.ts';
 import type { TraceFlags } from './trace-view.ts';
@@ -109,14 +107,4 @@ export function addStoreFlag(command: Command): Command {
     '--store <where>',
     'where journals are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: lmdb in .millrace)',
   );
-}
-
-/** The settings of a new turn, which its journal keeps, and the options with which it goes on. */
-export function turnSettings(flags: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'metadata'> {
-  const { system, maxIterations } = flags;
-  return {
-    ...(system !== undefined && { systemPrompt: system }),
-    ...(maxIterations !== undefined && { maxIterations }),
-    ...keepFlags(flags),
-  };
 }

@@ -1,11 +1,25 @@
+import type { TaskStateStore } from '../stores/interfaces.ts';
 import { checkMessages } from './check-messages.ts';
 import { checkStartOptions, checkTaskId } from './check-start-options.ts';
+import type { Clock } from './clock.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { ForkEdits, ResultEdit } from './fork-edits.ts';
-import type { ForkOptions } from './fork-task.ts';
 import { jsonFlaw } from './json-flaw.ts';
 import { checkStore } from './resolve-config.ts';
 import { shownValue } from './shown-value.ts';
+
+export interface ForkOptions {
+  readonly store: TaskStateStore;
+  /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */
+  readonly at: number;
+  /** What is different in the new turn. Default: nothing. */
+  readonly edits?: ForkEdits | undefined;
+  /** Of the new task. Default: a new one. */
+  readonly taskId?: string | undefined;
+  /** Of the new task. Default: that of the old one. */
+  readonly contextId?: string | undefined;
+  readonly clock?: Clock | undefined;
+}
 
 const editNames: ReadonlySet<string> = new Set<keyof ForkEdits>([
   'messages',

@@ -1,25 +1,12 @@
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import { applyRecord, foldRecords } from './apply-record.ts';
-import { checkForkOptions } from './check-fork-options.ts';
-import { type Clock, systemClock } from './clock.ts';
+import { systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
-import { editRecords, type ForkEdits } from './fork-edits.ts';
+import { editRecords } from './fork-edits.ts';
+import { checkForkOptions, type ForkOptions } from './fork-options.ts';
 import { giveBack } from './give-back.ts';
 import type { JournalRecord, Stamped, TurnStarted } from './records.ts';
 import { type LoopState, taskState } from './state.ts';
-
-export interface ForkOptions {
-  readonly store: TaskStateStore;
-  /** The last iteration that is kept, with all its results; 0 keeps only what the turn was started with. */
-  readonly at: number;
-  /** What is different in the new turn. Default: nothing. */
-  readonly edits?: ForkEdits | undefined;
-  /** Of the new task. Default: a new one. */
-  readonly taskId?: string | undefined;
-  /** Of the new task. Default: that of the old one. */
-  readonly contextId?: string | undefined;
-  readonly clock?: Clock | undefined;
-}
 
 /** The task that a fork made. */
 export interface ForkedTask {

@@ -14,7 +14,7 @@ import {
   type TurnDone,
   type TurnRecord,
 } from './records.ts';
-import { takeReply } from './replies.ts';
+import { steeringRecords, takeReply } from './replies.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from './response.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from './state.ts';
 import { suspension } from './suspension.ts';
@@ -204,15 +204,6 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
   const message = `${what}; look into its journal for what stops the process${calls}.`;
   return failed('POISON', message, 'poisoned');
-}
-
-/** What the turn was told meanwhile, to be added to its history. */
-export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
-  return deps.inbox.takeSteering().map(({ message, command }) => ({
-    type: 'x.steer',
-    effects: { messages: [message] },
-    ...(command === undefined ? {} : { command }),
-  }));
 }
 
 function atLimit(deps: TurnDeps, state: LoopState): NextStep {

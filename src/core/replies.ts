@@ -1,5 +1,5 @@
 import { answerFlaw, asJson } from './check-answers.ts';
-import type { TurnAnswered } from './records.ts';
+import type { TurnAnswered, TurnRecord } from './records.ts';
 import { type LoopState, openQuestions } from './state.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -16,4 +16,13 @@ export function takeReply(deps: TurnDeps, state: LoopState): TurnAnswered | unde
     deps.config.logger.warn('answer passed over', { taskId: deps.turn.taskId, questionId });
   }
   return undefined;
+}
+
+/** What the turn was told meanwhile, to be added to its history. */
+export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
+  return deps.inbox.takeSteering().map(({ message, command }) => ({
+    type: 'x.steer',
+    effects: { messages: [message] },
+    ...(command === undefined ? {} : { command }),
+  }));
 }

@@ -4,7 +4,8 @@ import type { ToolCall } from '../core/messages.ts';
 import type { ToolContext, ToolDefinition, ToolListContext, ToolProvider, ToolResult } from '../tools/interfaces.ts';
 import { checkMcpOptions } from './check-mcp-options.ts';
 import type { McpToolsOptions } from './mcp-options.ts';
-import { type ServerTool, ServerTools } from './server-tools.ts';
+import type { ServerTool } from './resource-tools.ts';
+import { ServerTools } from './server-tools.ts';
 
 /** The tools of MCP servers. Made by {@link mcpTools}. */
 export interface McpTools extends ToolProvider {

@@ -1,14 +1,19 @@
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import type { Content } from '../core/messages.ts';
-import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
+import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
 import { jsonSchemaChecker } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import { contentOfResource } from './content-parts.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import { noteRequest } from './note-request.ts';
 import { defaultIdleMs, type ServerLink } from './server-link.ts';
-import type { ServerTool } from './server-tools.ts';
 import { exposedName } from './tool-names.ts';
+
+/** A tool of a server, as the engine sees it. */
+export interface ServerTool {
+  readonly definition: ToolDefinition;
+  readonly execute: (context: ToolContext) => Promise<ToolResult>;
+}
 
 /** A server's resources as two tools: one that lists them, one that reads one. */
 export function resourceTools(link: ServerLink, prefix: string): readonly ServerTool[] {

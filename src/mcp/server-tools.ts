@@ -1,22 +1,16 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { Logger } from '../core/config.ts';
 import { messageOf } from '../core/errors.ts';
-import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
+import type { JSONSchema, ToolDefinition } from '../tools/interfaces.ts';
 import { foreignSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';
 import type { McpToolInfo } from './mcp-options.ts';
-import { resourceTools } from './resource-tools.ts';
+import { resourceTools, type ServerTool } from './resource-tools.ts';
 import { ServerLink, type ServerLinkOptions } from './server-link.ts';
 import { ToolCalls } from './tool-calls.ts';
 import { exposedName } from './tool-names.ts';
 import { policyOfTool } from './tool-policy.ts';
-
-/** A tool of a server, as the engine sees it. */
-export interface ServerTool {
-  readonly definition: ToolDefinition;
-  readonly execute: (context: ToolContext) => Promise<ToolResult>;
-}
 
 export interface ServerToolsOptions extends Omit<ServerLinkOptions, 'onToolsChanged'> {
   readonly logger: Logger | undefined;

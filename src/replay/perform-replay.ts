@@ -10,7 +10,6 @@ import { extensionCodes } from './extension-codes.ts';
 import { recordedCalls } from './recorded-calls.ts';
 import { recordedExtensions } from './recorded-extensions.ts';
 import { type Recording, toolsOffered } from './recording.ts';
-import type { ReplayConfig } from './replay.ts';
 import { type ReplayClock, replayClock } from './replay-clock.ts';
 import { replayModel } from './replay-model.ts';
 import { givenRecords, type ReplayRun, runsOf } from './replay-runs.ts';
@@ -18,6 +17,12 @@ import { recordedAgents, recordedSettings } from './replay-settings.ts';
 import { ReplayStore } from './replay-store.ts';
 import { replayTools } from './replay-tools.ts';
 import { Score } from './score.ts';
+
+/**
+ * The loop that is to do what was recorded, as far as a journal does not say it: tools, system prompt, limits. The model, the store
+ * and the clock are the recording's, whatever is given here; of tools only their definitions are used, and none is run.
+ */
+export type ReplayConfig = Partial<AgentLoopConfig>;
 
 export interface PerformOptions {
   readonly config: ReplayConfig;

@@ -1,5 +1,4 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { AgentLoopConfig } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import { eventsOf } from '../core/events-of.ts';
@@ -9,17 +8,11 @@ import { shownValue } from '../core/shown-value.ts';
 import { resultOf, type TurnResult } from '../core/turn-result.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import type { Deviation } from './deviation.ts';
-import { performReplay } from './perform-replay.ts';
+import { performReplay, type ReplayConfig } from './perform-replay.ts';
 import { type Recording, recordingOf } from './recording.ts';
 
 /** A journal in memory, as `store.read` gives it, or what holds one. */
 export type Journal = readonly JournalRecord[] | { readonly records: readonly JournalRecord[] };
-
-/**
- * The loop that is to do what was recorded, as far as a journal does not say it: tools, system prompt, limits. The model, the store
- * and the clock are the recording's, whatever is given here; of tools only their definitions are used, and none is run.
- */
-export type ReplayConfig = Partial<AgentLoopConfig>;
 
 export interface ReplayOptions {
   /**

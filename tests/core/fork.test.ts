@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import { foldRecords } from '../../src/core/apply-record.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
-import type { ForkOptions } from '../../src/core/fork-task.ts';
+import type { ForkOptions } from '../../src/core/fork-options.ts';
 import type { JournalRecord } from '../../src/core/records.ts';
 import { toPersisted } from '../../src/core/state.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';

@@ -1,30 +1,12 @@
 import { type CancelOutside, withCancelOutside } from '../../agent/cancel-outside.ts';
 import { foldRecords } from '../../core/apply-record.ts';
 import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import type { Extension } from '../../core/extension.ts';
 import { isSuspended, type LoopState, type TurnOutcome } from '../../core/state.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { lastReference, type RemoteReference } from './remote-progress.ts';
-import { messageIdOf, sendName } from './remote-tools.ts';
+import { isLeft } from './remote-errors.ts';
+import { lastReference, messageIdOf, type RemoteReference, sendName } from './remote-progress.ts';
 import { retrying } from './retrying.ts';
-
-/** Reasons with which a process gives up a turn that another owner continues. */
-const leavingCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'LEFT',
-  'SHUTDOWN',
-  'FENCED',
-  'REWOUND',
-  'UNAVAILABLE',
-]);
-
-/**
- * Whether an abort leaves the turn to its next owner, by the reason of the signal. The remote task of a turn that is left keeps
- * running; every other abort is a cancel. The A2A client decides this here and nowhere else.
- */
-export function isLeft(reason: unknown): boolean {
-  return AgentLoopError.isInstance(reason) && leavingCodes.has(reason.code);
-}
 
 /** The message of the user that this turn works on is at a remote task: which one, as far as the journal knows. */
 export function remoteTaskOf(state: LoopState, address: string): RemoteReference | undefined {

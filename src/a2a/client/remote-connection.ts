@@ -22,10 +22,10 @@ import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import { turnExtension } from '../extensions.ts';
-import { isLeft } from './cancel-remote.ts';
 import {
   failure,
   httpFailure,
+  isLeft,
   isMisdirected,
   isUnsupported,
   quoted,

@@ -53,6 +53,23 @@ export function remoteError(name: RemoteName, thrown: unknown): AgentLoopError {
   );
 }
 
+/** Reasons with which a process gives up a turn that another owner continues. */
+const leavingCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'LEFT',
+  'SHUTDOWN',
+  'FENCED',
+  'REWOUND',
+  'UNAVAILABLE',
+]);
+
+/**
+ * Whether an abort leaves the turn to its next owner, by the reason of the signal. The remote task of a turn that is left keeps
+ * running; every other abort is a cancel. The A2A client decides this here and nowhere else.
+ */
+export function isLeft(reason: unknown): boolean {
+  return AgentLoopError.isInstance(reason) && leavingCodes.has(reason.code);
+}
+
 /** Whether the other side does not know the method, and so has done nothing. */
 export function isUnsupported(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.reason === unsupported;

@@ -1,6 +1,6 @@
+import { createHash } from 'node:crypto';
 import { type Message, textOf } from '../../core/messages.ts';
 import { type PartJson, partsOf } from './remote-parts.ts';
-import { replyName, sendName } from './remote-tools.ts';
 
 /** What a call of the other side came to, as it stands in the history. */
 export interface RemoteReference {
@@ -24,8 +24,16 @@ export type RemoteStep =
   | { readonly type: 'send'; readonly parts: readonly PartJson[]; readonly contextId: string | undefined }
   | { readonly type: 'follow'; readonly reference: RemoteReference };
 
+export const sendName = 'send_message';
+export const replyName = 'reply';
+
 /** The names of the tools whose results are references. */
 const ownTools: ReadonlySet<string> = new Set([sendName, replyName]);
+
+/** The id of the message of a call: the same in every attempt. It tells the other side nothing of ours. */
+export function messageIdOf(idempotencyKey: string): string {
+  return createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32);
+}
 
 /**
  * Where a conversation with the other side stands is what the history holds: what was said since the last message that went there is to be

@@ -9,9 +9,9 @@ import { followRemoteTask, taskAtEnd } from './follow-remote-task.ts';
 import type { RemoteConnection } from './remote-connection.ts';
 import { quoted, tooLong } from './remote-errors.ts';
 import { type PartJson, textOfParts } from './remote-parts.ts';
-import { nextStep, type RemoteReference } from './remote-progress.ts';
+import { nextStep, type RemoteReference, replyName, sendName } from './remote-progress.ts';
 import { isStill, RemoteTask } from './remote-task.ts';
-import { type ReplyArguments, replyName, type SendArguments, sendName } from './remote-tools.ts';
+import type { ReplyArguments, SendArguments } from './remote-tools.ts';
 import { withValue } from './remote-value.ts';
 
 export interface RemoteProviderOptions {

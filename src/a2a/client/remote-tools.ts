@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { type Message, Role, type Task } from '@a2a-js/sdk';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
@@ -7,7 +6,7 @@ import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { isUnavailable } from './remote-errors.ts';
 import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
-import type { RemoteReference } from './remote-progress.ts';
+import { messageIdOf, type RemoteReference, replyName, sendName } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
 import { statusKeyOf } from './remote-task.ts';
 import { Backoff, retrying } from './retrying.ts';
@@ -28,9 +27,6 @@ export interface ReplyArguments extends Asked {
   /** The status that asks. */
   readonly status: string;
 }
-
-export const sendName = 'send_message';
-export const replyName = 'reply';
 
 const message = { type: 'object' } as const;
 
@@ -161,11 +157,6 @@ async function mayRepeat(connection: RemoteConnection, error: unknown, signal: A
   if (!isAway(error)) return false;
   // Where the card cannot be read either, nothing was sent.
   return !mayHaveArrived(error) || connection.ignoresRepeats(signal).catch(isAway);
-}
-
-/** The id of the message of a call: the same in every attempt. It tells the other side nothing of ours. */
-export function messageIdOf(idempotencyKey: string): string {
-  return createHash('sha256').update(idempotencyKey).digest('hex').slice(0, 32);
 }
 
 const surelyNotArrived: ReadonlySet<ErrorCode> = new Set<ErrorCode>([

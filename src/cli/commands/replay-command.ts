@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { AgentEvent } from '../../core/events.ts';
 import type { JournalRecord } from '../../core/records.ts';
-import type { ReplayConfig } from '../../replay/replay.ts';
+import type { ReplayConfig } from '../../replay/perform-replay.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { followTurn } from '../follow-turn.ts';

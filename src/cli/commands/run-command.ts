@@ -4,11 +4,12 @@ import { AgentLoopError } from '../../core/errors.ts';
 import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { openTurnOf } from '../conversation.ts';
+import { turnSettings } from '../kept-flags.ts';
 import { note } from '../notes.ts';
 import { playTurn } from '../play-turn.ts';
 import { whyOpen } from '../queue-logger.ts';
 import type { Session } from '../session.ts';
-import { addContextFlag, addNewTurnFlags, type NewTurnFlags, turnSettings } from '../turn-flags.ts';
+import { addContextFlag, addNewTurnFlags, type NewTurnFlags } from '../turn-flags.ts';
 import { withSession } from '../with-session.ts';
 
 interface RunFlags extends NewTurnFlags {

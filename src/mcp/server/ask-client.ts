@@ -1,7 +1,34 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
+import type {
+  ClientCapabilities,
+  ElicitRequest,
+  ElicitResult,
+  ServerNotification,
+  ServerRequest,
+} from '@modelcontextprotocol/sdk/types.js';
 import type { Question } from '../../core/records.ts';
-import type { CallingClient, TurnOfCall } from './run-turn.ts';
+import type { ServerSdk } from '../load-sdk.ts';
+
+type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
+
+/** The client of one call: what it can do, and the way to it. */
+export interface CallingClient {
+  readonly capabilities: ClientCapabilities;
+  /** Of the call. */
+  readonly meta: NonNullable<Extra['_meta']>;
+  /** Aborted when it does not want the result any more. */
+  readonly signal: AbortSignal;
+  readonly notify: Extra['sendNotification'];
+  readonly request: Extra['sendRequest'];
+}
+
+/** What it takes to ask the user of a client. */
+export interface AskedCall {
+  readonly sdk: ServerSdk;
+  readonly served: { readonly answerTimeoutMs: number };
+  readonly client: CallingClient;
+}
 
 /** The answers of a turn, by the questions' ids. */
 export type Answers = Readonly<Record<string, unknown>>;
@@ -20,7 +47,7 @@ const maxShown = 2_000;
  * Asks the user of a client what a turn asks, one question after the other. Undefined where the client cannot ask, or the user does not
  * answer what has to be answered.
  */
-export async function askClient(questions: readonly Question[], call: TurnOfCall): Promise<Answers | undefined> {
+export async function askClient(questions: readonly Question[], call: AskedCall): Promise<Answers | undefined> {
   const answers: Record<string, unknown> = {};
   for (const question of questions) {
     const answer = await ask(question, call);
@@ -30,7 +57,7 @@ export async function askClient(questions: readonly Question[], call: TurnOfCall
   return questions.length === 0 ? undefined : answers;
 }
 
-async function ask(question: Question, { client, sdk, served }: TurnOfCall): Promise<unknown> {
+async function ask(question: Question, { client, sdk, served }: AskedCall): Promise<unknown> {
   const inner = innermost(question);
   const asking = askingOf(inner, client);
   if (!asking) return undefined;

@@ -1,22 +1,10 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import type { Agent } from '../../agent/agent.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { connectChecked } from './checked-requests.ts';
 import { outputJsonSchema } from './output-json-schema.ts';
-import { failedCall, runTurn } from './run-turn.ts';
-
-/** An agent, how it is served, and how many of its turns run. */
-export interface ServedAgent {
-  readonly agent: Agent;
-  readonly toolName: string;
-  /** Whether turns that nobody answered stay. */
-  readonly keepUnanswered: boolean;
-  readonly answerTimeoutMs: number;
-  readonly maxTurns: number;
-  turns: number;
-}
+import { failedCall, runTurn, type ServedAgent } from './run-turn.ts';
 
 export interface ClientSessionOptions {
   readonly sdk: ServerSdk;

@@ -6,7 +6,8 @@ import { invalidConfig } from '../../core/invalid-config.ts';
 import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 import type { ServerSdk } from '../load-sdk.ts';
-import { type ClientSession, clientSession, type ServedAgent } from './client-session.ts';
+import { type ClientSession, clientSession } from './client-session.ts';
+import type { ServedAgent } from './run-turn.ts';
 import { SessionEvents } from './session-events.ts';
 
 export interface ListenOptions {

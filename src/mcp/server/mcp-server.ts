@@ -7,8 +7,9 @@ import { shownValue } from '../../core/shown-value.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadServerSdk } from '../load-sdk.ts';
-import { clientSession, type ServedAgent } from './client-session.ts';
+import { clientSession } from './client-session.ts';
 import { checkListening, type Listening, type ListenOptions, listen } from './http-listener.ts';
+import type { ServedAgent } from './run-turn.ts';
 
 export interface McpServerSettings {
   /** Whose turns the tool runs. */

@@ -1,31 +1,23 @@
-import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
-import type {
-  CallToolResult,
-  ClientCapabilities,
-  ServerNotification,
-  ServerRequest,
-} from '@modelcontextprotocol/sdk/types.js';
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import type { Agent } from '../../agent/agent.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { isSuspended } from '../../core/state.ts';
 import type { Turn } from '../../core/turn.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import { contextFromCarrier } from '../../observability/trace-carrier.ts';
 import type { ServerSdk } from '../load-sdk.ts';
-import { askClient } from './ask-client.ts';
-import type { ServedAgent } from './client-session.ts';
+import { askClient, type CallingClient } from './ask-client.ts';
 import { TurnProgress } from './turn-progress.ts';
 
-type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;
-
-/** The client of one call: what it can do, and the way to it. */
-export interface CallingClient {
-  readonly capabilities: ClientCapabilities;
-  /** Of the call. */
-  readonly meta: NonNullable<Extra['_meta']>;
-  /** Aborted when it does not want the result any more. */
-  readonly signal: AbortSignal;
-  readonly notify: Extra['sendNotification'];
-  readonly request: Extra['sendRequest'];
+/** An agent, how it is served, and how many of its turns run. */
+export interface ServedAgent {
+  readonly agent: Agent;
+  readonly toolName: string;
+  /** Whether turns that nobody answered stay. */
+  readonly keepUnanswered: boolean;
+  readonly answerTimeoutMs: number;
+  readonly maxTurns: number;
+  turns: number;
 }
 
 export interface TurnOfCall {

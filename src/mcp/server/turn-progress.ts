@@ -1,5 +1,5 @@
 import type { AgentEvent } from '../../core/events.ts';
-import type { CallingClient } from './run-turn.ts';
+import type { CallingClient } from './ask-client.ts';
 
 /** A client may give up on a call that says nothing for a minute. */
 const heartbeatMs = 15_000;

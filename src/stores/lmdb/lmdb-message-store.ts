@@ -11,7 +11,6 @@ import {
   assertVersion,
   contextQueryOf,
   encodeMessages,
-  spanOf,
   versionConflict,
 } from '../messages/check-input.ts';
 import { pageOf, summaryOf } from '../messages/context-summary.ts';
@@ -27,7 +26,7 @@ import type {
   MetadataOptions,
   TurnAppendOptions,
 } from '../messages/message-store.ts';
-import { messagePageOf, pageRequestOf, pageSpan, stampsOf } from '../messages/stored-messages.ts';
+import { messagePageOf, pageRequestOf, pageSpan, spanOf, stampsOf } from '../messages/stored-messages.ts';
 import { type ContextHead, ContextTable, newContextHead } from './context-table.ts';
 import { LmdbDatabase } from './lmdb-database.ts';
 import { assertStorePath } from './store-path.ts';

@@ -52,22 +52,9 @@ export function encodeMessages(
   );
 }
 
-export interface Span {
-  /** The first position. */
-  readonly from: number;
-  /** The position behind the last one. */
-  readonly to: number;
-}
-
 export function assertLoadOptions({ limit, before }: LoadOptions): void {
   assertCount('limit', limit);
   assertCount('before', before);
-}
-
-/** Which positions are asked for, where there are `total`. */
-export function spanOf(total: number, { limit = Number.POSITIVE_INFINITY, before = total }: LoadOptions): Span {
-  const to = Math.min(before, total);
-  return { from: Math.max(0, to - limit), to };
 }
 
 /** Errors: `INVALID_INPUT`. */

@@ -12,7 +12,6 @@ import {
   assertVersion,
   contextQueryOf,
   encodeMessages,
-  spanOf,
   versionConflict,
 } from './check-input.ts';
 import { pageOf, summaryOf } from './context-summary.ts';
@@ -29,7 +28,7 @@ import type {
   MetadataOptions,
   TurnAppendOptions,
 } from './message-store.ts';
-import { type MessageStamp, messagePageOf, pageRequestOf, pageSpan, stampsOf } from './stored-messages.ts';
+import { type MessageStamp, messagePageOf, pageRequestOf, pageSpan, spanOf, stampsOf } from './stored-messages.ts';
 
 export interface InMemoryMessageStoreOptions {
   /** Replaced by tests. Default: the system's. */

@@ -1,8 +1,7 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import type { Message } from '../../core/messages.ts';
 import { shownValue } from '../../core/shown-value.ts';
-import type { Span } from './check-input.ts';
-import type { MessagePage, MessageQuery, StoredMessage, TurnAppendOptions } from './message-store.ts';
+import type { LoadOptions, MessagePage, MessageQuery, StoredMessage, TurnAppendOptions } from './message-store.ts';
 
 /** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
 export interface MessageStamp {
@@ -81,6 +80,19 @@ function positionIn(id: string | undefined): number {
   const digits = /:(\d{1,15})$/.exec(id)?.[1];
   // Beyond every context: found to be no message of it.
   return digits === undefined ? Number.MAX_SAFE_INTEGER : Number(digits);
+}
+
+export interface Span {
+  /** The first position. */
+  readonly from: number;
+  /** The position behind the last one. */
+  readonly to: number;
+}
+
+/** Which positions are asked for, where there are `total`. */
+export function spanOf(total: number, { limit = Number.POSITIVE_INFINITY, before = total }: LoadOptions): Span {
+  const to = Math.min(before, total);
+  return { from: Math.max(0, to - limit), to };
 }
 
 /** The positions of a page, where the context has `total` messages. */

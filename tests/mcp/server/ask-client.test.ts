@@ -4,8 +4,8 @@ import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import { agent } from '../../../src/agent/agent.ts';
 import type { Question } from '../../../src/core/records.ts';
 import { loadServerSdk } from '../../../src/mcp/load-sdk.ts';
+import type { CallingClient } from '../../../src/mcp/server/ask-client.ts';
 import { askClient } from '../../../src/mcp/server/ask-client.ts';
-import type { CallingClient } from '../../../src/mcp/server/run-turn.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 
 const both = { form: {}, url: {} };
