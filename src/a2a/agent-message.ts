@@ -40,7 +40,7 @@ export function questionMessage(task: TaskNames, questions: readonly Question[])
   return agentMessage(task, id, [textPart(questions.map(wordsOf).join('\n')), ...questions.map(questionPart)]);
 }
 
-function questionPart({ id, callId, kind, toolName, prompt, data }: Question): Part {
+function questionPart({ id, callId, kind, toolName, prompt, data, child }: Question): Part {
   const question = {
     id,
     callId,
@@ -48,6 +48,7 @@ function questionPart({ id, callId, kind, toolName, prompt, data }: Question): P
     toolName,
     ...(prompt !== undefined && { prompt }),
     ...(data !== undefined && { data }),
+    ...(child && { child }),
   };
   return dataPart({ question });
 }

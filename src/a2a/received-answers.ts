@@ -1,5 +1,6 @@
 import type { Part, Message as WireMessage } from '@a2a-js/sdk';
-import { type Answers, innermostQuestion } from '../core/check-answers.ts';
+import type { Answers } from '../core/check-answers.ts';
+import { innermostQuestion } from '../core/child-questions.ts';
 import type { Question } from '../core/records.ts';
 import { type LoopState, openQuestions } from '../core/state.ts';
 import { malformed } from './protocol-errors.ts';

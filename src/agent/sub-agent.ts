@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { kindAbove } from '../core/child-questions.ts';
 import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { givenByCaller } from '../core/given-by-caller.ts';
@@ -30,7 +31,7 @@ export async function runSubAgent(agent: Agent, input: TurnInput, context: ToolC
     const prompt =
       question?.prompt ??
       `Agent ${agent.name}: ${question ? `${question.kind} of ${question.toolName}` : result.reason}`;
-    const kind = question?.kind === 'auth' || question?.kind === 'client-tool' ? question.kind : 'input';
+    const kind = question ? kindAbove(question) : 'input';
     const ask = () => context.ask({ kind, prompt, data: { agentId: agent.id, taskId, ...(question && { question }) } });
     // The child turn has the answers to its earlier questions.
     for (const before = await suspensions(agent, parent, taskId); asked < before - 1; asked++) ask();

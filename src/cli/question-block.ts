@@ -1,4 +1,4 @@
-import { innermostQuestion } from '../core/check-answers.ts';
+import { innermostQuestion } from '../core/child-questions.ts';
 import type { Question } from '../core/records.ts';
 import { columnsOf } from './one-line.ts';
 import { meaningOf, type QuestionLineOptions } from './questions.ts';

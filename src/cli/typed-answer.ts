@@ -1,4 +1,5 @@
-import { answerFlaw, innermostQuestion } from '../core/check-answers.ts';
+import { answerFlaw } from '../core/check-answers.ts';
+import { innermostQuestion } from '../core/child-questions.ts';
 import type { Question } from '../core/records.ts';
 
 /** What was typed, as the answer to a question; or what is wrong with it. */

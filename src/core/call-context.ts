@@ -4,6 +4,7 @@ import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.t
 import type { AbortScope } from './abort-scope.ts';
 import { addUsage, noUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
+import { taskAskedFor } from './child-questions.ts';
 import { ParentTurn, parentTurn, recordedUsage } from './child-turns.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
@@ -148,10 +149,12 @@ export class CallContext implements ToolContext {
       const id = nextQuestionId({ callId, answers: this.#answers });
       const question = { id, callId, kind, toolName: call.function.name };
       checkQuestion(question, { prompt, data });
+      const child = taskAskedFor(asked, this.#options.started.intent?.child);
       this.#asked = {
         ...question,
         ...(prompt === undefined ? {} : { prompt }),
         ...(data === undefined ? {} : { data }),
+        ...(child && { child }),
       };
     }
     throw new AgentLoopError(

@@ -1,4 +1,5 @@
 import type { Reconciled } from '../tools/interfaces.ts';
+import { innermostQuestion } from './child-questions.ts';
 import { AgentLoopError } from './errors.ts';
 import type { Question, TurnAnswered } from './records.ts';
 import { shownValue } from './shown-value.ts';
@@ -33,34 +34,6 @@ function recordOfAnswer(state: LoopState, { id, callId, ...question }: Question,
   const flaw = answerFlaw({ id, callId, ...question }, normal);
   if (flaw !== undefined) throw invalid(state, flaw);
   return { type: 'turn.answered', callId, questionId: id, answer: normal };
-}
-
-/**
- * What a question is about in the end: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
- * holds it.
- */
-export function innermostQuestion(question: Question): Question {
-  let innermost = question;
-  for (let inner = childQuestion(question); inner; inner = childQuestion(inner)) innermost = inner;
-  return innermost;
-}
-
-/**
- * The question of a child turn that a question asks again. The call of a sub-agent asks as its child does where that is `auth` or
- * `client-tool`, and with `input` otherwise. The `data` of an approval is what the model wrote: whatever it looks like, it is what is asked about.
- */
-function childQuestion({ kind, data }: Question): Question | undefined {
-  const inner: unknown = isPlainObject(data) && 'taskId' in data ? Reflect.get(data, 'question') : undefined;
-  if (!isQuestion(inner)) return undefined;
-  const asks = inner.kind === 'auth' || inner.kind === 'client-tool' ? inner.kind : 'input';
-  return kind === asks ? inner : undefined;
-}
-
-function isQuestion(value: unknown): value is Question {
-  if (!isPlainObject(value)) return false;
-  const { id, kind, toolName, prompt = '' }: { readonly [Name in keyof Question]?: unknown } = value;
-  const kinds: readonly unknown[] = ['approval', 'input', 'client-tool', 'auth', 'in-doubt'];
-  return [id, toolName, prompt].every((text) => typeof text === 'string') && kinds.includes(kind);
 }
 
 /** What is wrong with an answer, and what it should be; `undefined` where it fits its question, or that of the child turn which asks. */

@@ -2,6 +2,7 @@
 import { addUsed } from './add-usage.ts';
 import { addOwnUsage, addUsage, applyEffects } from './apply-effects.ts';
 import { optionsAfter } from './call-settings.ts';
+import { asOpen, withChild } from './child-questions.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
@@ -61,7 +62,8 @@ export function startState(state: LoopState | undefined, record: Stamped<TurnSta
     );
   }
   const { taskId, contextId, agentId, settings, metadata = {}, messages, parent, forkedFrom, at } = record;
-  const turn = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
+  const given = { taskId, contextId, agentId, settings, metadata, given: messages.length, earlier: 0, createdAt: at };
+  const turn = record.schema < 2 ? { ...given, namesNoChildren: true as const } : given;
   return new LoopState({
     turn: parent || forkedFrom ? { ...turn, ...(parent && { parent }), ...originOf(forkedFrom) } : turn,
     agentId,
@@ -217,8 +219,8 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
 
 /** A tool that asks has ended that attempt; a call in doubt stays in doubt until it is answered. */
 export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
-  const { question } = record;
-  const index = openCall(draft, record, question.callId);
+  const index = openCall(draft, record, record.question.callId);
+  const question = withChild(record.question, draft);
   const pending = draft.pendingToolCalls[index] as PendingToolCall;
   if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
   addUsage(draft, record);
@@ -272,7 +274,7 @@ function noteCommand(draft: Draft, command: string | undefined): void {
 export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {
   const { state, reason, questions, hold, usage, commands = [] } = record;
   if (hold || state === 'working') draft.hold = hold ?? {};
-  else draft.outcome = { state, reason, error: undefined, questions };
+  else draft.outcome = { state, reason, error: undefined, questions: asOpen(draft, questions) };
   if (hold?.attempt !== undefined) draft.failedAttempts = hold.attempt;
   if (usage) addOwnUsage(draft, usage);
   draft.suspendedAt = record.at;

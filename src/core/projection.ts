@@ -1,6 +1,7 @@
 import type { Usage } from '../providers/interfaces.ts';
 import { addUsage } from './add-usage.ts';
 import { optionsAfter } from './call-settings.ts';
+import { asOpen, withChild } from './child-questions.ts';
 import type {
   A2AMessage,
   A2APart,
@@ -191,7 +192,7 @@ export class Projection {
   }
 
   asked(before: LoopState, { question }: TurnAsked): readonly AgentEvent[] {
-    const questions = [...openQuestions(before), question];
+    const questions = [...openQuestions(before), withChild(question, before)];
     this.#status(waitingState(questions), false, { questions });
     return this.#events;
   }
@@ -212,7 +213,8 @@ export class Projection {
       ...shownHold(record.hold),
     });
     const final = this.#options.last && !record.hold;
-    const { reason, questions } = record;
+    const { reason } = record;
+    const questions = asOpen(before, record.questions);
     this.#status(record.state, final, { reason, questions, ...(final && this.#totals(before, record.usage)) });
     return this.#events;
   }

@@ -72,6 +72,7 @@ const ofTrace = {
   members: { traceId: 'traceId', spanId: 'spanId', sampled: 'flag?', parentSpanId: 'spanId?', agentTurn: 'object?' },
   inner: { agentTurn: { members: { spanId: 'spanId', agentName: 'text' } } },
 } as const;
+const ofChild = { child: { members: { taskId: 'text', agentId: 'text' } } } as const;
 const ofFailure = { code: 'text', message: 'text', reason: 'text' } as const;
 
 /**
@@ -137,7 +138,7 @@ const own: RecordTable = {
   },
   'tool.intent': {
     members: { callId: 'text', attempt: 'number', arguments: 'any', child: 'object?' },
-    inner: { child: { members: { taskId: 'text', agentId: 'text' } } },
+    inner: ofChild,
     apply: startTool,
     events: (to, before, record) => to.toolStarted(before, record),
     words: () => undefined,
@@ -164,7 +165,17 @@ const own: RecordTable = {
   'turn.asked': {
     members: { question: 'object', usage: 'object?', usageBy: 'list?' },
     inner: {
-      question: { members: { callId: 'text', kind: 'text', toolName: 'text', prompt: 'text?', data: 'any?' } },
+      question: {
+        members: {
+          callId: 'text',
+          kind: 'text',
+          toolName: 'text',
+          prompt: 'text?',
+          data: 'any?',
+          child: 'object?',
+        },
+        inner: ofChild,
+      },
     },
     apply: ask,
     events: (to, before, record) => to.asked(before, record),

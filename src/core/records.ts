@@ -192,6 +192,11 @@ export interface Question {
   readonly prompt?: string;
   /** JSON; the call's arguments for `approval`, `client-tool` and `in-doubt`, else what the tool gave. */
   readonly data?: unknown;
+  /**
+   * The task whose question this one asks again: a child turn, or the task of a remote agent. `data.question` is that question, and an answer
+   * has the form that it wants. The engine alone sets it; without it `data.question` is what a model or a tool wrote.
+   */
+  readonly child?: ChildLink;
 }
 
 /** The answer to an `approval` question. */

@@ -37,6 +37,8 @@ export interface TurnIdentity {
   readonly parent?: ParentLink;
   /** Absent for a turn that is no retry. */
   readonly retried?: RetryOrigin;
+  /** The journal is of a version that did not record which child turns its calls run as. */
+  readonly namesNoChildren?: true;
   /** How many records are copies of another task's. Absent for a turn that is neither a retry nor a fork. */
   readonly copied?: number;
   /** How many messages the caller gave. */

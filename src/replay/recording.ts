@@ -1,5 +1,6 @@
 import { applyRecord } from '../core/apply-record.ts';
 import { checkRecord } from '../core/check-record.ts';
+import { asOpen, withChild } from '../core/child-questions.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { JournalRecord, LlmStart, Stamped, TurnStarted } from '../core/records.ts';
 import type { LoopState } from '../core/state.ts';
@@ -20,17 +21,25 @@ export function recordingOf(records: readonly JournalRecord[]): Recording {
       'A replay needs the records of a journal: await store.read(taskId), or a cassette.',
     );
   }
+  const read: JournalRecord[] = [];
   const before: (LoopState | undefined)[] = [];
   let state: LoopState | undefined;
   for (const record of records) {
     checkRecord(record);
     checkEpoch(record, records[before.length - 1]);
     before.push(state);
+    read.push(state ? withChildren(record, state) : record);
     state = applyRecord(state, record);
   }
-  const [started] = records;
-  if (started?.type === 'turn.started') return { records, started, before };
+  const [started] = read;
+  if (started?.type === 'turn.started') return { records: read, started, before };
   throw new AgentLoopError('POISON', 'The journal is empty: it has no turn.started record.');
+}
+
+/** A record with what versions before did not record of its questions. */
+function withChildren(record: JournalRecord, before: LoopState): JournalRecord {
+  if (record.type === 'turn.asked') return { ...record, question: withChild(record.question, before) };
+  return record.type === 'turn.suspended' ? { ...record, questions: asOpen(before, record.questions) } : record;
 }
 
 const takeOvers: ReadonlySet<string> = new Set(['turn.resumed', 'turn.answered', 'turn.canceled']);

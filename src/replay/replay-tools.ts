@@ -1,4 +1,5 @@
 import { lessUsage, usageOf } from '../core/add-usage.ts';
+import { askedFor } from '../core/child-questions.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { ChildLink, JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
@@ -121,12 +122,13 @@ function askUpTo(context: ToolContext, seq: number, calls: readonly RecordedCall
   for (const { question } of questions) context.ask(asOptions(question));
 }
 
-function asOptions({ kind, prompt, data }: Question): AskOptions {
-  return {
+function asOptions({ kind, prompt, data, child }: Question): AskOptions {
+  const options = {
     ...(kind === 'auth' || kind === 'client-tool' ? { kind } : {}),
     ...(prompt === undefined ? {} : { prompt }),
     ...(data === undefined ? {} : { data }),
   };
+  return askedFor(options, child);
 }
 
 function nothingRecorded({ callId, call }: ToolContext): AgentLoopError {

@@ -1,3 +1,4 @@
+import { askedFor, kindAbove } from '../../core/child-questions.ts';
 import type { Question } from '../../core/records.ts';
 import type { ToolContext } from '../../tools/interfaces.ts';
 import { type PartJson, partOfAnswer } from './remote-parts.ts';
@@ -13,14 +14,16 @@ export interface Asked {
 
 /**
  * Asks what the other side asks, and gives the part that answers it. The questions of a turn of Millrace are asked one after another, each
- * with what it is about; of anybody else there is one, answered by a text or by data.
+ * with what it is about and answered in its form; of anybody else there is one, answered by a text or by data.
  */
-export function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, { ask }: ToolContext): PartJson {
+export function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, context: ToolContext): PartJson {
+  const { ask, agentId } = context;
   const questions = parts.flatMap(questionIn);
   if (questions.length === 0) return partOfAnswer(ask({ kind, prompt, data: { remoteTaskId, parts } }));
   const answers = questions.map((question) => {
     const words = questions.length === 1 ? prompt : wordsOf(question);
-    return [question.id, ask({ kind: kindOf(question), prompt: words, data: { remoteTaskId, question } })] as const;
+    const asked = { kind: kindAbove(question), prompt: words, data: { remoteTaskId, question } };
+    return [question.id, ask(askedFor(asked, { taskId: remoteTaskId, agentId }))] as const;
   });
   return { data: { answers: Object.fromEntries(answers) } };
 }
@@ -37,11 +40,6 @@ function isQuestion(value: unknown): value is Question {
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
-}
-
-/** An answer that this side would check is given its kind; the rest is the other side's to check. */
-function kindOf({ kind }: Question): 'input' | 'auth' | 'client-tool' {
-  return kind === 'auth' || kind === 'client-tool' ? kind : 'input';
 }
 
 function wordsOf({ prompt, kind, toolName }: Question): string {

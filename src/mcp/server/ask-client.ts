@@ -7,6 +7,7 @@ import type {
   ServerNotification,
   ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js';
+import { innermostQuestion } from '../../core/child-questions.ts';
 import type { Question } from '../../core/records.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 
@@ -58,7 +59,8 @@ export async function askClient(questions: readonly Question[], call: AskedCall)
 }
 
 async function ask(question: Question, { client, sdk, served }: AskedCall): Promise<unknown> {
-  const inner = innermost(question);
+  // What an agent below asks has the form that its own question wants.
+  const inner = innermostQuestion(question);
   const asking = askingOf(inner, client);
   if (!asking) return undefined;
   const params = asking.params(wordsOf(inner));
@@ -69,17 +71,6 @@ async function ask(question: Question, { client, sdk, served }: AskedCall): Prom
   } catch {
     return undefined;
   }
-}
-
-/** What an agent below asks has the form that its own question wants. */
-function innermost(question: Question): Question {
-  const { data } = question;
-  if (typeof data !== 'object' || data === null || !('question' in data) || !isQuestion(data.question)) return question;
-  return innermost(data.question);
-}
-
-function isQuestion(value: unknown): value is Question {
-  return typeof value === 'object' && value !== null && 'kind' in value && 'callId' in value && 'toolName' in value;
 }
 
 function wordsOf({ kind, toolName, prompt, data }: Question): string {

@@ -3,6 +3,7 @@ import { remoteAgent } from '../../../src/a2a/index.ts';
 import { agent } from '../../../src/agent/agent.ts';
 import type { AgentSettings } from '../../../src/agent/agent-options.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
+import { innermostQuestion } from '../../../src/core/child-questions.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
 import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
@@ -156,8 +157,12 @@ describe('a remote agent of Millrace', () => {
     const far = await remoteAgent({ url, ...local() });
     const first = await far.run('Refund them.', { taskId: 't' });
     expect(first.questions).toMatchObject([
-      { prompt: expect.stringMatching(/May the tool/), data: { question: { id: '1:0' } } },
+      { prompt: expect.stringMatching(/May the tool/), data: { question: { id: '1:0' } }, child: { agentId: far.id } },
     ]);
+    const [asked] = first.questions;
+    expect(asked && innermostQuestion(asked)).toMatchObject({ kind: 'approval', toolName: 'refund' });
+    const text = far.resume('t', { answers: { [asked?.id ?? '']: 'yes' } }).result();
+    await expect(text).rejects.toMatchObject({ code: 'INVALID_INPUT' });
     const answer = (id: string, approved: boolean) => far.resume('t', { answers: { [id]: { approved } } }).result();
     const second = await answer(first.questions[0]?.id ?? '', true);
     expect(second.questions).toMatchObject([{ data: { question: { id: '1:1' } } }]);
