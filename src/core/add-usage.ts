@@ -49,9 +49,9 @@ export function restOf(all: readonly AgentUsage[], part: readonly AgentUsage[]):
 }
 
 export function usageOf(used: readonly AgentUsage[]): Usage {
-  const [first, ...others] = used;
-  if (!first) return noUsage;
-  return others.reduce((sum, { usage }) => addUsage(sum, usage), first.usage);
+  let sum = used[0]?.usage ?? noUsage;
+  for (let index = 1; index < used.length; index++) sum = addUsage(sum, used[index]?.usage ?? noUsage);
+  return sum;
 }
 
 /** A usage without a part of it; nothing of it falls below 0. */

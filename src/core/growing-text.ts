@@ -51,7 +51,7 @@ export class GrowingText {
   }
 
   clear(): void {
-    if (this.isEmpty) return;
+    if (this.#length === 0) return;
     this.#blocks = [];
     this.#joined = 0;
     this.#pieces = [];

@@ -315,7 +315,7 @@ export class LoopState implements LoopFields {
 
   /** Usage of the turn and its child turns, by agent and model. */
   get usageBy(): readonly AgentUsage[] {
-    return addUsed(this.ownUsage, this.childUsage);
+    return this.childUsage.length === 0 ? this.ownUsage : addUsed(this.ownUsage, this.childUsage);
   }
 
   /** Usage of the turn and its child turns. */
