@@ -87,26 +87,30 @@ export type {
   ArtifactUpdateEvent,
   CheckpointEvent,
   CompactionEvent,
+  ContentOf,
   ExtensionErrorEvent,
-  ExtensionEvent,
   IterationCompleteEvent,
   IterationStartEvent,
+  JsonContent,
   LlmAttemptDiscardedEvent,
   LlmCallEvent,
   LlmResponseEvent,
   PausedEvent,
   ReasoningDeltaEvent,
+  Recorded,
   ResumedEvent,
   StatusUpdateEvent,
   SubAgentEvent,
   SubAgentStep,
   TaskEvent,
-  TaskState,
   TaskStatus,
   ToolCallDeltaEvent,
   ToolCompleteEvent,
+  ToolEvent,
+  ToolFailedEvent,
   ToolProgressEvent,
   ToolStartEvent,
+  ToolSucceededEvent,
 } from './core/events.ts';
 export { eventsOf } from './core/events-of.ts';
 export type {
@@ -156,14 +160,14 @@ export {
   type UserMessage,
 } from './core/messages.ts';
 export type { Partially } from './core/partially.ts';
+export { type PersistedLoopState, toPersisted } from './core/persisted-state.ts';
 export type { ProjectionOptions } from './core/projection.ts';
 export type {
   AgentChanged,
   AgentChoice,
-  AgentUsage,
   Approval,
   CallDetails,
-  ChildLink,
+  ExtensionEvent,
   Finish,
   JournalRecord,
   ParentLink,
@@ -175,25 +179,13 @@ export type {
   TurnStarted,
 } from './core/records.ts';
 export type { RetryPlan } from './core/retry-plan.ts';
-export {
-  LoopState,
-  type PendingToolCall,
-  type PersistedLoopState,
-  type TurnOutcome,
-  toPersisted,
-} from './core/state.ts';
+export { LoopState, type PendingToolCall, type TurnOutcome } from './core/state.ts';
 export { DoneSignal, TaskComplete } from './core/task-complete.ts';
-export type {
-  ContentOf,
-  JsonContent,
-  Recorded,
-  ToolEvent,
-  ToolFailedEvent,
-  ToolSucceededEvent,
-} from './core/tool-events.ts';
+export type { TaskState } from './core/task-state.ts';
 export type { Turn } from './core/turn.ts';
 export { type CompletedTurn, TurnError, type TurnResult, type UnfinishedTurn } from './core/turn-result.ts';
 export type { DiscardedText, TextOptions, TurnStream } from './core/turn-text.ts';
+export type { AgentUsage, Usage } from './core/usage.ts';
 export { type BranchOptions, branch } from './extensions/branch.ts';
 export {
   type ContextTurns,
@@ -273,7 +265,6 @@ export type {
   LLMResponse,
   ResponseFormat,
   ToolChoice,
-  Usage,
 } from './providers/interfaces.ts';
 export type { PriceList } from './providers/models/call-cost.ts';
 export type { ModelAbilities, ModelInfo, ModelPrices, TokenPrices } from './providers/models/model-info.ts';
@@ -366,6 +357,7 @@ export type {
   ArgumentCheck,
   AskOptions,
   AuthContext,
+  ChildLink,
   ClientToolAnswer,
   JSONSchema,
   NeedsApproval,

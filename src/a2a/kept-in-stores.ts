@@ -1,8 +1,9 @@
 import { AgentLoopError } from '../core/errors.ts';
+import type { MaybePromise } from '../core/promise-like.ts';
 import { RecentMap } from '../core/recent-map.ts';
 import type { ArtifactInfo, ArtifactPage, ArtifactQuery, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
 import { groupOf } from '../stores/context-group.ts';
-import type { MaybePromise, TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import type { TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
 import type { ContextPage, ContextQuery, ContextSummary, MessageStore } from '../stores/messages/message-store.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { isScoped } from './scope.ts';

@@ -1,5 +1,5 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
-import { isSuspended } from '../core/state.ts';
+import { isSuspended } from '../core/task-state.ts';
 import { byStatus } from '../stores/context-group.ts';
 import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
 import type { CallerTasks } from './caller-tasks.ts';

@@ -1,6 +1,6 @@
 import type { AgentLoopConfig } from '../core/config.ts';
 import type { Defined } from '../core/defined.ts';
-import type { AgentUsage } from '../core/records.ts';
+import type { AgentUsage } from '../core/usage.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
 import type { Opening } from './conversation.ts';

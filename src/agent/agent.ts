@@ -1,6 +1,5 @@
 import { context as activeContext } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import { usageOf } from '../core/add-usage.ts';
 import { withAdmission } from '../core/admission.ts';
 import { AgentLoop, type ResumeOptions, type RetryTurnOptions } from '../core/agent-loop.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
@@ -11,8 +10,9 @@ import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
+import type { Usage } from '../core/usage.ts';
+import { usageOf } from '../core/usage.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
-import type { Usage } from '../providers/interfaces.ts';
 import { assertContextId } from '../stores/messages/check-input.ts';
 import type { Tool, ToolProvider } from '../tools/interfaces.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';

@@ -1,8 +1,9 @@
 import type { Logger } from '../core/config.ts';
 import { messageOf } from '../core/errors.ts';
+import type { Usage } from '../core/usage.ts';
 import { compactConversation, compactionOf, withCompaction } from '../extensions/carry-over.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
-import type { LLMProvider, Usage } from '../providers/interfaces.ts';
+import type { LLMProvider } from '../providers/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 

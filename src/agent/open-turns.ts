@@ -1,7 +1,8 @@
 import { foldRecords } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
-import { closedMessages, isSuspended, type LoopState } from '../core/state.ts';
+import { closedMessages, type LoopState } from '../core/state.ts';
+import { isSuspended } from '../core/task-state.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 

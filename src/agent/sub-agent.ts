@@ -3,7 +3,7 @@ import { kindAbove } from '../core/child-questions.ts';
 import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { givenByCaller } from '../core/given-by-caller.ts';
-import { isSuspended } from '../core/state.ts';
+import { isSuspended } from '../core/task-state.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import { taskIdPattern } from '../stores/interfaces.ts';
 import type { ToolContext } from '../tools/interfaces.ts';

@@ -1,7 +1,6 @@
 import type { ErrorCode } from '../core/errors.ts';
-import type { ToolCompleteEvent, ToolStartEvent } from '../core/events.ts';
+import type { ToolCompleteEvent, ToolEvent, ToolStartEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
-import type { ToolEvent } from '../core/tool-events.ts';
 import type { Tool } from '../tools/interfaces.ts';
 import type { AgentNotice } from './agent-events.ts';
 

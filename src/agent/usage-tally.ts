@@ -1,6 +1,6 @@
-import { addUsage, noUsage } from '../core/add-usage.ts';
 import type { LoopState } from '../core/state.ts';
-import type { Usage } from '../providers/interfaces.ts';
+import type { Usage } from '../core/usage.ts';
+import { addUsage, noUsage } from '../core/usage.ts';
 
 /** What turns took, added up. */
 export interface UsageSummary {

@@ -1,4 +1,5 @@
-import { isSuspended, openQuestions, taskState } from '../core/state.ts';
+import { openQuestions, taskState } from '../core/state.ts';
+import { isSuspended } from '../core/task-state.ts';
 import { duration } from './duration.ts';
 import { resumeCommand, showCommand, type TaskPlace, watchCommand } from './go-on.ts';
 import { withKeptFlags } from './kept-flags.ts';

@@ -1,5 +1,5 @@
 import { textOf } from '../core/messages.ts';
-import type { Usage } from '../providers/interfaces.ts';
+import type { Usage } from '../core/usage.ts';
 import { duration, elapsed, localTime } from './duration.ts';
 import { columnsOf, cut, oneLine, pad, resultLine } from './one-line.ts';
 import { type LineOptions, toolRowLine } from './progress-lines.ts';

@@ -2,10 +2,11 @@ import { applyRecord } from '../core/apply-record.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import { textOf } from '../core/messages.ts';
 import { kindOf } from '../core/record-table.ts';
-import type { ChildLink, ForkOrigin, JournalRecord, LlmDone, LlmStart, ToolResultRecord } from '../core/records.ts';
+import type { ForkOrigin, JournalRecord, LlmDone, LlmStart, ToolResultRecord } from '../core/records.ts';
 import { type LoopState, openCallIndex } from '../core/state.ts';
-import type { Usage } from '../providers/interfaces.ts';
+import type { Usage } from '../core/usage.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { ChildLink } from '../tools/interfaces.ts';
 import { oneLine } from './one-line.ts';
 import { count } from './tally.ts';
 

@@ -1,18 +1,18 @@
 import type { Context } from '@opentelemetry/api';
-import type { Usage } from '../providers/interfaces.ts';
 import type { AskOptions, AuthContext, ToolContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { addUsage, noUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
 import { taskAskedFor } from './child-questions.ts';
 import { ParentTurn, parentTurn, recordedUsage } from './child-turns.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
 import type { Message, ToolCall } from './messages.ts';
-import type { AgentUsage, Question, ToolIntent, ToolResultRecord } from './records.ts';
+import type { Question, ToolIntent, ToolResultRecord } from './records.ts';
 import { type GivenAnswer, type LoopState, nextQuestionId } from './state.ts';
 import { isUsage } from './told-usage.ts';
 import type { TurnDeps } from './turn-deps.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+import { addUsage, noUsage } from './usage.ts';
 import { viewSince } from './view.ts';
 
 export interface ToolContextOptions {

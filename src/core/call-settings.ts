@@ -1,10 +1,9 @@
-import type { CallSettings } from '../providers/interfaces.ts';
+import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { CallDetails, LlmStart } from './records.ts';
 import { type LoopState, noOptions, type ShownOptions, type StartedCall } from './state.ts';
-import type { RunDeps } from './turn-deps.ts';
 
 /** The settings of the next model call: the configuration's, as far as no extension changed them for the rest of the turn. */
-export function callSettings({ config }: RunDeps, { changes }: LoopState): CallSettings {
+export function callSettings({ config }: { readonly config: CallSettings }, { changes }: LoopState): CallSettings {
   const settings: { -readonly [Name in keyof CallSettings]: CallSettings[Name] } = {};
   copySettings(settings, config);
   copySettings(settings, changes.settings);
@@ -16,7 +15,7 @@ export function callSettings({ config }: RunDeps, { changes }: LoopState): CallS
  * them. Makes no object where there is nothing to say: this is the hot path.
  */
 export function changedOptions(
-  { config, provider }: Pick<RunDeps, 'config' | 'provider'>,
+  { config, provider }: { readonly config: CallSettings; readonly provider: Pick<LLMProvider, 'info'> },
   { call, changes }: LoopState,
   view: CallSettings | undefined,
 ): CallDetails | undefined {
@@ -70,7 +69,7 @@ export function copySettings(
 }
 
 /** The last iteration that the turn may have by now; each agent that runs it has its own number of them. */
-export function maxIterationsOf({ maxIterations }: Pick<RunDeps, 'maxIterations'>, state: LoopState): number {
+export function maxIterationsOf({ maxIterations }: { readonly maxIterations: number }, state: LoopState): number {
   return state.changes.settings.maxIterations ?? iterationsBefore(state) + maxIterations;
 }
 

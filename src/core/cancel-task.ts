@@ -1,13 +1,13 @@
 import type { TaskStateStore, Under } from '../stores/interfaces.ts';
+import type { ChildLink } from '../tools/interfaces.ts';
 import { foldRecords } from './apply-record.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
-import type { TaskState } from './events.ts';
 import { ready } from './operators/when-ready.ts';
 import { appendFromOutside } from './outside-append.ts';
-import type { ChildLink } from './records.ts';
 import { restoreEnded } from './restore-runs.ts';
 import type { LoopState } from './state.ts';
+import type { TaskState } from './task-state.ts';
 
 export interface CancelOptions {
   readonly store: TaskStateStore;

@@ -1,11 +1,11 @@
 import type { Context } from '@opentelemetry/api';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import { askHooks } from './ask-hooks.ts';
 import { checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { CallChange } from './extension.ts';
 import { AskedHook } from './hook-context.ts';
 import { AskedModelCall } from './hook-subjects.ts';
-import { askHooks } from './hooks.ts';
 import { recordOfChange } from './record-of-change.ts';
 import type { ExtensionRecord } from './records.ts';
 import { responseFlaw } from './response.ts';

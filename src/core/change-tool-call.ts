@@ -1,14 +1,19 @@
-import type { CallPlace, CheckedCall } from './check-call.ts';
+import { askHooks } from './ask-hooks.ts';
 import { checkContent } from './check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from './extension.ts';
 import type { HookPlace } from './hook-context.ts';
 import { AskedCall, AskedOutcome, type RanCall } from './hook-subjects.ts';
-import { askHooks } from './hooks.ts';
 import { type AnyChange, recordOfChange, usageRecord } from './record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from './records.ts';
 import { shownValue } from './shown-value.ts';
-import { answeredCall } from './tool-results.ts';
+import type { PendingToolCall } from './state.ts';
+import { answeredCall, type CheckedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
+
+/** Where a call stands that is checked. */
+export interface CallPlace extends HookPlace {
+  readonly pending: PendingToolCall;
+}
 
 /** Arguments that an extension put in place of the model's, not yet checked. */
 export interface ChangedArguments {

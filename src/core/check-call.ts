@@ -1,49 +1,14 @@
-import type { Context } from '@opentelemetry/api';
 import { exceptionOf } from '../observability/spans/tracing-options.ts';
 import type { ArgumentCheck, ArgumentChecker } from '../tools/interfaces.ts';
-import { type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
+import { failTurn } from './ask-hooks.ts';
+import { type CallPlace, type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
 import { stableJson } from './check-answers.ts';
-import { type ErrorCode, messageOf } from './errors.ts';
-import type { ToolAnswer } from './extension.ts';
-import { failTurn } from './hooks.ts';
-import type { ToolResultRecord } from './records.ts';
+import { messageOf } from './errors.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from './state.ts';
 import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
+import type { CheckedCall } from './tool-results.ts';
 import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
 import type { TurnDeps } from './turn-deps.ts';
-
-/** A call that may run, or why it may not, in words for the model. */
-export type CheckedCall =
-  | {
-      readonly verdict: 'run';
-      readonly tool: OfferedTool;
-      readonly arguments: unknown;
-      /** Somebody has to approve it first. */
-      readonly ask?: { readonly prompt: string | undefined };
-      /** When it has to be over, where an extension says so. Milliseconds since 1970. */
-      readonly deadline?: number | undefined;
-    }
-  | {
-      readonly verdict: 'answered';
-      /** What an extension gave in place of the tool. */
-      readonly answer: ToolAnswer;
-      readonly arguments: unknown;
-    }
-  | {
-      readonly verdict: 'refused';
-      readonly code: ErrorCode;
-      readonly message: string;
-      readonly arguments: unknown;
-      /** How the turn fails, where an extension says so. */
-      readonly fails?: ToolResultRecord['fails'];
-    };
-
-/** Where a call stands that is checked. */
-export interface CallPlace {
-  readonly pending: PendingToolCall;
-  readonly state: LoopState;
-  readonly traceContext: Context;
-}
 
 /**
  * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of

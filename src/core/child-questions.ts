@@ -1,4 +1,5 @@
-import type { ChildLink, Question } from './records.ts';
+import type { ChildLink } from '../tools/interfaces.ts';
+import type { Question } from './records.ts';
 import { type LoopFields, openQuestions } from './state.ts';
 
 /**

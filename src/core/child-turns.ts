@@ -1,22 +1,22 @@
 import { Observable } from 'rxjs';
-import type { Usage } from '../providers/interfaces.ts';
 import type { TaskStateStore, Under } from '../stores/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { addUsage, addUsed, restOf, usageOf } from './add-usage.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import type { AgentEvent } from './events.ts';
 import type { Extension, ReachedLimit, TreeUsage } from './extension.ts';
 import type { LeaseHold } from './lease-hold.ts';
 import type { Message } from './messages.ts';
-import type { AgentUsage, ParentLink } from './records.ts';
+import type { ParentLink } from './records.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import type { RetryPlan } from './retry-plan.ts';
 import type { Signal } from './signals.ts';
-import { isSuspended, type LoopState } from './state.ts';
+import type { LoopState, TurnIdentity } from './state.ts';
+import { isSuspended } from './task-state.ts';
 import type { Turn } from './turn.ts';
-import type { HookDeps } from './turn-deps.ts';
 import { TurnError, type TurnResult } from './turn-result.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+import { addUsage, addUsed, restOf, usageOf } from './usage.ts';
 
 /**
  * The reason with which work stops whose turn is lost to this process: another process resumes it. Nothing is cancelled: a child turn
@@ -129,6 +129,16 @@ export function reachedLimit(extensions: readonly Extension[], used: TreeUsage):
 /** Where parent turns are found on the context of a call or a hook. */
 export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
 
+/** What a child turn shares with the run of its parent. */
+interface ParentRun {
+  readonly turn: TurnIdentity;
+  readonly config: ResolvedConfig;
+  readonly hold: LeaseHold | undefined;
+  readonly epoch: number;
+  readonly drain: AbortScope;
+  readonly node: TurnNode;
+}
+
 export interface ParentTurnOptions {
   /** Of the call; of a hook, a name that is the same when the hook is called again after a crash. */
   readonly callId: string;
@@ -180,8 +190,8 @@ export class ParentTurn {
   #replayed: readonly AgentUsage[] | undefined;
   #exceeded: ReachedLimit | undefined;
 
-  constructor(deps: HookDeps, { callId, agentId, scope, recorded, show, view }: ParentTurnOptions) {
-    const { turn, config, hold, epoch, drain, node } = deps;
+  constructor(run: ParentRun, { callId, agentId, scope, recorded, show, view }: ParentTurnOptions) {
+    const { turn, config, hold, epoch, drain, node } = run;
     const { taskId, parent } = turn;
     this.link = { taskId, callId, agentId, rootTaskId: parent?.rootTaskId ?? taskId };
     this.under = hold && { taskId, epoch };

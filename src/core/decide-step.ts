@@ -1,16 +1,17 @@
 import type { Context } from '@opentelemetry/api';
+import { askHooks } from './ask-hooks.ts';
 import { agentChange } from './change-agent.ts';
 import type { EndChange, Extension } from './extension.ts';
 import { AskedHook, DraftPlace, type HookPlace } from './hook-context.ts';
 import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from './hook-subjects.ts';
-import { askHooks } from './hooks.ts';
 import { type AnyChange, jsonOf, recordOfChange, usageRecord } from './record-of-change.ts';
-import type { AgentUsage, DecisionPoint, TurnDone } from './records.ts';
+import type { DecisionPoint, TurnDone } from './records.ts';
 import { steeringRecords } from './replies.ts';
 import { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
+import type { AgentUsage } from './usage.ts';
 
 /** The hooks that are asked between two steps of a turn. */
 export type StepHook = DecisionPoint | 'shouldPause' | 'afterTurn';

@@ -1,7 +1,8 @@
-import type { LLMCallParams, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { LLMCallParams, LLMResponse } from '../providers/interfaces.ts';
 import type { ToolDefinition } from '../tools/interfaces.ts';
 import { estimateTokens } from './count-tokens.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
+import type { Usage } from './usage.ts';
 
 /** Each tool is measured once, as each message is: a history grows by a few messages a call. */
 const measured = new WeakMap<ToolDefinition, number>();

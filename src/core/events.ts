@@ -1,21 +1,11 @@
-import type { FinishReason, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
 import type { Tool } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { Content, ToolCall } from './messages.ts';
-import type { Question } from './records.ts';
+import type { ExtensionEvent, Question } from './records.ts';
 import type { ShownOptions } from './state.ts';
-import type { ToolEvent } from './tool-events.ts';
-
-/** A2A's task states. */
-export type TaskState =
-  | 'submitted'
-  | 'working'
-  | 'input-required'
-  | 'auth-required'
-  | 'completed'
-  | 'failed'
-  | 'canceled'
-  | 'rejected';
+import type { TaskState } from './task-state.ts';
+import type { Usage } from './usage.ts';
 
 interface EventBase {
   readonly taskId: string;
@@ -159,6 +149,75 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   readonly error?: { readonly code: ErrorCode; readonly message: string };
   readonly durationMs: number;
 }
+/**
+ * The events of the calls of some tools, told apart by `toolName`. Of tools whose names are not known, as those of tool providers, it is that of any
+ * tool. Tools that the engine brings are among them, with arguments of any type; tools that an extension of yours brings are not.
+ */
+export type ToolEvent<X extends Tool> =
+  string extends NameOf<X>
+    ? ToolStartEvent | ToolCompleteEvent
+    : EventsOf<X> | ToolStartEvent<EngineToolName> | ToolCompleteEvent<EngineToolName>;
+
+type EngineToolName =
+  | '__finish__'
+  | 'hand_off'
+  | 'read_tool_output'
+  | `${'create' | 'update' | 'read'}_artifact`
+  | 'list_artifacts';
+
+type NameOf<X extends Tool> = X['definition']['function']['name'];
+
+type EventsOf<X extends Tool> =
+  X extends Tool<infer Args, infer _, infer Name, infer Result>
+    ?
+        | ToolStartEvent<Name, Recorded<Args>>
+        | ToolSucceededEvent<Name, Recorded<Args>, ContentOf<Result>>
+        | ToolFailedEvent<Name>
+    : never;
+
+/** A call that has its result. */
+export interface ToolSucceededEvent<Name extends string, Args, C extends Content>
+  extends ToolCompleteEvent<Name, Args, C> {
+  readonly success: true;
+}
+
+/** A call that failed. One that was refused has the arguments as the model sent them, which may be of any type. */
+export interface ToolFailedEvent<Name extends string> extends ToolCompleteEvent<Name> {
+  readonly success: false;
+}
+
+/** What a journal makes of a value: live it is what the tool gets, of a journal of another process its JSON. */
+export type Recorded<T> = T extends string | number | boolean | null | undefined
+  ? T
+  : T extends { toJSON(...args: never): infer Json }
+    ? T | Json
+    : T extends bigint | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown>
+      ? unknown
+      : T extends object
+        ? { readonly [Key in keyof T]: Recorded<T[Key]> }
+        : T;
+
+/** The content of a result of a tool that returns `T`: data is its JSON, which `parseContent` reads. */
+export type ContentOf<T> = unknown extends T
+  ? Content
+  : [T] extends [string | undefined]
+    ? string
+    : [NotData<T>] extends [never]
+      ? JsonContent<Recorded<T>>
+      : Content;
+
+/** What of `T` does not become JSON: text, nothing, a `Date`, parts. */
+type NotData<T> = T extends number | boolean | null | readonly unknown[]
+  ? never
+  : T extends string | bigint | undefined | { toJSON(...args: never): unknown }
+    ? T
+    : [Extract<keyof T, symbol>] extends [never]
+      ? never
+      : T;
+
+/** JSON text of a value of type `T`. */
+export type JsonContent<T> = string & { readonly '~json'?: T };
+
 export interface CheckpointEvent extends IterationEventBase {
   readonly kind: 'internal:checkpoint';
   readonly phase: 'before-iteration' | 'after-llm' | 'end';
@@ -178,18 +237,8 @@ export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';
 }
 
-/** What an extension shows of what it did: plain JSON, under a kind of its own. */
-export type ExtensionEvent = Omit<CompactionEvent, keyof IterationEventBase>;
-
 /** Older messages were replaced by a summary in what the model sees; the history keeps them. */
-export interface CompactionEvent extends IterationEventBase {
-  readonly kind: 'internal:compaction';
-  /** How many messages of the history the summary stands for. */
-  readonly replaced: number;
-  readonly summary: string;
-  readonly tokensBefore: number;
-  readonly tokensAfter: number;
-}
+export interface CompactionEvent extends IterationEventBase, ExtensionEvent {}
 
 /** A hook of an extension failed. */
 export interface ExtensionErrorEvent extends IterationEventBase {

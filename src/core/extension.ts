@@ -1,21 +1,22 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from '../tools/interfaces.ts';
 import type { Clock } from './clock.ts';
 import type { ErrorCode } from './errors.ts';
-import type { AgentEvent, ExtensionEvent } from './events.ts';
+import type { AgentEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
 import type {
   AgentChoice,
-  AgentUsage,
   Approval,
+  ExtensionEvent,
   Finish,
   RecordedCall,
   ToolResultRecord,
   TurnOverrides,
 } from './records.ts';
 import type { LoopState, TurnOutcome } from './state.ts';
+import type { AgentUsage, Usage } from './usage.ts';
 
 /** What a hook may give back: nothing, its answer, or a promise of either. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return

@@ -1,5 +1,6 @@
 // What each kind of record does to the state of a turn. The record table says which function belongs to which.
-import { addUsed } from './add-usage.ts';
+
+import type { ChildLink } from '../tools/interfaces.ts';
 import { addOwnUsage, addUsage, applyEffects } from './apply-effects.ts';
 import { optionsAfter } from './call-settings.ts';
 import { asOpen, withChild } from './child-questions.ts';
@@ -7,7 +8,6 @@ import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
   type AgentChanged,
-  type ChildLink,
   type DecisionPoint,
   type ExtensionRecord,
   type ForkOrigin,
@@ -44,8 +44,9 @@ import {
   type PendingToolCall,
   type TurnOutcome,
   toolMessage,
-  waitingState,
 } from './state.ts';
+import { waitingState } from './task-state.ts';
+import { addUsed } from './usage.ts';
 
 const noAnswers: readonly GivenAnswer[] = [];
 const noCalls: readonly PendingToolCall[] = [];

@@ -3,16 +3,16 @@ import { startHookSpan } from '../observability/spans/hook-span.ts';
 import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext, ToolDefinition } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import { addUsed } from './add-usage.ts';
 import { maxIterationsOf } from './call-settings.ts';
 import { ParentTurn, parentTurn } from './child-turns.ts';
 import type { Clock } from './clock.ts';
 import type { Extension, HookContext } from './extension.ts';
 import type { HookName } from './hooks.ts';
-import type { AgentUsage } from './records.ts';
 import type { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { HookDeps } from './turn-deps.ts';
+import type { AgentUsage } from './usage.ts';
+import { addUsed } from './usage.ts';
 import { viewSince } from './view.ts';
 
 /** Where a hook is asked. */

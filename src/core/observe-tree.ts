@@ -20,13 +20,14 @@ import {
   tap,
 } from 'rxjs';
 import type { FollowSignal, TaskStateStore } from '../stores/interfaces.ts';
+import type { ChildLink } from '../tools/interfaces.ts';
 import { applyRecord } from './apply-record.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import { EventProjector } from './event-projector.ts';
 import { deltaSignal, replayOf } from './observe-turn.ts';
 import { type Deadline, whenReady } from './operators/when-ready.ts';
-import type { ChildLink, JournalRecord } from './records.ts';
+import type { JournalRecord } from './records.ts';
 import type { Commit, Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
 

@@ -1,10 +1,11 @@
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import type { AgentLoopError } from './errors.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { ModelSilence } from './model-silence.ts';
 import type { TerminalRecord, TurnSuspended } from './records.ts';
 import { StreamedTokens } from './text-tokens.ts';
 import { ToldUsage } from './told-usage.ts';
+import type { Usage } from './usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
 export class OpenCall {

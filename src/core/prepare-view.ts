@@ -1,11 +1,11 @@
 import type { Context } from '@opentelemetry/api';
 import type { CallSettings } from '../providers/interfaces.ts';
+import { askHooks } from './ask-hooks.ts';
 import { callSettings, copySettings } from './call-settings.ts';
 import { checkChangedMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import type { IterationChange, IterationView } from './extension.ts';
 import { AskedHook, DraftPlace } from './hook-context.ts';
-import { askHooks } from './hooks.ts';
 import type { Message } from './messages.ts';
 import { recordOfChange, usageRecord } from './record-of-change.ts';
 import { shownValue } from './shown-value.ts';

@@ -1,5 +1,3 @@
-import type { Usage } from '../providers/interfaces.ts';
-import { addUsage } from './add-usage.ts';
 import { optionsAfter } from './call-settings.ts';
 import { asOpen, withChild } from './child-questions.ts';
 import type {
@@ -10,7 +8,6 @@ import type {
   IterationCompleteEvent,
   PausedEvent,
   StatusUpdateEvent,
-  TaskState,
 } from './events.ts';
 import { textOf } from './messages.ts';
 import type {
@@ -29,7 +26,11 @@ import type {
   TurnStarted,
   TurnSuspended,
 } from './records.ts';
-import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions, waitingState } from './state.ts';
+import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions } from './state.ts';
+import type { TaskState } from './task-state.ts';
+import { waitingState } from './task-state.ts';
+import type { Usage } from './usage.ts';
+import { addUsage } from './usage.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {

@@ -1,25 +1,17 @@
-import type { Usage } from '../providers/interfaces.ts';
 import type { ToolProvider } from '../tools/interfaces.ts';
-import { noUsage } from './add-usage.ts';
 import { asJson } from './check-answers.ts';
 import { checkContent, checkMessages } from './check-messages.ts';
 import { settingsFlaw } from './check-settings.ts';
 import { recordedUsage } from './child-turns.ts';
 import type { StepChange, TurnBeginning } from './extension.ts';
 import type { Content, Message } from './messages.ts';
-import type {
-  AgentChoice,
-  AgentUsage,
-  Effects,
-  ExtensionRecord,
-  Finish,
-  RecordedHook,
-  TurnOverrides,
-} from './records.ts';
+import type { AgentChoice, Effects, ExtensionRecord, Finish, RecordedHook, TurnOverrides } from './records.ts';
 import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import { collectTools } from './tool-set.ts';
 import type { HookDeps } from './turn-deps.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+import { noUsage } from './usage.ts';
 
 /** Every change that a hook may ask for; each hook has its part of them. */
 export type AnyChange = StepChange & TurnBeginning;

@@ -1,9 +1,9 @@
-import type { CallSettings, FinishReason, ToolChoice, Usage } from '../providers/interfaces.ts';
-import type { ToolDefinition } from '../tools/interfaces.ts';
+import type { CallSettings, FinishReason, ToolChoice } from '../providers/interfaces.ts';
+import type { ChildLink, ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
-import type { ExtensionEvent } from './events.ts';
 import type { Content, Message, ToolCall } from './messages.ts';
 import type { RetryPlan } from './retry-plan.ts';
+import type { AgentUsage, Usage } from './usage.ts';
 
 /** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
 export const journalSchema = 2;
@@ -69,20 +69,6 @@ export interface ParentLink {
   readonly agentId: string;
   /** The turn at the top of the tree. */
   readonly rootTaskId: string;
-}
-
-/** The child turn that a call runs as. */
-export interface ChildLink {
-  readonly taskId: string;
-  readonly agentId: string;
-}
-
-/** The usage of the model calls that one agent made with one model. */
-export interface AgentUsage {
-  readonly agentId: string;
-  /** Absent where the provider does not name it. */
-  readonly model?: string;
-  readonly usage: Usage;
 }
 
 export interface TurnStarted {
@@ -341,6 +327,16 @@ export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 
 /** The hooks whose changes are recorded. */
 export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
+
+/** What an extension shows of what it did: plain JSON, under a kind of its own. */
+export interface ExtensionEvent {
+  readonly kind: 'internal:compaction';
+  /** How many messages of the history the summary stands for. */
+  readonly replaced: number;
+  readonly summary: string;
+  readonly tokensBefore: number;
+  readonly tokensAfter: number;
+}
 
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
 export interface ExtensionRecord {

@@ -1,8 +1,5 @@
-import { AgentLoopError, type ErrorCode, errorCodes } from './errors.ts';
-import type { TurnSuspended } from './records.ts';
+import { type ErrorCode, errorCodes } from './errors.ts';
 import { shownValue } from './shown-value.ts';
-import type { LoopState } from './state.ts';
-import type { TurnDeps } from './turn-deps.ts';
 
 /**
  * How a turn survives a model that is away for minutes or hours: a model call that fails for a reason that may pass does not fail the turn,
@@ -23,7 +20,7 @@ export interface RetryPlan {
   readonly on?: readonly ErrorCode[];
 }
 
-const defaults = { attempts: 5, delayMs: 10_000, maxDelayMs: 900_000 };
+export const retryDefaults = { attempts: 5, delayMs: 10_000, maxDelayMs: 900_000 };
 
 const names: ReadonlySet<string> = new Set<keyof RetryPlan>(['attempts', 'delayMs', 'maxDelayMs', 'on']);
 
@@ -34,52 +31,15 @@ export function retryPlanFlaw(plan: unknown): string | undefined {
   const stray = Object.keys(plan).find((name) => !names.has(name));
   if (stray !== undefined) return `has the unknown property ${stray}; allowed: ${[...names].join(', ')}`;
   const given = new Map<string, unknown>(Object.entries(plan));
-  const attempts = given.get('attempts') ?? defaults.attempts;
+  const attempts = given.get('attempts') ?? retryDefaults.attempts;
   if (!Number.isSafeInteger(attempts) || Number(attempts) < 1)
     return `needs attempts, an integer ≥ 1, not ${shownValue(attempts)}`;
   for (const name of ['delayMs', 'maxDelayMs'] as const) {
-    const ms = given.get(name) ?? defaults[name];
+    const ms = given.get(name) ?? retryDefaults[name];
     if (typeof ms !== 'number' || !Number.isFinite(ms) || ms < 0)
       return `needs ${name}, milliseconds ≥ 0, not ${shownValue(ms)}`;
   }
   const on = given.get('on') ?? [];
   if (Array.isArray(on) && on.every((code) => errorCodes.some((known) => known === code))) return undefined;
   return `needs on, an array of error codes such as PROVIDER_RATE_LIMIT, not ${shownValue(on)}`;
-}
-
-/** The record of a turn that waits because its model call failed, and continues by itself; `undefined` where the failure is the turn's. */
-export function backoffAfter(deps: TurnDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
-  const plan = planOf(deps);
-  if (!plan || !mayPass(plan, error)) return undefined;
-  const { attempts, delayMs, maxDelayMs } = { ...defaults, ...plan };
-  const attempt = state.failedAttempts + 1;
-  if (attempt >= attempts) return undefined;
-  const pauseMs = error.retryAfterMs ?? Math.min(maxDelayMs, delayMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
-  if (pauseMs > maxDelayMs) return undefined;
-  const { code, message } = error;
-  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: { code, message } };
-  return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
-}
-
-/** The error of a turn whose plan is used up. Others are given back as they are. */
-export function withoutRetries(deps: TurnDeps, state: LoopState, error: unknown): unknown {
-  const plan = planOf(deps);
-  if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;
-  const { code, message, retryable, retryAfterMs, status } = error;
-  return new AgentLoopError(code, message, {
-    reason: 'retries',
-    cause: error.cause ?? error,
-    retryable,
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-    ...(status !== undefined && { status }),
-  });
-}
-
-function planOf({ turn, config }: TurnDeps): RetryPlan | undefined {
-  return turn.settings.retryPlan ?? config.retryPlan;
-}
-
-function mayPass({ on }: RetryPlan, error: unknown): error is AgentLoopError {
-  if (!AgentLoopError.isInstance(error)) return false;
-  return on ? on.includes(error.code) : error.retryable;
 }

@@ -1,11 +1,11 @@
 import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { ChildLink } from '../tools/interfaces.ts';
 import { foldRecords } from './apply-record.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError, type ErrorCode } from './errors.ts';
 import { writeTask } from './fork-task.ts';
 import { childOf } from './open-turn.ts';
 import {
-  type ChildLink,
   type Effects,
   isTerminal,
   type JournalRecord,

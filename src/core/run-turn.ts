@@ -1,5 +1,5 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
-import { catchError, concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
+import { concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
@@ -273,8 +273,8 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
 }
 
 /** A turn that a hook has paused is not asked there again. */
-function hooksOf(config: ResolvedConfig, state: LoopState): Hooks {
-  const hooks = new Hooks(config.hooks);
+function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<RunDeps> {
+  const hooks = new Hooks<RunDeps>(config.hooks);
   if (state.outcome) hooks.noteAsked('shouldPause', state);
   return hooks;
 }

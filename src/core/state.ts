@@ -1,16 +1,11 @@
-import type { Usage } from '../providers/interfaces.ts';
-import type { ToolDefinition } from '../tools/interfaces.ts';
-import { addUsed, usageOf } from './add-usage.ts';
+import type { ChildLink, ToolDefinition } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
-import type { TaskState } from './events.ts';
 import type { History } from './history.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
 import type {
   AgentChanged,
   AgentChoice,
-  AgentUsage,
   CallDetails,
-  ChildLink,
   DecisionPoint,
   Finish,
   Hold,
@@ -25,6 +20,10 @@ import type {
   TurnOverrides,
   TurnSettings,
 } from './records.ts';
+import type { TaskState } from './task-state.ts';
+import { isSuspended } from './task-state.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+import { addUsed, usageOf } from './usage.ts';
 
 /** What the first record says once and for all. */
 export interface TurnIdentity {
@@ -333,10 +332,6 @@ export class LoopState implements LoopFields {
   }
 }
 
-export function isSuspended(state: TaskState): boolean {
-  return state === 'input-required' || state === 'auth-required';
-}
-
 /** Where a call stands in the open batch, by the index that its id ends with; -1 where no such call is open. */
 export function openCallIndex(state: LoopFields, callId: string): number {
   const index = indexOf(callId);
@@ -372,11 +367,6 @@ export function waitsForAnswers({ phase, pendingToolCalls }: LoopFields): boolea
   return phase === 'tools' && pendingToolCalls.every(({ question, result }) => question || result);
 }
 
-/** The state of a turn that waits for answers to these questions. */
-export function waitingState(questions: readonly Question[]): 'input-required' | 'auth-required' {
-  return questions.length > 0 && questions.every(({ kind }) => kind === 'auth') ? 'auth-required' : 'input-required';
-}
-
 /** The message that a call's result becomes. */
 export function toolMessage(call: ToolCall, result: ToolResultRecord): ToolMessage {
   return {
@@ -399,43 +389,4 @@ export function closedMessages(state: LoopState): readonly Message[] {
 /** The task's A2A state after a fold. */
 export function taskState(state: LoopState): TaskState {
   return state.outcome?.state ?? (state.seq === 1 ? 'submitted' : 'working');
-}
-
-/** The state as it leaves the engine: plain JSON. */
-export interface PersistedLoopState {
-  readonly taskId: string;
-  readonly agentId: string;
-  readonly contextId: string;
-  readonly iteration: number;
-  readonly messages: readonly Message[];
-  readonly status: TaskState;
-  /** Calls of the last response that have no result yet. */
-  readonly pendingToolCalls: readonly ToolCall[];
-  readonly isComplete: boolean;
-  readonly finalMessage?: string;
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
-  readonly usage: Usage;
-  readonly seq: number;
-  /** ISO 8601. */
-  readonly createdAt: string;
-  readonly updatedAt: string;
-}
-
-export function toPersisted(state: LoopState): PersistedLoopState {
-  return {
-    taskId: state.turn.taskId,
-    agentId: state.turn.agentId,
-    contextId: state.turn.contextId,
-    iteration: state.iteration,
-    messages: state.messages,
-    status: taskState(state),
-    pendingToolCalls: state.pendingToolCalls.filter((pending) => !pending.result).map((pending) => pending.call),
-    isComplete: state.isComplete,
-    ...(state.finalMessage === undefined ? {} : { finalMessage: state.finalMessage }),
-    ...(state.error ? { error: state.error } : {}),
-    usage: state.usage,
-    seq: state.seq,
-    createdAt: new Date(state.turn.createdAt).toISOString(),
-    updatedAt: new Date(state.updatedAt).toISOString(),
-  };
 }

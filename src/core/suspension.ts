@@ -1,6 +1,7 @@
 import type { PauseRequest } from './inbox.ts';
 import type { TurnSuspended } from './records.ts';
-import { type LoopState, openQuestions, waitingState } from './state.ts';
+import { type LoopState, openQuestions } from './state.ts';
+import { waitingState } from './task-state.ts';
 
 /** The record of a turn that stops until somebody resumes it. Without a store only the process that runs it can: it waits. */
 export function suspension(state: LoopState, { reason, commands }: PauseRequest, waitsHere = false): TurnSuspended {

@@ -1,11 +1,14 @@
-import { type CallPlace, type CheckedCall, checkCall, rejected } from './check-call.ts';
+import type { CallPlace } from './change-tool-call.ts';
+import { checkCall, rejected } from './check-call.ts';
 import { unknownOutcome } from './in-doubt.ts';
 import type { ToolCall } from './messages.ts';
-import type { AgentUsage, ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
+import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
 import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
+import type { CheckedCall } from './tool-results.ts';
 import { answeredCall, refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
+import type { AgentUsage } from './usage.ts';
 
 export type PlannedRecord = ToolIntent | ToolResultRecord | TurnAsked;
 

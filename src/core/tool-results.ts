@@ -2,6 +2,33 @@ import type { ErrorCode } from './errors.ts';
 import type { ToolAnswer } from './extension.ts';
 import { textOf } from './messages.ts';
 import type { ToolResultRecord } from './records.ts';
+import type { OfferedTool } from './tool-set.ts';
+
+/** A call that may run, or why it may not, in words for the model. */
+export type CheckedCall =
+  | {
+      readonly verdict: 'run';
+      readonly tool: OfferedTool;
+      readonly arguments: unknown;
+      /** Somebody has to approve it first. */
+      readonly ask?: { readonly prompt: string | undefined };
+      /** When it has to be over, where an extension says so. Milliseconds since 1970. */
+      readonly deadline?: number | undefined;
+    }
+  | {
+      readonly verdict: 'answered';
+      /** What an extension gave in place of the tool. */
+      readonly answer: ToolAnswer;
+      readonly arguments: unknown;
+    }
+  | {
+      readonly verdict: 'refused';
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly arguments: unknown;
+      /** How the turn fails, where an extension says so. */
+      readonly fails?: ToolResultRecord['fails'];
+    };
 
 /** Why a call has a result although it did not run to its end here. */
 export interface Refusal {

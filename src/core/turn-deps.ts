@@ -2,7 +2,6 @@ import type { TurnTracing } from '../observability/spans/tracing-options.ts';
 import type { LLMProvider } from '../providers/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
-import type { CheckedCall } from './check-call.ts';
 import type { TurnNode } from './child-turns.ts';
 import type { Hooks } from './hooks.ts';
 import type { Inbox } from './inbox.ts';
@@ -12,6 +11,7 @@ import type { OpenCall } from './open-call.ts';
 import type { ResolvedConfig } from './resolve-config.ts';
 import type { Stamper } from './signals.ts';
 import type { TurnIdentity } from './state.ts';
+import type { CheckedCall } from './tool-results.ts';
 import type { ToolSet } from './tool-set.ts';
 
 /** What a run of a turn has before its tools are known. */
@@ -28,7 +28,7 @@ export interface RunDeps extends Stamper {
   readonly authContext: AuthContext | undefined;
   readonly context: unknown;
   readonly tracing: TurnTracing;
-  readonly hooks: Hooks;
+  readonly hooks: Hooks<RunDeps>;
   /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */
   readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
   /** Calls whose arguments were found in order, and whose approval takes a while. */

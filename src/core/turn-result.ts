@@ -1,10 +1,10 @@
-import type { Usage } from '../providers/interfaces.ts';
-import { usageOf } from './add-usage.ts';
 import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from './errors.ts';
-import type { TaskState } from './events.ts';
 import { type AssistantMessage, type Message, textOf } from './messages.ts';
-import type { AgentUsage, Question } from './records.ts';
+import type { Question } from './records.ts';
 import { closedMessages, durationAt, type LoopState, taskState } from './state.ts';
+import type { TaskState } from './task-state.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+import { usageOf } from './usage.ts';
 
 /** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
 export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;

@@ -13,7 +13,8 @@ import { eventsBehind } from './operators/event-operators.ts';
 import { type SharedTurn, shareTurn } from './operators/share-turn.ts';
 import type { Partially } from './partially.ts';
 import type { Signal } from './signals.ts';
-import { isSuspended, type LoopState } from './state.ts';
+import type { LoopState } from './state.ts';
+import { isSuspended } from './task-state.ts';
 import { resultOf, TurnError, type TurnResult } from './turn-result.ts';
 import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
 

@@ -1,29 +1,10 @@
 import type { Context } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import type { Message, ToolCall } from '../core/messages.ts';
+import type { Usage } from '../core/usage.ts';
 import type { JSONSchema, ToolDefinition } from '../tools/interfaces.ts';
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
-
-/** Tokens of one model call, or a sum over several. */
-export interface Usage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  readonly totalTokens: number;
-  /** The part of `promptTokens` that came from a prompt cache. */
-  readonly cachedTokens?: number;
-  /** The part of `completionTokens` that was reasoning. */
-  readonly reasoningTokens?: number;
-  /** In US dollars. */
-  readonly cost?: number;
-  /** True where the vendor did not tell and the numbers are a guess. */
-  readonly estimated?: boolean;
-  /**
-   * What requests of the same call took that gave no answer: retried, lost a race, broken off. Not part of the other numbers, which
-   * are those of the answer; sums over several calls count both. A guess.
-   */
-  readonly discarded?: Omit<Usage, 'discarded'>;
-}
 
 /** `auto`: the model decides; `none`: no tool; `required`: at least one; or one tool by its name. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly name: string };

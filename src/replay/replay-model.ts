@@ -1,9 +1,10 @@
-import { noUsage } from '../core/add-usage.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
 import { isTerminal, type JournalRecord, type LlmDone } from '../core/records.ts';
+import type { Usage } from '../core/usage.ts';
+import { noUsage } from '../core/usage.ts';
 import { viewOf } from '../core/view.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';

@@ -1,10 +1,11 @@
-import { lessUsage, usageOf } from '../core/add-usage.ts';
 import { askedFor } from '../core/child-questions.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
 import { AgentLoopError } from '../core/errors.ts';
-import type { ChildLink, JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
+import type { JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
+import { lessUsage, usageOf } from '../core/usage.ts';
 import type {
   AskOptions,
+  ChildLink,
   Reconciled,
   ToolContext,
   ToolDefinition,

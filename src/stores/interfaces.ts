@@ -1,14 +1,13 @@
 import type { Observable } from 'rxjs';
-import type { TaskState } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
+import type { PersistedLoopState } from '../core/persisted-state.ts';
+import type { MaybePromise } from '../core/promise-like.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../core/records.ts';
-import type { PersistedLoopState } from '../core/state.ts';
+import type { TaskState } from '../core/task-state.ts';
 import type { LLMChunk } from '../providers/interfaces.ts';
 import type { MessageStore } from './messages/message-store.ts';
 
 export type { ArtifactStore } from './artifacts/artifact-store.ts';
-
-export type MaybePromise<T> = T | Promise<T>;
 
 /** Task ids match this; others are refused as `INVALID_INPUT`. */
 export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;

@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
+import type { MaybePromise } from '../core/promise-like.ts';
 import type { CacheStore } from '../stores/cache/cache-store.ts';
-import type { MaybePromise } from '../stores/interfaces.ts';
 import { type CacheStoreUnderTest, cacheCases } from './cache-store-contract/cache-cases.ts';
 import { defineContract, type NamedHarness, withPair } from './contract/define-contract.ts';
 import { fakeClock } from './fake-clock.ts';

@@ -1,6 +1,7 @@
 import { defer, type Observable, throwError } from 'rxjs';
 import { AgentLoopError } from '../core/errors.ts';
-import type { Command, Delta, FollowSignal, MaybePromise, ReadOptions, TaskStateStore } from '../stores/interfaces.ts';
+import type { MaybePromise } from '../core/promise-like.ts';
+import type { Command, Delta, FollowSignal, ReadOptions, TaskStateStore } from '../stores/interfaces.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { Gate } from './gate.ts';
 

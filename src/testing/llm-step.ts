@@ -1,5 +1,6 @@
 import type { AssistantMessage, ToolCall } from '../core/messages.ts';
-import type { FinishReason, LLMCallParams, LLMChunk, LLMResponse, Usage } from '../providers/interfaces.ts';
+import type { Usage } from '../core/usage.ts';
+import type { FinishReason, LLMCallParams, LLMChunk, LLMResponse } from '../providers/interfaces.ts';
 
 export interface LLMStepCall {
   readonly name: string;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { MaybePromise } from '../stores/interfaces.ts';
+import type { MaybePromise } from '../core/promise-like.ts';
 import type { MessageStore } from '../stores/messages/message-store.ts';
 import { defineContract, type NamedHarness, withPair } from './contract/define-contract.ts';
 import { agentCases } from './message-store-contract/agent-cases.ts';

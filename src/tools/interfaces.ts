@@ -1,10 +1,15 @@
 import type { Context } from '@opentelemetry/api';
 import type { Content, Message, ToolCall } from '../core/messages.ts';
-import type { ChildLink } from '../core/records.ts';
-import type { Usage } from '../providers/interfaces.ts';
+import type { Usage } from '../core/usage.ts';
 
 /** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
 export type JSONSchema = { readonly [key: string]: unknown };
+
+/** The child turn that a call runs as. */
+export interface ChildLink {
+  readonly taskId: string;
+  readonly agentId: string;
+}
 
 /** What to do with a call that had started when the process died, its outcome unknown. */
 export type OnInDoubt =

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { foldRecords } from '../../src/core/apply-record.ts';
-import { LoopState, toPersisted } from '../../src/core/state.ts';
+import { toPersisted } from '../../src/core/persisted-state.ts';
+import { LoopState } from '../../src/core/state.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';

@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { addUsage } from '../../src/core/add-usage.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentLoopConfig } from '../../src/core/config.ts';
 import { estimateTokens } from '../../src/core/count-tokens.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../src/core/estimate-usage.ts';
 import type { HookContext } from '../../src/core/extension.ts';
 import type { Turn } from '../../src/core/turn.ts';
+import { addUsage } from '../../src/core/usage.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';

@@ -2,7 +2,8 @@ import { type CancelOutside, withCancelOutside } from '../../agent/cancel-outsid
 import { foldRecords } from '../../core/apply-record.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Extension } from '../../core/extension.ts';
-import { isSuspended, type LoopState, type TurnOutcome } from '../../core/state.ts';
+import type { LoopState, TurnOutcome } from '../../core/state.ts';
+import { isSuspended } from '../../core/task-state.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { isLeft } from './remote-errors.ts';
 import { lastReference, messageIdOf, type RemoteReference, sendName } from './remote-progress.ts';

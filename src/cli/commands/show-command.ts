@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { AgentLoopError } from '../../core/errors.ts';
-import { openQuestions, toPersisted } from '../../core/state.ts';
+import { toPersisted } from '../../core/persisted-state.ts';
+import { openQuestions } from '../../core/state.ts';
 import type { CommandHost } from '../command-host.ts';
 import { isHeld } from '../held-task.ts';
 import { Interruption } from '../interruption.ts';

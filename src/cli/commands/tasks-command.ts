@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander';
-import type { TaskState } from '../../core/events.ts';
 import { textOf } from '../../core/messages.ts';
+import type { TaskState } from '../../core/task-state.ts';
 import type { TaskStateStore, TaskSummary } from '../../stores/interfaces.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';

@@ -1,15 +1,15 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
+import type { ChildLink } from '../../tools/interfaces.ts';
 import { AbortScope } from '../abort-scope.ts';
+import { type Asking, askHooks } from '../ask-hooks.ts';
 import { cancelChildren } from '../cancel-task.ts';
 import { leftReason, TurnLost, type TurnNode } from '../child-turns.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../errors.ts';
 import type { HookPlace } from '../hook-context.ts';
 import { AskedEnd } from '../hook-subjects.ts';
-import { type Asking, askHooks } from '../hooks.ts';
 import { textOf } from '../messages.ts';
-import type { ChildLink } from '../records.ts';
 import { failed } from '../response.ts';
 import { type Commit, commitOf, type Signal } from '../signals.ts';
 import type { LoopState, TurnOutcome } from '../state.ts';

@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
 import type { TokenCounter } from '../../core/count-tokens.ts';
-import type { Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { type CompactionOptions, summarizerOf } from './compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context-limits.ts';
 import { summarize } from './summarize.ts';

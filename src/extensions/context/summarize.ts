@@ -1,11 +1,12 @@
 import type { Context } from '@opentelemetry/api';
-import { addUsage, noUsage } from '../../core/add-usage.ts';
 import type { TokenCounter } from '../../core/count-tokens.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
 import { type Message, textOf } from '../../core/messages.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import { addUsage, noUsage } from '../../core/usage.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { tracedCall } from './traced-call.ts';

@@ -1,7 +1,8 @@
 import type { TokenCounter } from '../../core/count-tokens.ts';
 import type { Message } from '../../core/messages.ts';
 import type { LoopState } from '../../core/state.ts';
-import type { LLMCallParams, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { LLMCallParams } from '../../providers/interfaces.ts';
 import { type CalibratedCounter, calibrate } from './calibrate.ts';
 import { messageTokens, requestOverhead } from './view-tokens.ts';
 

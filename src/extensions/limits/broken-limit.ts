@@ -1,7 +1,7 @@
 import { estimateTokens } from '../../core/count-tokens.ts';
 import type { IterationView } from '../../core/extension.ts';
 import type { LoopState } from '../../core/state.ts';
-import type { Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { failuresInARow } from './failures-in-a-row.ts';
 import { repeatedCalls } from './repeated-calls.ts';
 

@@ -1,5 +1,4 @@
 import { map } from 'rxjs';
-import { restOf } from '../../core/add-usage.ts';
 import { usageOfAnswer } from '../../core/estimate-usage.ts';
 import type {
   CallChange,
@@ -11,8 +10,9 @@ import type {
   ToolCallRequest,
   TreeUsage,
 } from '../../core/extension.ts';
-import type { AgentUsage } from '../../core/records.ts';
 import type { LoopState, TurnIdentity } from '../../core/state.ts';
+import type { AgentUsage } from '../../core/usage.ts';
+import { restOf } from '../../core/usage.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';

@@ -1,9 +1,10 @@
 import { Observable } from 'rxjs';
-import { noUsage } from '../../core/add-usage.ts';
 import type { Clock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import { noUsage } from '../../core/usage.ts';
+import type { LLMResponse } from '../../providers/interfaces.ts';
 import type { AroundCall } from '../usage/around-calls.ts';
 import { SaidSoFar } from '../usage/said-so-far.ts';
 import type { BrokenLimit } from './broken-limit.ts';

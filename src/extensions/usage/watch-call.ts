@@ -1,6 +1,7 @@
 import { Observable } from 'rxjs';
 import { estimatedUsage, usageOfAnswer, usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import type { LLMResponse, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { LLMResponse } from '../../providers/interfaces.ts';
 import type { AroundCall } from './around-calls.ts';
 import { SaidSoFar } from './said-so-far.ts';
 

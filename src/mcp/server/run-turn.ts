@@ -1,7 +1,7 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Agent } from '../../agent/agent.ts';
 import { AgentLoopError } from '../../core/errors.ts';
-import { isSuspended } from '../../core/state.ts';
+import { isSuspended } from '../../core/task-state.ts';
 import type { Turn } from '../../core/turn.ts';
 import type { TurnResult } from '../../core/turn-result.ts';
 import { contextFromCarrier } from '../../observability/trace-carrier.ts';

@@ -1,5 +1,6 @@
 import { type Context, createContextKey, type Span } from '@opentelemetry/api';
-import type { LLMCallParams, LLMProviderInfo, LLMResponse, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { LLMCallParams, LLMProviderInfo, LLMResponse } from '../../providers/interfaces.ts';
 import { finishLlmSpan, startLlmSpan, usageOnSpan } from './llm-span.ts';
 import {
   cancelSpan,

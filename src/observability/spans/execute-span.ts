@@ -7,7 +7,7 @@ import {
   type SpanContext,
   trace,
 } from '@opentelemetry/api';
-import type { Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './attempt-span.ts';
 import { choosesIds, randomSpanId } from './chosen-ids.ts';

@@ -1,6 +1,6 @@
 import { type Attributes, type Context, type Span, type SpanContext, trace } from '@opentelemetry/api';
 import type { Message } from '../../core/messages.ts';
-import type { Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { attribute } from '../attributes.ts';
 import { messagesJson } from './content.ts';
 import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';

@@ -9,7 +9,8 @@ import type {
   LanguageModelV3ToolResult,
 } from '@ai-sdk/provider';
 import { GrowingText } from '../../core/growing-text.ts';
-import type { LLMChunk, LLMResponse, Usage } from '../interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { LLMChunk, LLMResponse } from '../interfaces.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
 import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
 import { messageOfBlocks } from './answer-message.ts';

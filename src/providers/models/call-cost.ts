@@ -1,4 +1,4 @@
-import type { Usage } from '../interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { costOf } from './cost-of.ts';
 import type { ModelPrices } from './model-info.ts';
 

@@ -1,5 +1,6 @@
 import { GrowingText } from '../../core/growing-text.ts';
-import type { LLMChunk, LLMResponse, Usage } from '../interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { LLMChunk, LLMResponse } from '../interfaces.ts';
 import { finishReasonOf, isFailure } from './finish-reason.ts';
 import { isJsonObject, type JsonObject } from './json-object.ts';
 import type { ModelServer } from './model-server.ts';

@@ -1,4 +1,4 @@
-import type { Usage } from '../interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
 import { isJsonObject } from './json-object.ts';
 
 /**

@@ -8,9 +8,10 @@ import { DirectSubscriber } from '../../core/operators/direct-subscriber.ts';
 import { responseFlaw } from '../../core/response.ts';
 import { StreamedTokens } from '../../core/text-tokens.ts';
 import { ToldUsage } from '../../core/told-usage.ts';
+import type { Usage } from '../../core/usage.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
 import { codeOfStatus, isTransient } from '../http-status.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { policyNames } from './policy-names.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */

@@ -1,10 +1,10 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
-import { noUsage } from '../../core/add-usage.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
 import { inTime } from '../../core/in-time.ts';
+import type { MaybePromise } from '../../core/promise-like.ts';
+import { noUsage } from '../../core/usage.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
-import type { MaybePromise } from '../../stores/interfaces.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { isResponse } from './is-response.ts';
 import {

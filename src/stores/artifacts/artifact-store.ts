@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../interfaces.ts';
+import type { MaybePromise } from '../../core/promise-like.ts';
 
 /** What is known of an artifact as it stands in one version. */
 export interface ArtifactInfo {

@@ -1,6 +1,6 @@
-import type { TaskState } from '../../core/events.ts';
 import { kindOf } from '../../core/record-table.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import type { TaskState } from '../../core/task-state.ts';
 import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Lease, TaskSummary, Under } from '../interfaces.ts';
 

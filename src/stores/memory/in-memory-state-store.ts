@@ -2,8 +2,8 @@ import { filter, Observable } from 'rxjs';
 import { foldRecords } from '../../core/apply-record.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, takesAtOnce } from '../child-turns.ts';
 import type {

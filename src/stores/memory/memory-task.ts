@@ -1,6 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import type { TaskState } from '../../core/events.ts';
 import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
+import type { TaskState } from '../../core/task-state.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
 import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary, Under } from '../interfaces.ts';

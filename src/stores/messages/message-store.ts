@@ -1,5 +1,5 @@
 import type { Message } from '../../core/messages.ts';
-import type { MaybePromise } from '../interfaces.ts';
+import type { MaybePromise } from '../../core/promise-like.ts';
 
 /** What is known of a context besides its messages; JSON, and the caller's own business. */
 export type ContextMetadata = Readonly<Record<string, unknown>>;

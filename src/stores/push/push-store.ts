@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../interfaces.ts';
+import type { MaybePromise } from '../../core/promise-like.ts';
 
 /** Names a registration. */
 export interface PushKey {

@@ -2,8 +2,8 @@ import { randomInt, randomUUID } from 'node:crypto';
 import { Observable } from 'rxjs';
 import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { groupOf, statusTimeIn } from '../context-group.ts';
 import {

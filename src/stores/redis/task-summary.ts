@@ -1,5 +1,5 @@
 import { AgentLoopError } from '../../core/errors.ts';
-import type { TaskState } from '../../core/events.ts';
+import type { TaskState } from '../../core/task-state.ts';
 import type { TaskSummary } from '../interfaces.ts';
 import type { ScriptAnswer } from './script-answer.ts';
 

@@ -2,8 +2,8 @@ import { randomInt } from 'node:crypto';
 import { Observable } from 'rxjs';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { AgentLoopError } from '../../core/errors.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
 import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/state.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, parentIn, takesAtOnce } from '../child-turns.ts';
 import type {

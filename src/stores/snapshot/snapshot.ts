@@ -1,5 +1,6 @@
 import { foldRecords } from '../../core/apply-record.ts';
 import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
 import {
   type JournalRecord,
   journalSchema,
@@ -7,13 +8,8 @@ import {
   type ToolIntent,
   type TurnStarted,
 } from '../../core/records.ts';
-import {
-  isSuspended,
-  type LoopState,
-  type PendingToolCall,
-  type PersistedLoopState,
-  toPersisted,
-} from '../../core/state.ts';
+import type { LoopState, PendingToolCall } from '../../core/state.ts';
+import { isSuspended } from '../../core/task-state.ts';
 import type { Under } from '../interfaces.ts';
 import { newerSchema } from '../store-errors.ts';
 

@@ -1,4 +1,5 @@
-import type { FinishReason, Usage } from '../../providers/interfaces.ts';
+import type { Usage } from '../../core/usage.ts';
+import type { FinishReason } from '../../providers/interfaces.ts';
 
 export interface ScriptCall {
   readonly name: string;

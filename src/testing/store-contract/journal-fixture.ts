@@ -1,4 +1,4 @@
-import type { TaskState } from '../../core/events.ts';
+import type { MaybePromise } from '../../core/promise-like.ts';
 import {
   type JournalRecord,
   journalSchema,
@@ -7,7 +7,8 @@ import {
   type TurnRecord,
   type TurnStarted,
 } from '../../core/records.ts';
-import type { Delta, Lease, MaybePromise, TaskStateStore, Under } from '../../stores/interfaces.ts';
+import type { TaskState } from '../../core/task-state.ts';
+import type { Delta, Lease, TaskStateStore, Under } from '../../stores/interfaces.ts';
 import type { StoreUnderTest } from './contract-case.ts';
 
 /** When the turns of these cases started, in milliseconds since 1970. */

@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../../../src/core/errors.ts';
+import type { PersistedLoopState } from '../../../src/core/persisted-state.ts';
 import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../../src/core/records.ts';
-import type { PersistedLoopState } from '../../../src/core/state.ts';
 import { type AppendOptions, type Lease, type ReadOptions, taskIdPattern } from '../../../src/stores/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../../src/testing/async-store.ts';

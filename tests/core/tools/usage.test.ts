@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../../src/core/agent-loop.ts';
 import type { Extension } from '../../../src/core/extension.ts';
+import type { Usage } from '../../../src/core/usage.ts';
 import { limits } from '../../../src/extensions/limits/limits.ts';
-import type { Usage } from '../../../src/providers/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import type { ToolContext } from '../../../src/tools/interfaces.ts';

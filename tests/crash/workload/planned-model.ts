@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Observable } from 'rxjs';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from '../../../src/providers/interfaces.ts';
+import type { Usage } from '../../../src/core/usage.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
 import type { Life } from './life.ts';
 import { finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 

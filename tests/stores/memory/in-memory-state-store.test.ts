@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { foldRecords } from '../../../src/core/apply-record.ts';
 import { AgentLoopError } from '../../../src/core/errors.ts';
+import { toPersisted } from '../../../src/core/persisted-state.ts';
 import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
-import { toPersisted } from '../../../src/core/state.ts';
 import type { FollowSignal, Lease } from '../../../src/stores/interfaces.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';

@@ -1,5 +1,30 @@
-import type { Usage } from '../providers/interfaces.ts';
-import type { AgentUsage } from './records.ts';
+/** Tokens of one model call, or a sum over several. */
+export interface Usage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly totalTokens: number;
+  /** The part of `promptTokens` that came from a prompt cache. */
+  readonly cachedTokens?: number;
+  /** The part of `completionTokens` that was reasoning. */
+  readonly reasoningTokens?: number;
+  /** In US dollars. */
+  readonly cost?: number;
+  /** True where the vendor did not tell and the numbers are a guess. */
+  readonly estimated?: boolean;
+  /**
+   * What requests of the same call took that gave no answer: retried, lost a race, broken off. Not part of the other numbers, which
+   * are those of the answer; sums over several calls count both. A guess.
+   */
+  readonly discarded?: Omit<Usage, 'discarded'>;
+}
+
+/** The usage of the model calls that one agent made with one model. */
+export interface AgentUsage {
+  readonly agentId: string;
+  /** Absent where the provider does not name it. */
+  readonly model?: string;
+  readonly usage: Usage;
+}
 
 export const noUsage: Usage = { promptTokens: 0, completionTokens: 0, totalTokens: 0 };
 
