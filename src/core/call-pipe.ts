@@ -2,6 +2,26 @@ import { mergeMap, Observable, type Subscriber, type Subscription } from 'rxjs';
 import { DirectSubscriber } from './operators/direct-subscriber.ts';
 import type { ToolSignal } from './running-tool.ts';
 
+/** A call that has a place of `mergeMap`. */
+export interface PlacedCall {
+  readonly callId: string;
+  readonly index: number;
+  /** Completes when the call has its result or asks. */
+  readonly place: Subscriber<ToolSignal>;
+}
+
+/** Adds a call to those that have a place, in call order. */
+export function enterLine(line: PlacedCall[], placed: PlacedCall): void {
+  const last = line.at(-1);
+  if (!last || last.index <= placed.index) line.push(placed);
+  else
+    line.splice(
+      line.findIndex(({ index }) => index > placed.index),
+      0,
+      placed,
+    );
+}
+
 /** The batch that a pipe runs the calls of. */
 export interface PipedBatch {
   arrive(index: number, place: Subscriber<ToolSignal>): void;

@@ -1,9 +1,12 @@
+import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
-import type { OnInDoubt, ToolContext } from '../tools/interfaces.ts';
+import type { OnInDoubt } from '../tools/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
+import { CallContext } from './call-context.ts';
 import { isReconciled } from './check-answers.ts';
 import { AgentLoopError, messageOf } from './errors.ts';
 import type { ToolResultRecord, TurnAsked } from './records.ts';
+import type { ToolProgress } from './signals.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall } from './state.ts';
 import { refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
@@ -13,9 +16,13 @@ export type Settled = 'run' | ToolResultRecord | TurnAsked;
 
 export interface Doubt {
   readonly pending: PendingToolCall;
-  readonly context: ToolContext;
-  /** Of this call alone; the signal of `context` is its. */
-  readonly scope: AbortScope;
+  /** Of the batch that the call is in; a tool that is asked has one below it. */
+  readonly batch: AbortScope;
+  readonly traceContext: Context;
+  /** The turn as it is when that is read. */
+  readonly state: () => LoopState;
+  /** Shows what a tool that is asked tells of its progress. */
+  readonly progress: (progress: ToolProgress) => void;
 }
 
 /**
@@ -59,20 +66,34 @@ interface Inquiry {
 }
 
 function reconcile(deps: TurnDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): Observable<Settled> {
-  const { pending, context } = doubt;
+  const { pending, batch } = doubt;
   return new Observable((to) => {
+    const scope = batch.child();
+    to.add(() => scope.release());
+    const context = contextOf(deps, doubt, scope);
     const settle = (settled: Settled) => {
       to.next(settled);
       to.complete();
     };
     const failed = (why: string) => settle(unknownOutcome(pending, `; asking the tool failed: ${why}`));
-    limitTime(deps, { scope: doubt.scope, timeoutMs }, { to, failed });
+    limitTime(deps, { scope, timeoutMs }, { to, failed });
     const answer = async () => ask(context.idempotencyKey, context);
     answer().then(
       (answered) => settle(reconciled(pending, answered)),
       (error: unknown) => failed(messageOf(error)),
     );
   });
+}
+
+function contextOf(deps: TurnDeps, { pending, traceContext, state, progress }: Doubt, scope: AbortScope): CallContext {
+  const { callId, call } = pending;
+  const toolName = call.function.name;
+  const owner = {
+    progress: (update: unknown) => progress({ type: 'tool-progress', callId, toolName, update }),
+    show: () => {},
+    state,
+  };
+  return new CallContext(deps, { started: pending, iteration: state().iteration, scope, traceContext, owner });
 }
 
 function limitTime(

@@ -4,20 +4,27 @@ import { noteQuestion, startToolsSpan } from '../observability/spans/tools-span.
 import { cancelSpan } from '../observability/spans/tracing-options.ts';
 import type { AbortScope } from './abort-scope.ts';
 import { CallChecks } from './call-checks.ts';
-import { CallContext } from './call-context.ts';
-import { CallPipe, type PipedBatch } from './call-pipe.ts';
+import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
 import { agentChange } from './change-agent.ts';
 import { leftReason } from './child-turns.ts';
 import { Deadlines } from './deadlines.ts';
 import { AgentLoopError } from './errors.ts';
 import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
-import type { ExtensionRecord, ToolIntent, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
+import type { ExtensionRecord, ToolResultRecord, TurnAnswered, TurnAsked } from './records.ts';
 import { takeReply } from './replies.ts';
 import { failed } from './response.ts';
 import { RunningTool, type ToolSignal } from './running-tool.ts';
 import { CommitDraft, type Signal } from './signals.ts';
 import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from './state.ts';
-import { decideCall, isSequential, type PlannedRecord, planWithoutPlace, type StartedCall } from './tool-plan.ts';
+import {
+  decideCall,
+  isSequential,
+  openCalls,
+  type PlannedRecord,
+  planWithoutPlace,
+  type StartedCall,
+  startedCall,
+} from './tool-plan.ts';
 import { failureBy, refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -37,14 +44,6 @@ export interface ToolBatchOptions {
   readonly pipe: CallPipe | undefined;
   /** The parent of the batch's span. */
   readonly traceContext: Context;
-}
-
-/** A call that has a place of `mergeMap`. */
-interface PlacedCall {
-  readonly callId: string;
-  readonly index: number;
-  /** Completes when the call has its result or asks. */
-  readonly place: Subscriber<ToolSignal>;
 }
 
 const noStarts: readonly StartedCall[] = [];
@@ -144,21 +143,10 @@ export class MergedBatch implements PipedBatch {
     const { callId, intent, result, question } = pending;
     const placed = { callId, index, place };
     if (!intent || result || question || this.#busy.has(callId) || this.#repeats?.has(callId))
-      return this.#enter(placed);
+      return enterLine(this.#line, placed);
     this.#busy.set(callId, placed);
     if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
     else this.#admit(startedCall(pending, intent));
-  }
-
-  #enter(placed: PlacedCall): void {
-    const last = this.#line.at(-1);
-    if (!last || last.index <= placed.index) this.#line.push(placed);
-    else
-      this.#line.splice(
-        this.#line.findIndex(({ index }) => index > placed.index),
-        0,
-        placed,
-      );
   }
 
   /** A call whose intent is durable by now. */
@@ -272,10 +260,7 @@ export class MergedBatch implements PipedBatch {
   /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
   #leave(callId: string): void {
     if (this.#ended) return;
-    const placed = this.#busy.get(callId);
-    this.#busy.delete(callId);
-    if (this.#alone === callId) this.#alone = undefined;
-    placed?.place.complete();
+    this.#free(callId);
     this.#pump();
   }
 
@@ -285,12 +270,17 @@ export class MergedBatch implements PipedBatch {
     const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
     // Others may settle by the abort: the batch does not end with them, for this call is still busy.
     if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
+    this.#free(callId);
+    this.#write(record, ...changes);
+    this.#pump();
+  }
+
+  /** `mergeMap` passes the place of the call to the next. */
+  #free(callId: string): void {
     const placed = this.#busy.get(callId);
     this.#busy.delete(callId);
     if (this.#alone === callId) this.#alone = undefined;
     placed?.place.complete();
-    this.#write(record, ...changes);
-    this.#pump();
   }
 
   /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
@@ -421,7 +411,7 @@ export class MergedBatch implements PipedBatch {
     if (this.#ended) return;
     const placed = this.#busy.get(callId);
     this.#busy.delete(callId);
-    if (placed) this.#enter(placed);
+    if (placed) enterLine(this.#line, placed);
     this.#write();
     this.#pump();
   }
@@ -434,34 +424,26 @@ export class MergedBatch implements PipedBatch {
   }
 
   #settleDoubt(pending: PendingToolCall): void {
-    const traceContext = this.#traceContext;
     const { callId } = pending;
-    const toolName = pending.call.function.name;
-    const scope = this.#scope.child();
-    const context = new CallContext(this.#deps, {
-      started: pending,
-      iteration: this.#state.iteration,
-      scope,
-      traceContext,
-      owner: {
-        progress: (update) => this.#owner.give({ type: 'tool-progress', callId, toolName, update }),
-        show: () => {},
-        state: this.#stateNow,
-      },
+    const settled = settleDoubt(this.#deps, {
+      pending,
+      batch: this.#scope,
+      traceContext: this.#traceContext,
+      state: this.#stateNow,
+      progress: (update) => this.#owner.give(update),
     });
-    const act = (settled: Settled) => {
-      if (settled === 'run') return this.#repeat(callId);
-      const mayAsk = settled.type === 'tool.result' || !this.#failure;
-      this.#settle(mayAsk ? settled : unknownOutcome(pending));
-    };
-    const settled = settleDoubt(this.#deps, { pending, context, scope });
-    if (!isObservable(settled)) return act(settled);
-    const run = settled.subscribe(act);
-    run.add(() => scope.release());
+    if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
+    const run = settled.subscribe((answer) => this.#doubtSettled(pending, answer));
     const { place } = this.#busy.get(callId) ?? {};
     if (place) return place.add(run);
     this.#asked ??= new Subscription();
     this.#asked.add(run);
+  }
+
+  #doubtSettled(pending: PendingToolCall, settled: Settled): void {
+    if (settled === 'run') return this.#repeat(pending.callId);
+    const mayAsk = settled.type === 'tool.result' || !this.#failure;
+    this.#settle(mayAsk ? settled : unknownOutcome(pending));
   }
 
   /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
@@ -471,20 +453,4 @@ export class MergedBatch implements PipedBatch {
     if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#pipe.next(openCallIndex(this.#state, callId));
     this.#decideAgain(callId);
   }
-}
-
-function startedCall({ callId, call, answers, childUsage }: PendingToolCall, intent: ToolIntent): StartedCall {
-  return { callId, call, intent, answers, childUsage };
-}
-
-/** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
-function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
-  const started: number[] = [];
-  const others: number[] = [];
-  let index = 0;
-  for (const { intent, question, result } of pendingToolCalls) {
-    if (!result && !question) (intent ? started : others).push(index);
-    index++;
-  }
-  return others.length === 0 ? started : [...started, ...others];
 }

@@ -5,8 +5,7 @@ import type { ToolCall } from './messages.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from './records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from './state.ts';
 import { approvalOf, askApproval, callsToApprove, mayAsk } from './tool-approval.ts';
-import type { CheckedCall } from './tool-results.ts';
-import { answeredCall, refusedCall } from './tool-results.ts';
+import { answeredCall, type CheckedCall, refusedCall } from './tool-results.ts';
 import type { TurnDeps } from './turn-deps.ts';
 import type { AgentUsage } from './usage.ts';
 
@@ -192,4 +191,20 @@ function intentOf(
   const intent = { type: 'tool.intent' as const, callId, attempt: attempts + 1, arguments: args };
   const child = tool.definition.childTurn?.({ arguments: args, idempotencyKey: `${turn.taskId}:${callId}` });
   return child ? { ...intent, child } : intent;
+}
+
+export function startedCall({ callId, call, answers, childUsage }: PendingToolCall, intent: ToolIntent): StartedCall {
+  return { callId, call, intent, answers, childUsage };
+}
+
+/** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
+export function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
+  const started: number[] = [];
+  const others: number[] = [];
+  let index = 0;
+  for (const { intent, question, result } of pendingToolCalls) {
+    if (!result && !question) (intent ? started : others).push(index);
+    index++;
+  }
+  return others.length === 0 ? started : [...started, ...others];
 }

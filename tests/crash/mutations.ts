@@ -50,7 +50,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'boundary',
     patches: [
       {
-        file: batch,
+        file: 'src/core/tool-plan.ts',
         from: 'if (!result && !question) (intent ? started : others).push(index);',
         to: 'if (!question) (intent ? started : others).push(index);',
       },
