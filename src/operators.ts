@@ -24,13 +24,8 @@ import { withArgumentChecks } from './tools/schema-checks.ts';
 export { projectEvents } from './core/operators/event-operators.ts';
 export { catchTurnError, tapAfterTurn } from './core/operators/execute-operators.ts';
 export { catchIterationError, completeIteration, startIterationSpan } from './core/operators/iteration-operators.ts';
-export {
-  catchLLMError,
-  mapLLMResponseToState,
-  type PreparedCall,
-  prepareLLMCall,
-  tapLLMResponse,
-} from './core/operators/llm-operators.ts';
+export { catchLLMError, mapLLMResponseToState, tapLLMResponse } from './core/operators/llm-operators.ts';
+export { type PreparedCall, prepareLLMCall } from './core/prepare-call.ts';
 export type { Commit, Signal } from './core/signals.ts';
 export type { TurnDeps } from './core/turn-deps.ts';
 

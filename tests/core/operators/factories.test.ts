@@ -8,12 +8,8 @@ import {
   completeIteration,
   startIterationSpan,
 } from '../../../src/core/operators/iteration-operators.ts';
-import {
-  catchLLMError,
-  mapLLMResponseToState,
-  prepareLLMCall,
-  tapLLMResponse,
-} from '../../../src/core/operators/llm-operators.ts';
+import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/operators/llm-operators.ts';
+import { prepareLLMCall } from '../../../src/core/prepare-call.ts';
 import { commitOf } from '../../../src/core/signals.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { endingOf, recordedSpans } from './recorded-spans.ts';

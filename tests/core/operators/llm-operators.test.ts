@@ -7,10 +7,10 @@ import {
   callLlm,
   catchLLMError,
   mapLLMResponseToState,
-  prepareLLMCall,
   tapLLMResponse,
 } from '../../../src/core/operators/llm-operators.ts';
 import { operate } from '../../../src/core/operators/operate.ts';
+import { prepareLLMCall } from '../../../src/core/prepare-call.ts';
 import type { LlmStart, TurnRecord } from '../../../src/core/records.ts';
 import { type Commit, commitOf, type Signal } from '../../../src/core/signals.ts';
 import type { LoopState } from '../../../src/core/state.ts';
