@@ -3,8 +3,7 @@ import { type Message as OwnMessage, textOf, type UserMessage } from '../core/me
 import { artifactId, isoTime, outputId } from '../core/projection.ts';
 import type { JournalRecord } from '../core/records.ts';
 import { type LoopState, openQuestions, taskState } from '../core/state.ts';
-import type { TaskState } from '../core/task-state.ts';
-import { waitingState } from '../core/task-state.ts';
+import { type TaskState, waitingState } from '../core/task-state.ts';
 import { agentMessage, failureMessage, finalMessage, questionMessage } from './agent-message.ts';
 import { addAnswer } from './answered-messages.ts';
 import { dataPart, partsOf, textPart } from './parts.ts';

@@ -1,6 +1,5 @@
 import type { LoopState } from '../core/state.ts';
-import type { Usage } from '../core/usage.ts';
-import { addUsage, noUsage } from '../core/usage.ts';
+import { addUsage, noUsage, type Usage } from '../core/usage.ts';
 
 /** What turns took, added up. */
 export interface UsageSummary {

@@ -2,8 +2,7 @@ import { History } from './history.ts';
 import type { Message } from './messages.ts';
 import type { Effects } from './records.ts';
 import { type Changes, type Draft, toolMessage } from './state.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { addUsed, lessUsage, noUsage, addUsage as sumOfUsage, usageOf } from './usage.ts';
+import { type AgentUsage, addUsed, lessUsage, noUsage, addUsage as sumOfUsage, type Usage, usageOf } from './usage.ts';
 
 /** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
 export function applyEffects(draft: Draft, effects: Effects): void {

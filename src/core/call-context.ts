@@ -11,8 +11,7 @@ import type { Question, ToolIntent, ToolResultRecord } from './records.ts';
 import { type GivenAnswer, type LoopState, nextQuestionId } from './state.ts';
 import { isUsage } from './told-usage.ts';
 import type { TurnDeps } from './turn-deps.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { addUsage, noUsage } from './usage.ts';
+import { type AgentUsage, addUsage, noUsage, type Usage } from './usage.ts';
 import { viewSince } from './view.ts';
 
 export interface ToolContextOptions {

@@ -15,8 +15,7 @@ import type { LoopState, TurnIdentity } from './state.ts';
 import { isSuspended } from './task-state.ts';
 import type { Turn } from './turn.ts';
 import { TurnError, type TurnResult } from './turn-result.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { addUsage, addUsed, restOf, usageOf } from './usage.ts';
+import { type AgentUsage, addUsage, addUsed, restOf, type Usage, usageOf } from './usage.ts';
 
 /**
  * The reason with which work stops whose turn is lost to this process: another process resumes it. Nothing is cancelled: a child turn

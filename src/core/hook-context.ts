@@ -11,8 +11,7 @@ import type { HookName } from './hooks.ts';
 import type { CommitDraft } from './signals.ts';
 import type { LoopState } from './state.ts';
 import type { HookDeps } from './turn-deps.ts';
-import type { AgentUsage } from './usage.ts';
-import { addUsed } from './usage.ts';
+import { type AgentUsage, addUsed } from './usage.ts';
 import { viewSince } from './view.ts';
 
 /** Where a hook is asked. */

@@ -27,10 +27,8 @@ import type {
   TurnSuspended,
 } from './records.ts';
 import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions } from './state.ts';
-import type { TaskState } from './task-state.ts';
-import { waitingState } from './task-state.ts';
-import type { Usage } from './usage.ts';
-import { addUsage } from './usage.ts';
+import { type TaskState, waitingState } from './task-state.ts';
+import { addUsage, type Usage } from './usage.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {

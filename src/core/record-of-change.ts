@@ -10,8 +10,7 @@ import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import { collectTools } from './tool-set.ts';
 import type { HookDeps } from './turn-deps.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { noUsage } from './usage.ts';
+import { type AgentUsage, noUsage, type Usage } from './usage.ts';
 
 /** Every change that a hook may ask for; each hook has its part of them. */
 export type AnyChange = StepChange & TurnBeginning;

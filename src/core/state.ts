@@ -20,10 +20,8 @@ import type {
   TurnOverrides,
   TurnSettings,
 } from './records.ts';
-import type { TaskState } from './task-state.ts';
-import { isSuspended } from './task-state.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { addUsed, usageOf } from './usage.ts';
+import { isSuspended, type TaskState } from './task-state.ts';
+import { type AgentUsage, addUsed, type Usage, usageOf } from './usage.ts';
 
 /** What the first record says once and for all. */
 export interface TurnIdentity {

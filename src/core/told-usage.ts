@@ -1,7 +1,6 @@
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import { withDiscarded } from './estimate-usage.ts';
-import type { Usage } from './usage.ts';
-import { addUsage, noUsage } from './usage.ts';
+import { addUsage, noUsage, type Usage } from './usage.ts';
 
 /** What a provider tells of the requests of one call that gave no answer, added up. */
 export class ToldUsage {

@@ -3,8 +3,7 @@ import { type AssistantMessage, type Message, textOf } from './messages.ts';
 import type { Question } from './records.ts';
 import { closedMessages, durationAt, type LoopState, taskState } from './state.ts';
 import type { TaskState } from './task-state.ts';
-import type { AgentUsage, Usage } from './usage.ts';
-import { usageOf } from './usage.ts';
+import { type AgentUsage, type Usage, usageOf } from './usage.ts';
 
 /** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
 export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;

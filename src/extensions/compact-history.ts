@@ -8,8 +8,7 @@ import type {
   TurnChange,
 } from '../core/extension.ts';
 import type { LoopState, TurnIdentity } from '../core/state.ts';
-import type { Usage } from '../core/usage.ts';
-import { addUsage, noUsage } from '../core/usage.ts';
+import { addUsage, noUsage, type Usage } from '../core/usage.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';

@@ -1,8 +1,7 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
 import { isTerminal, type JournalRecord, type LlmDone } from '../core/records.ts';
-import type { Usage } from '../core/usage.ts';
-import { noUsage } from '../core/usage.ts';
+import { noUsage, type Usage } from '../core/usage.ts';
 import { viewOf } from '../core/view.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
 import { type Conductor, theModel } from './conductor.ts';

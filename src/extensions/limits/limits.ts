@@ -11,8 +11,7 @@ import type {
   TreeUsage,
 } from '../../core/extension.ts';
 import type { LoopState, TurnIdentity } from '../../core/state.ts';
-import type { AgentUsage } from '../../core/usage.ts';
-import { restOf } from '../../core/usage.ts';
+import { type AgentUsage, restOf } from '../../core/usage.ts';
 import type { LLMResponse } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';

@@ -1,8 +1,7 @@
 import { AgentLoopError } from '../../core/errors.ts';
 import { estimatedUsage, estimatePromptTokens } from '../../core/estimate-usage.ts';
 import type { Extension } from '../../core/extension.ts';
-import type { Usage } from '../../core/usage.ts';
-import { addUsage } from '../../core/usage.ts';
+import { addUsage, type Usage } from '../../core/usage.ts';
 import type { LLMCallParams, LLMProvider } from '../../providers/interfaces.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';

@@ -1,7 +1,6 @@
 import type { Extension, HookContext } from '../../core/extension.ts';
 import type { TurnIdentity } from '../../core/state.ts';
-import type { Usage } from '../../core/usage.ts';
-import { addUsage } from '../../core/usage.ts';
+import { addUsage, type Usage } from '../../core/usage.ts';
 import type { LLMCallParams, LLMProvider } from '../../providers/interfaces.ts';
 import { callCost, type PriceList } from '../../providers/models/call-cost.ts';
 import { aFunction, assertOptions } from '../../providers/policies/policy-options.ts';
