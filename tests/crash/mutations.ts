@@ -40,8 +40,8 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: line,
-        from: 'answer.then(acknowledged, failed);',
-        to: '{ answer.catch(failed); queueMicrotask(acknowledged); }',
+        from: 'answer.then(acknowledged, (error: unknown) => this.#fail(held, send, error));',
+        to: '{ answer.catch((error: unknown) => this.#fail(held, send, error)); queueMicrotask(acknowledged); }',
       },
     ],
   },
@@ -318,8 +318,8 @@ const ofLmdb: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/stores/check-append.ts',
-        from: 'if (wasApplied(end, lease, records)) return false;',
-        to: 'void wasApplied;',
+        from: 'if (first <= end.seq && first > lease.seq && first + records.length - 1 <= end.seq) return false;',
+        to: 'void first;',
       },
     ],
   },
