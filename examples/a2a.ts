@@ -55,7 +55,7 @@ async function show(stream: AsyncIterable<StreamResponse>): Promise<string> {
     } else if (payload?.$case === 'artifactUpdate') {
       const { artifact, append, lastChunk } = payload.value;
       const piece = JSON.stringify(artifact?.parts[0]?.content?.value);
-      console.log(artifact?.artifactId, append ? 'goes on' : 'begins', lastChunk ? 'and ends' : '', piece);
+      console.log(artifact?.artifactId, append ? 'continues' : 'begins', lastChunk ? 'and ends' : '', piece);
     }
   }
   return taskId;
@@ -66,7 +66,7 @@ const taskId = await show(send(message('m-1', text('Please refund order 7.'))));
 console.log('the customer service agrees');
 await show(send(message('m-2', data({ answers: { '1:0': { approved: true } } }), taskId)));
 
-// The reply was lost: the same message again starts nothing, and shows the same task.
+// The response was lost: sending the same message again starts nothing, and returns the same task.
 console.log('m-1 again');
 console.log((await show(send(message('m-1', text('Please refund order 7.'))))) === taskId);
 

@@ -3,7 +3,7 @@ import { AgentLoop, LocalToolProvider, TurnError, tool } from 'millrace';
 import { LiteLLMProvider } from 'millrace/litellm';
 import { startModelServer } from 'millrace/testing';
 
-// Works until it is told to stop, and then cleans up.
+// Works until its signal aborts, and then cleans up.
 const searchArchive = tool({
   name: 'search_archive',
   description: 'Searches the archive, which takes long.',
@@ -29,12 +29,12 @@ const subscription = turn.subscribe((event) => {
   if (event.kind === 'internal:tool-start') console.log(`tool: started with ${JSON.stringify(event.arguments)}`);
   if (event.kind !== 'internal:tool-progress') return;
   console.log(`tool: ${event.update}`);
-  subscription.unsubscribe(); // Nobody else listens, so the turn is cancelled.
+  subscription.unsubscribe(); // It was the last subscriber, so the turn is cancelled.
 });
 
 const outcome = await turn.result().catch((error: unknown) => error);
 if (!(outcome instanceof TurnError)) throw new Error('the turn was not cancelled');
 console.log(`turn: ${outcome.code}, ${outcome.reason}`);
-// What there was can be the history of the next turn: every call has one result.
+// The partial result can be the history of the next turn: every call has one result.
 console.log(outcome.result.messages.at(-1));
 await server.close();

@@ -32,7 +32,7 @@ if (question) {
   await AgentLoop.answer(taskId, { store, answers: { [question.id]: { result: { city: 'Oslo' } } } });
 }
 
-// A worker finds the turn, runnable again and owned by nobody, and goes on.
+// A worker finds the turn, which is runnable again and has no owner, and resumes it.
 for (const task of store.list({ state: 'working' })) {
   if (task.held) continue;
   const { text } = await AgentLoop.resume(task.taskId, config).result();

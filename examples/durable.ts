@@ -8,7 +8,7 @@ import { AgentLoop, type AgentLoopConfig, LocalToolProvider, tool } from 'millra
 import { LmdbStateStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
 
-// This file is two programs: a worker that is killed in the middle of a turn, and one that goes on with it.
+// This file is two programs: a worker that is killed in the middle of a turn, and one that resumes it.
 const [folder = mkdtempSync(join(tmpdir(), 'millrace-durable-')), isWorker] = process.argv.slice(2);
 const ledger = join(folder, 'ledger');
 const store = new LmdbStateStore({ path: join(folder, 'journal') });
@@ -27,9 +27,9 @@ const deed = (name: string, isSlow: boolean) => ({
 });
 const tools = new LocalToolProvider([
   tool(deed('reserve', false)),
-  // Safe to repeat: the other side knows the idempotency key.
+  // Safe to repeat: the other system deduplicates by the idempotency key.
   tool({ ...deed('charge', true), idempotent: true, onInDoubt: 'retry' }),
-  // Not safe to repeat: the model is told that nobody knows.
+  // Not safe to repeat: the model receives OUTCOME_UNKNOWN.
   tool(deed('notify', true)),
 ]);
 const config = (llmProvider: AgentLoopConfig['llmProvider']): AgentLoopConfig => ({
@@ -53,7 +53,7 @@ if (isWorker) {
   await once(worker, 'exit');
   console.log(`killed when "${finished}" had its result and the others ran`);
 
-  // The lease of the dead process runs out. A process that shuts down properly gives it back at once.
+  // The lease of the dead process expires. A process that shuts down properly releases it at once.
   while (store.list().some(({ held }) => held)) await sleep(20);
 
   const turn = AgentLoop.resume('sale', config(scriptedLLM([{ text: 'Sold; please check that the mail went out.' }])));

@@ -19,14 +19,14 @@ const llmProvider = scriptedLLM([
 ]);
 const config = { agentId: 'reader', llmProvider, toolProviders: [new LocalToolProvider([read])] };
 
-// What the caller gives wrong is thrown at the call.
+// Invalid input throws at the call.
 try {
   new AgentLoop({ ...config, maxIterations: 0 });
 } catch (error) {
   if (AgentLoopError.isInstance(error)) console.log('thrown:', error.code, error.message);
 }
 
-// What a tool does wrong is a result, and the model reads it. What ends the turn is its last event; the stream completes.
+// A failed tool is a result that the model reads. A failed turn is its last event; the stream completes.
 const turn = new AgentLoop(config).startTurn([{ role: 'user', content: 'Read page 900.' }]);
 turn.subscribe({
   next(event) {
@@ -43,7 +43,7 @@ try {
   console.log('so far:', error.result.messages.length, 'messages,', error.result.usage.totalTokens, 'tokens');
 }
 
-// A turn that this process does not have errors the stream: nothing is said of how it ended.
+// A turn that this process lost errors the stream, without a final status.
 const elsewhere = AgentLoop.resume('lost', { ...config, taskStateStore: new InMemoryStateStore() });
 elsewhere.subscribe({
   error(error) {

@@ -15,7 +15,7 @@ const messageStore = new LmdbMessageStore({ path: join(folder, 'messages') });
 
 type Script = Parameters<typeof scriptedLLM>[0];
 
-/** In place of a real model: its answers come word by word. */
+/** Instead of a real model: its answers arrive word by word. */
 function desk(scripts: { readonly desk: Script; readonly billing: Script }): Team {
   const shared = { leaseMs: 500 };
   return team({
@@ -56,7 +56,7 @@ if (isFirst) {
   await once(first, 'exit');
   console.log('(killed in the middle of the answer)');
 
-  // The next process: nothing of the turn is known here but what the stores have.
+  // The next process: it knows the turn from the stores only.
   const chat = desk({
     desk: [],
     billing: [{ text: ['Your invoice ', 'is corrected.'] }, { text: 'You are welcome.' }],

@@ -26,11 +26,11 @@ const loop = new AgentLoop({
   extensions: [lucky],
 });
 
-// Deltas have no cursor: they are shown, and kept nowhere.
+// Deltas have no cursor: they are emitted, and never stored.
 const turn = loop.startTurn([{ role: 'user', content: 'Roll!' }], { taskId: 'game' });
 for await (const { kind, cursor = 'delta' } of turn) console.log('event ', cursor.padEnd(6), kind);
 
-// What is kept are records. The state is what they come to.
+// Records are stored. The state is their fold.
 const records = await store.read('game');
 for (const { seq, type } of records) console.log('record', String(seq).padEnd(6), type);
 const state = foldRecords(records);

@@ -26,7 +26,7 @@ const chapters = Array.from({ length: 10 }, (_, index) => ({
 }));
 const again = { toolCalls: [{ name: 'read_tool_output', arguments: { id: 'chapter-1', offset: 2_990, length: 100 } }] };
 const model = scriptedLLM([...chapters, again, { text: 'Nothing happened in ten chapters.' }]);
-// Any provider, best one that costs little: here it has nothing to say but this.
+// Any provider, preferably a cheap one: here it always returns this.
 const summarizer: LLMProvider = {
   call: async () => ({ message: { role: 'assistant', content: 'Chapters so far: fine weather.' } }),
 };
@@ -58,7 +58,7 @@ console.log(`read again: ${String(outputs.at(-1)?.content).split('\n').at(-1)}`)
 console.log(`history: ${added.length} messages, whole: ${tokensOf(added) > 7_500}`);
 console.log(text);
 
-// Between two turns, behind the end of one.
+// Between two turns, after the end of one.
 const context = [question, ...added];
 const compacted = await compactConversation(context, compaction, { provider: model });
 const next = carryOver(context, compacted?.compaction);

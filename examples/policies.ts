@@ -2,7 +2,7 @@ import { AgentLoop, cacheResponses, composePolicies, fallback, InMemoryCacheStor
 import { LiteLLMProvider } from 'millrace/litellm';
 import { recordSpans, startModelServer } from 'millrace/testing';
 
-// Two models: the first is busy, then breaks off twice in the middle of its answer; the second is well.
+// Two models: the first is busy, then twice breaks the connection in the middle of its answer; the second works.
 const broken = { text: 'The answer to this is', closeAfter: 3 };
 const main = await startModelServer({
   script: [{ status: 429, headers: { 'retry-after': '0' } }, broken, broken],

@@ -12,7 +12,7 @@ import {
 
 let calls = 0;
 
-/** Stands for the SDK of a vendor: it streams, can be left at any time, and is busy at first. */
+/** Simulates the SDK of a vendor: it streams, can be aborted at any time, and fails at first. */
 async function* chunksOf({ messages }: LLMCallParams, signal: AbortSignal): AsyncGenerator<LLMChunk> {
   if (++calls === 1) {
     throw new AgentLoopError('PROVIDER_RATE_LIMIT', 'the parrot sleeps', { retryable: true, retryAfterMs: 50 });
@@ -28,7 +28,7 @@ async function* chunksOf({ messages }: LLMCallParams, signal: AbortSignal): Asyn
 const parrot: LLMProvider = {
   info: { providerName: 'parrot', model: 'parrot-1' },
   capabilities: { tools: false },
-  // Leaving the Observable aborts the request, also while it is silent.
+  // Unsubscribing aborts the request, also while it is silent.
   stream: (params) => fromAsyncIterable(({ signal }) => chunksOf(params, signal)),
   async call(params): Promise<LLMResponse> {
     for await (const chunk of chunksOf(params, params.signal ?? new AbortController().signal))

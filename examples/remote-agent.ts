@@ -2,7 +2,7 @@ import { agent, agentTools, InMemoryStateStore, tool } from 'millrace';
 import { a2aServer, apiKeyAuth, remoteAgent } from 'millrace/a2a';
 import { scriptedLLM } from 'millrace/testing';
 
-// One side: an agent behind an A2A server, which wants a key.
+// The server: an agent on an A2A server that requires a key.
 const key = crypto.randomUUID();
 const refund = tool({
   name: 'refund',
@@ -25,7 +25,7 @@ const shop = agent({
 const server = await a2aServer({ agent: shop, auth: apiKeyAuth({ keys: [{ id: 'desk', key }] }) });
 const { url } = await server.listen({ port: 0 });
 
-// The other side: it is an agent like any other.
+// The client: the remote agent is an agent like any other.
 const remote = await remoteAgent({ url, auth: { bearer: key }, taskStateStore: new InMemoryStateStore() });
 console.log('card:   ', remote.name, '-', remote.options.description);
 console.log('run:    ', (await remote.run('Where is order 7?')).text);

@@ -35,7 +35,7 @@ turn.subscribe({
 });
 await turn.settled.catch(() => {});
 
-// The lease was given back: another process goes on at once, and repeats nothing.
+// The lease was released: another process resumes at once, and repeats nothing.
 const llmProvider = scriptedLLM([{ text: 'The house stands.' }]);
 const { text } = await AgentLoop.resume('house', { ...parts, llmProvider }).result();
 console.log('new process:', text);

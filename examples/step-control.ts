@@ -14,7 +14,7 @@ const critic = {
   llmProvider: scriptedLLM([{ text: 'The date of the letters is missing.' }]),
 };
 
-/** Looks at each step, and changes what comes behind it. */
+/** Inspects each step, and changes the next one. */
 const supervisor: Extension = {
   name: 'supervisor',
   afterToolCall: ({ result }) => ({ result: { content: String(result.content).replace(/agent \d+/, 'agent ****') } }),

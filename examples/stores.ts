@@ -26,7 +26,7 @@ if (isFirst) {
   await turn.result();
   await turn.settled;
   process.send?.('answered');
-  // It would go on as long as its parent is there.
+  // It runs as long as its parent process.
   process.channel?.ref();
 } else {
   const first = fork(import.meta.filename, [folder, 'first']);
@@ -34,7 +34,7 @@ if (isFirst) {
   first.kill('SIGKILL');
   await once(first, 'exit');
 
-  // The next turn of the context first saves what the dead process left behind. Saving twice stores once.
+  // The next turn of the context first saves the messages of the dead process. Saving twice stores them once.
   const { openTurns } = await memory.load(contextId);
   console.log('left open:', openTurns.join(', '));
   for (const taskId of openTurns) {
@@ -46,7 +46,7 @@ if (isFirst) {
   const { messages: newest } = await memory.list(contextId, { order: 'newest-first', limit: 1 });
   console.log('newest:', newest.map(({ id, message }) => `${id} ${message.content}`).join());
 
-  // A content of any size goes into the store chunk by chunk; nobody sees it before the last one.
+  // Content of any size is written chunk by chunk, and is invisible before the last one.
   const artifacts = folderArtifactStore(join(folder, 'artifacts'));
   const { artifactId } = await artifacts.create({ name: 'report.md', mediaType: 'text/markdown', contextId });
   await artifacts.append(artifactId, '# Elephants\n');

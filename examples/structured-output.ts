@@ -21,7 +21,7 @@ const loop = new AgentLoop({
   extensions: [output],
   llmProvider: scriptedLLM([
     { toolCalls: [{ name: 'temperature', arguments: { city: 'Oslo' } }] },
-    // An output that does not fit: the model reads why, and tries again.
+    // An invalid output: the model reads the error, and tries again.
     { toolCalls: [{ name: '__finish__', arguments: { city: 'Oslo', celsius: 'four' } }] },
     {
       toolCalls: [
@@ -39,7 +39,7 @@ for (const message of result.messages) if (message.role === 'tool') console.log(
 const { city, celsius, advice } = output.outputOf(result);
 console.log(`${city}, ${celsius.toFixed(1)} °C: ${advice}`);
 
-// An agent with an output schema gives the value with its type.
+// An agent with an output schema returns a typed value.
 const bergen = { toolCalls: [{ name: '__finish__', arguments: { city: 'Bergen', celsius: 7 } }] };
 const forecaster = agent({
   provider: scriptedLLM([bergen]),

@@ -29,7 +29,7 @@ const turn = new AgentLoop({ agentId: 'guide', llmProvider: model, toolProviders
 ]);
 console.log('then:    ', (await turn.result()).text);
 
-// Fork: what would it have said, had the sun shone? The tool is not asked again.
+// Fork: what would it have said on a sunny day? The tool does not run again.
 const { taskId } = await AgentLoop.fork(turn.taskId, {
   store,
   at: 1,
@@ -53,7 +53,7 @@ rmSync(folder, { recursive: true });
 console.log('replayed:', (await replay(cassette, { toolProviders }).result()).text);
 console.log('the tool ran', asked === 1 ? 'once' : `${asked} times`);
 
-// A loop that has changed is found out.
+// A changed loop is detected.
 const changed = [new LocalToolProvider([weather('Tells the weather.')])];
 await replay(cassette, { toolProviders: changed })
   .result()

@@ -15,7 +15,7 @@ const currentTime = tool({
 // A JSON Schema does too, and needs no library.
 const countWords = tool({
   name: 'count_words',
-  description: 'Counts the words of a text.',
+  description: 'Counts the words of a string.',
   parameters: {
     type: 'object',
     properties: { text: { type: 'string', minLength: 1 } },
@@ -24,7 +24,7 @@ const countWords = tool({
   },
   readOnly: true,
   execute({ text }) {
-    // The model reads what is thrown, and can do better.
+    // The model reads the error, and can correct itself.
     if (text.length > 10_000) throw new RangeError('the text is too long; send at most 10,000 characters');
     return text.split(/\s+/).filter((word) => word !== '').length;
   },

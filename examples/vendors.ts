@@ -5,7 +5,7 @@ import { createProvider } from 'millrace/ai-sdk';
 
 const signature = 'EqQBCkgIARABGAIiQL8J+YgOKAqA==';
 
-/** Stands for Anthropic: the same wire, two answers that are written down. Leave it out and set ANTHROPIC_API_KEY for the real one. */
+/** Simulates Anthropic's API with two fixed answers. Remove it and set ANTHROPIC_API_KEY for the real one. */
 const answers = [
   [
     { index: 0, content_block: { type: 'thinking', thinking: '', signature: '' } },

@@ -54,7 +54,7 @@ if (isWorker) {
   const gone = once(worker, 'exit');
   await once(worker, 'message');
 
-  // Any process may watch. One that was away gives `from`, the cursor of the last event that it has.
+  // Any process may watch. To reconnect, pass `from`, the cursor of the last event that it has.
   const questions: string[] = [];
   const answered: Promise<void>[] = [];
   await AgentLoop.observe('trip', { store }).forEach((event) => {

@@ -69,7 +69,7 @@ function wordsOf({ kind, toolName, prompt }: Question): string {
   }
 }
 
-/** What a client is told of a failure. The engine's own words may name servers. */
+/** The message of a failed task for clients. Error messages of the engine may name servers and are not sent. */
 export function failureMessage(task: TaskNames, code: ErrorCode): Message {
   return agentMessage(task, finalId(task.taskId), [textPart(failureWords(code))]);
 }

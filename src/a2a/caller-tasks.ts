@@ -27,9 +27,9 @@ export interface Sent {
   readonly taskId: string;
   /** The last record that stood when the message came: a stream shows what follows. Absent for a message that had come before. */
   readonly since?: number;
-  /** The task goes on at least behind this record, whatever it waited for there. 0 where it did not wait. */
+  /** The task continues after this record, even if it waited for input there. 0 if it did not wait. */
   readonly beyond: number;
-  /** The id of the command by which a turn that ran was told it. */
+  /** The id of the command that delivered the message to a running turn. */
   readonly command?: string;
 }
 
@@ -89,7 +89,7 @@ export class CallerTasks {
     return kept ? kept.admit(this.scope, bytes) : () => {};
   }
 
-  /** Keeps where the owner wants to be told of a task. Errors: as `keep`, and those of `PushConfigs.create`. */
+  /** Stores a push notification configuration of the owner for a task. Errors: as `keep`, and those of `PushConfigs.create`. */
   register(
     push: PushConfigs,
     task: OwnTask,
@@ -149,7 +149,7 @@ export class CallerTasks {
     const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
     const { after } = await firstValueFrom(commits$.pipe(filter(rests), takeUntil(leaving(left))));
     if (command !== undefined && after.isComplete && !after.commands.includes(command))
-      throw unsupported('The task ended before it was told; send the message without taskId.');
+      throw unsupported('The task ended before it received the message; send it without taskId.');
     return this.shown({ records, state: after }, shown);
   }
 

@@ -1,8 +1,8 @@
 import type { AgentExtension } from '@a2a-js/sdk';
 
 /**
- * The metadata of every update of a task, `{ cursor, reason, code }`: where the journal stands behind it, and why a turn ended or waits.
- * The cursor given back in the header `cursorHeader` makes a stream go on behind that update.
+ * The metadata of every update of a task, `{ cursor, reason, code }`: the position in the journal after it, and why a turn ended or waits.
+ * A stream that is requested with that cursor in the header `cursorHeader` resumes after that update.
  */
 export const turnExtension = 'urn:millrace:a2a:turn:v1';
 
@@ -17,7 +17,7 @@ export const clientToolsExtension = 'urn:millrace:a2a:client-tools:v1';
  */
 export const toolEventsExtension = 'urn:millrace:a2a:tool-events:v1';
 
-/** The header, or the metadata of gRPC, in which a client says behind which cursor a stream goes on. */
+/** The header, or the gRPC metadata, with the cursor after which a stream resumes. */
 export const cursorHeader = 'millrace-cursor';
 
 /** What a card declares of what the request handler does beyond the protocol. */
@@ -28,7 +28,7 @@ export function agentExtensions(offered: {
   return [
     extension(
       turnExtension,
-      `Cursor, reason and code of an update; streams go on behind the cursor in ${cursorHeader}.`,
+      `Cursor, reason and code of an update; streams resume after the cursor in ${cursorHeader}.`,
     ),
     ...(offered.clientTools ? [extension(clientToolsExtension, 'Tools that the client brings and runs.')] : []),
     ...(offered.toolEvents ? [extension(toolEventsExtension, 'Tool calls as they start and end.')] : []),

@@ -31,7 +31,7 @@ export interface A2ARequestHandlerOptions {
    * that asks nobody who they are takes the address.
    */
   readonly senderOf?: SenderOf | undefined;
-  /** What tools learn of who asks. Default: `{ user, tenant }`, as far as there are any. */
+  /** The caller's identity for tools. Default: `{ user, tenant }`, if known. */
   readonly authContextOf?: ((context: ServerCallContext) => AuthContext | undefined) | undefined;
   /** The `context` that tools and hooks get in turns of this request. Default: none. */
   readonly contextOf?: ((context: ServerCallContext) => unknown) | undefined;
@@ -43,7 +43,7 @@ export interface A2ARequestHandlerOptions {
   readonly limits?: MessageLimits | undefined;
   /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
   readonly toolEvents?: boolean | undefined;
-  /** Where a client finds the content of an artifact that is too large to be sent. Default: it is told what there is, not where. */
+  /** The URL of an artifact's content that is too large to be sent inline. Default: only its metadata is sent. */
   readonly artifactUrl?: ((artifact: ArtifactInfo) => string | undefined) | undefined;
   /** How large a content is sent within a task. Bytes; default 256 KiB. */
   readonly maxInlineArtifactBytes?: number | undefined;

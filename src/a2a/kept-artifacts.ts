@@ -5,7 +5,7 @@ import { dataPart, textPart } from './parts.ts';
 export interface KeptArtifactOptions {
   /** Contents of more bytes are sent by reference. */
   readonly maxInlineBytes: number;
-  /** Where a client finds a content. `undefined`: nowhere, it is told what there is. */
+  /** The URL of a content for clients. `undefined`: only its metadata is sent. */
   readonly artifactUrl: ((artifact: ArtifactInfo) => string | undefined) | undefined;
 }
 

@@ -79,7 +79,7 @@ export class KeptBytes {
     const isOver = () => (ledger.stored ?? 0) + ledger.addedBytes + bytes > max;
     const now = clock.now();
     if (ledger.stored === undefined || now >= (isOver() ? ledger.soon : ledger.until)) await this.#count(owner, ledger);
-    // The next request waits for it, where it has to, and is told what it fails with.
+    // The next request awaits it if necessary, and fails with its error.
     else if (now >= ledger.soon) this.#count(owner, ledger).catch(() => {});
     if (isOver()) throw this.#full(ledger, bytes);
     const entry: Entry = { bytes, isSettled: false };

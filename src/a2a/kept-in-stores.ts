@@ -40,7 +40,7 @@ const maxMeasured = 10_000;
 
 /**
  * How many bytes the stores keep for an owner: journals with their commands, registrations for notifications, conversations, also those whose
- * tasks are gone, and artifacts in all versions that there are. Processes that share the stores come to the same.
+ * tasks are gone, and artifacts in all versions that there are. Processes that share the stores compute the same number.
  *
  * Cost: an entry of a list for each task and each context, and what they have in the other stores; in a store that does not count bytes itself
  * also the journal or the conversation, later only what was added to it. Other work of the process runs between two pages. Memory: the ids of the

@@ -80,7 +80,7 @@ export function contentNotSupported(message: string): A2AError {
 }
 
 /**
- * What a client is told of an error: its own mistakes in words that help it, everything else without a word of the engine's, which may
+ * The error that a client receives: its own mistakes with a helpful message, everything else without the engine's message, which may
  * name servers and other owners' things.
  */
 export function toldError(error: unknown): A2AError {
@@ -95,7 +95,7 @@ export function toldError(error: unknown): A2AError {
     case 'TERMINAL':
       return unsupported('The task is over and takes no more messages.');
     case 'CONFLICT':
-      return unsupported('The task was told otherwise before.');
+      return unsupported('The task received a different answer before.');
     case 'AGENT_BUSY':
       return unsupported('Another task of this context is not over; wait for it, answer it or cancel it.');
     case 'BUSY':

@@ -8,7 +8,7 @@ export interface OwnTask {
 }
 
 /**
- * Keeps what clients want to be told of their tasks. The handler has checked that the task is the caller's; what an implementation throws
+ * Stores push notification configurations of clients. The handler has checked that the task is the caller's; what an implementation throws
  * reaches the client only where it is an error of the protocol.
  */
 export interface PushConfigs {

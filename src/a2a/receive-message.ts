@@ -106,18 +106,18 @@ async function tell(receipt: Receipt, message: WireMessage, bytes: number): Prom
   const repeats = await repeated(receipt, message, view);
   // Nothing comes of it any more where the task waits for somebody else's answer.
   if (repeats === 'start' || (repeats === 'told' && waitsForAnswers(state))) return { taskId, beyond: 0 };
-  if (repeats === 'told') return goOn(receipt, state);
+  if (repeats === 'told') return continueTurn(receipt, state);
   if (state.isComplete) throw unsupported('The task is over and takes no more messages; send one without taskId.');
   const { maxHistory } = tasks.options.limits;
   if (state.history.length >= maxHistory) throw historyIsFull(maxHistory);
   const received = receivedAnswers(state, message);
   await tasks.keep(bytes, () => follow(receipt, { message, state, received }));
   const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
-  return { ...(await goOn(receipt, state)), since: state.seq, ...told };
+  return { ...(await continueTurn(receipt, state)), since: state.seq, ...told };
 }
 
 /**
- * What a message repeats: the one that started the task, or one that the task was told. Errors: RequestMalformed where its id stands for
+ * What a message repeats: the one that started the task, or one that the task received later. Errors: RequestMalformed where its id stands for
  * another message.
  */
 async function repeated(receipt: Receipt, message: WireMessage, view: TurnView): Promise<'start' | 'told' | undefined> {
@@ -154,7 +154,7 @@ interface Followed {
   readonly received: Received;
 }
 
-/** What is told besides is posted first, so that the turn has it when the answers let it go on. */
+/** Other content is posted first, so that the turn has it when the answers let it continue. */
 async function follow(receipt: Receipt, { message, state, received }: Followed): Promise<void> {
   const { tasks, inputModes } = receipt;
   const { store, clock, limits } = tasks.options;
@@ -180,8 +180,8 @@ async function follow(receipt: Receipt, { message, state, received }: Followed):
   await AgentLoop.answer(taskId, { store, answers, clock, commandId });
 }
 
-/** Lets a turn go on that nobody runs. */
-async function goOn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
+/** Resumes a turn without an owner. */
+async function continueTurn(receipt: Receipt, { turn, outcome, isComplete, seq }: LoopState): Promise<Sent> {
   const { taskId } = turn;
   const { agent } = receipt.tasks.options;
   if (!isComplete) await begun(receipt, agent.resume(taskId, turnOptions(receipt)), 'BUSY', 'TERMINAL');

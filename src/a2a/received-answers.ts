@@ -5,7 +5,7 @@ import type { Question } from '../core/records.ts';
 import { type LoopState, openQuestions } from '../core/state.ts';
 import { malformed } from './protocol-errors.ts';
 
-/** What a message to a task says: answers to its questions, and what is to be told to the model besides. */
+/** The content of a message to a task: answers to its questions, and other content for the model. */
 export interface Received {
   readonly answers: Answers;
   /** The parts that answer nothing. */
@@ -14,7 +14,7 @@ export interface Received {
 
 /**
  * Finds the answers in a message: data parts `{ answers: { [question id]: … } }`; where one question is open, a data part is its answer as
- * it stands, and for a question that takes any answer so is a text. Errors: RequestMalformed, naming what is asked, where questions are
+ * it stands, and so is text for a question that takes any answer. Errors: RequestMalformed, naming what is asked, where questions are
  * open and nothing answers one.
  */
 export function receivedAnswers(state: LoopState, { parts }: WireMessage): Received {

@@ -28,7 +28,7 @@ export const defaultLimits: ResolvedLimits = {
   maxKeptBytes: 2 ** 30,
 };
 
-/** Fills in the defaults. Errors: `INVALID_CONFIG` for a limit that there is not, and for a value that is no number above 0. */
+/** Fills in the defaults. Errors: `INVALID_CONFIG` for an unknown limit, and for a value that is not a positive number. */
 export function resolveLimits(limits: MessageLimits = {}): ResolvedLimits {
   const cure = `the limits are: ${Object.keys(defaultLimits).join(', ')}`;
   if (typeof limits !== 'object' || limits === null) throw invalidConfig('limits must be an object', cure);

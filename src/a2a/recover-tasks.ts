@@ -9,7 +9,7 @@ import type { ServedTurns } from './served-turns.ts';
 
 /** How many turns are looked for at first; where there are more, all of them. */
 const firstLook = 1_000;
-/** How many conversations are gone on with at the same time, until the turns of each have begun. */
+/** How many conversations are resumed at the same time, until the turns of each have begun. */
 const concurrency = 20;
 
 /** Of a turn that somebody else has taken or deleted, and of a server that closes: nobody has to look at them. */

@@ -34,7 +34,7 @@ export function startedTurn({ records, state }: TurnView, message: WireMessage, 
   return found !== undefined && isSame(found, message, intake);
 }
 
-/** What a turn recorded of a message that it was told. */
+/** What a turn recorded of a message that it received. */
 export interface Told {
   /** Whether these are commands of the message. */
   readonly isOfMessage: (command: string) => boolean;

@@ -40,7 +40,7 @@ import { streamUpdates } from './stream-updates.ts';
 /** The protocol's methods, and what keeps turns going that another process left. */
 export interface A2AHandler extends A2ARequestHandler {
   /**
-   * Goes on with turns of the agent that nobody runs: those of processes that died. To be called at start and now and then. Gives how
+   * Resumes turns of the agent without an owner: those of processes that died. Call it at start and periodically. Returns how
    * many it took. Rejects where the store cannot be asked.
    */
   recover(): Promise<number>;
@@ -272,7 +272,7 @@ class RequestHandler implements A2AHandler {
     }
   }
 
-  /** What the client is told; what it is not told is logged, by its code. */
+  /** The error for the client; errors whose message is withheld are logged by their code. */
   #refusal(error: unknown): Error {
     const told = toldError(error);
     if (told !== error && told.reason === 'INTERNAL_ERROR') {

@@ -23,7 +23,7 @@ export function connectionOf({ state }: ServerCallContext): AbortSignal | undefi
   return closed instanceof AbortSignal ? closed : undefined;
 }
 
-/** Behind which update a stream goes on, as the client says; `undefined` where it says nothing. Errors: RequestMalformed. */
+/** The cursor after which a stream resumes, as requested by the client; `undefined` without one. Errors: RequestMalformed. */
 export function requestedCursor(context: ServerCallContext): string | undefined {
   const headers = headersOf(context);
   const cursor = headers[cursorHeader] ?? headers['last-event-id'];
@@ -32,7 +32,7 @@ export function requestedCursor(context: ServerCallContext): string | undefined 
   throw malformed(`${cursorHeader} must be the cursor of an update, e.g. 12-1.2.`);
 }
 
-/** Whether the client asks for an extension; where it does, it is told that it has it. */
+/** Whether the client requests an extension; if so, the response says that it is active. */
 export function activated(context: ServerCallContext, uri: string): boolean {
   const asked = context.requestedExtensions?.includes(uri) ?? false;
   if (asked) context.addActivatedExtension(uri);

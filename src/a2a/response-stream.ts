@@ -81,7 +81,7 @@ export class ResponseStream implements AsyncGenerator<StreamResponse, void, unde
     this.#dismiss();
   }
 
-  /** Who waits is told of the end, the first of them of the error, if there is one. */
+  /** Resolves all waiting reads at the end; the first rejects with the error, if there is one. */
   #dismiss(): void {
     for (const waiter of this.#waiters.splice(0)) {
       const error = this.#end?.error;
@@ -92,7 +92,7 @@ export class ResponseStream implements AsyncGenerator<StreamResponse, void, unde
   }
 }
 
-/** Both as one, where the second goes on with the text of the first. */
+/** Both merged, if the second continues the text of the first. */
 function mergedText(first: StreamResponse | undefined, second: StreamResponse): StreamResponse | undefined {
   if (first?.payload?.$case !== 'artifactUpdate' || second.payload?.$case !== 'artifactUpdate') return undefined;
   const [before, after] = [first.payload.value, second.payload.value];

@@ -87,7 +87,7 @@ export class Scope {
   }
 }
 
-/** What stands in the stores as it is; other ids are encoded, behind a dot. */
+/** Ids that are stored unchanged; others are encoded, with a dot as prefix. */
 const plain = /^[\w:-][\w.:-]*$/;
 
 /** What all stores take. */

@@ -14,15 +14,15 @@ export interface StreamOptions {
   readonly historyLength: number | undefined;
   /** Whether tool calls are shown. */
   readonly toolEvents: boolean;
-  /** The cursor of the last update that the client has: those behind it come again. */
+  /** The cursor of the last update that the client has: later ones are sent again. */
   readonly from: string | undefined;
-  /** The task comes as it stood behind this record, and what followed as updates. Default: as it stands. */
+  /** The stream begins with the task as of this record, followed by updates. Default: the current task. */
   readonly since?: number | undefined;
   /** What the tools of the task keep. Default none. */
   readonly kept?: readonly Artifact[];
   /** Whether the stream ends where the task waits for input, too. */
   readonly untilInput: boolean;
-  /** The task counts as going on up to this record, whatever it waits for there. */
+  /** Up to this record the task counts as running, even if it waits for input there. */
   readonly beyond: number;
 }
 
@@ -74,7 +74,7 @@ function snapshot(
   return { ...task, artifacts: [...task.artifacts, ...kept] };
 }
 
-/** What the task does not say: what comes behind the client's cursor, or else behind the record that the task was shown at. */
+/** The updates that the task does not include: those after the client's cursor, else after the record as of which the task was sent. */
 function unseen(
   events: readonly AgentEvent[],
   { after }: Commit,

@@ -36,7 +36,7 @@ export function isTerminalState(state: TaskState): boolean {
   return state === 'completed' || state === 'failed' || state === 'canceled' || state === 'rejected';
 }
 
-/** Whether a client that waits for the task is to be told now: it is over, or somebody has to do something. */
+/** Whether a client that waits for the task gets its response now: the task has ended, or needs input. */
 export function isAtRest(state: TaskState): boolean {
   return isTerminalState(state) || state === 'input-required' || state === 'auth-required';
 }

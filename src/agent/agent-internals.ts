@@ -16,7 +16,7 @@ export interface AgentInternals {
   readonly endsOnly?: boolean;
   /** Where the usage of its turns is counted: that of the agent that it is a variant of. */
   readonly usage?: UsageTally;
-  /** Is told the events of its turns: the agent that it is a variant of. */
+  /** Receives the events of its turns: the agent that it is a variant of. */
   readonly relay?: (notice: AgentNotice) => void;
   /** Where the turns are those of a team. */
   readonly members?: TeamMembers;

@@ -16,7 +16,7 @@ export type BusyPolicy =
   /** It waits until those before it are over, also behind turns that are suspended, or whose process died: somebody has to resume or cancel them. */
   | 'queue'
   /**
-   * Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. Behind a turn that is suspended, or
+   * Its messages go to the turn that runs, before its next model call; the turn that is returned is that one. After a turn that is suspended, or
    * whose process died, as `'reject'`.
    */
   | 'steer';
@@ -80,7 +80,7 @@ export interface AgentSettings<S extends OutputSchema = OutputSchema>
    */
   readonly queueTimeoutMs?: number | undefined;
   /**
-   * What keeps requests small, behind the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
+   * What keeps requests small, after the agent's extensions. Default: old tool outputs are shortened and long histories compacted, see
    * `contextManagement`; `null` turns all of it off.
    */
   readonly contextManagement?: ContextManagementOptions | null | undefined;

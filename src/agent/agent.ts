@@ -334,7 +334,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.withInternals(changes, {});
   }
 
-  /** @internal As `with`; its usage is counted here, and the events of its turns are told here. */
+  /** @internal As `with`; its usage is counted here, and the events of its turns are emitted here. */
   variant(changes: AgentChanges): Agent<T, C, X>;
   variant(changes: AgentChanges): Agent {
     const relay = (notice: AgentNotice) => {

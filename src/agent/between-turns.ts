@@ -28,7 +28,7 @@ export function betweenTurnsOf(
   return new BetweenTurns({ messageStore, compaction, provider, model, logger, onUsage });
 }
 
-/** Compacts contexts behind the end of their turns, so that nobody waits for it but the next turn of the same context. */
+/** Compacts contexts after the end of their turns, so that only the next turn of the same context waits for it. */
 export class BetweenTurns {
   readonly #options: BetweenTurnsOptions;
   readonly #leave = new AbortController();

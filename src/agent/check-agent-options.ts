@@ -37,7 +37,7 @@ const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>
   },
   systemPrompt: {
     fits: (value) => typeof value === 'string' || typeof value === 'function',
-    words: 'a text or a function',
+    words: 'a string or a function',
     cure: 'leave it out for none',
   },
   busy: {

@@ -15,12 +15,12 @@ export const closed = 'the agent is closed';
 export interface LifecycleOptions {
   readonly agentId: string;
   readonly running: RunningTurns;
-  /** Starts behind the turns that end here. */
+  /** Starts after the turns that end here. */
   readonly between: BetweenTurns | undefined;
   readonly logger: Logger | undefined;
 }
 
-/** The states of an agent, the turns that take it from one to the next, and what its listeners are told of both. */
+/** The states of an agent, the turns that take it from one to the next, and the events of both for its listeners. */
 export class Lifecycle {
   readonly #options: LifecycleOptions;
   readonly #notices = new Subject<AgentNotice>();
@@ -72,7 +72,7 @@ export class Lifecycle {
       running.delete(turn);
       if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };
-    // A detached turn may have begun by now; a reader is told what came before.
+    // A detached turn may have begun by now; a subscriber receives a replay of the earlier events.
     const events$ = turn.state === undefined ? turn.live$ : turn;
     events$.subscribe({
       next: (event) => {

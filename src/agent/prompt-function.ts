@@ -14,7 +14,7 @@ export function promptFunction(prompt: PromptFunction): Extension {
       const answer = asked.get(turn) ?? Promise.resolve(prompt(context));
       asked.set(turn, answer);
       const own = await answer;
-      if (typeof own !== 'string') throw new TypeError('systemPrompt must return a text');
+      if (typeof own !== 'string') throw new TypeError('systemPrompt must return a string');
       return { view: { systemPrompt: systemPrompt === undefined ? own : `${own}\n\n${systemPrompt}` } };
     },
   };

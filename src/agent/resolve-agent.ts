@@ -179,7 +179,7 @@ export function setupOf({ loop, name, settings, toolsWith }: ResolvedAgent, depe
   return { ...optional, name, llmProvider, toolProviders: toolsWith(dependencies) };
 }
 
-/** Policies do not multiply: a provider that retries already is left as it is. Errors: `INVALID_CONFIG` where it is told to retry again. */
+/** Policies do not multiply: a provider that retries already is left as it is. Errors: `INVALID_CONFIG` if the option `retry` is set as well. */
 function retrying(provider: LLMProvider, { retry: given, clock }: AgentSettings): LLMProvider {
   if (given === null || (given === undefined && policyNames(provider).includes('retry'))) return provider;
   return retry({ clock, ...given, maxRetries: given?.maxRetries ?? 4 })(provider);

@@ -3,7 +3,7 @@ import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
 import { shownValue } from '../core/shown-value.ts';
 
-/** What a turn is given: a text, a message, or several. */
+/** The input of a turn: a string, a message, or several. */
 export type TurnInput = string | Message | readonly Message[];
 
 /** Errors: `INVALID_INPUT`. */

@@ -20,7 +20,7 @@ export function parseAnswers(texts: readonly string[]): Answers {
 function parseAnswer(text: string): readonly [id: string, answer: unknown] {
   const { id, json } = /^(?<id>\d+:\d+(?:\.\d+)?)=(?<json>.*)$/s.exec(text)?.groups ?? {};
   if (id === undefined || json === undefined) {
-    throw invalid(`--answer has to be CALL=JSON, like '1:0={"approved":true}'; the calls are in millrace show`);
+    throw invalid(`--answer must be CALL=JSON, like '1:0={"approved":true}'; the calls are in millrace show`);
   }
   try {
     return [id, JSON.parse(json)];

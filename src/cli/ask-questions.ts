@@ -17,7 +17,7 @@ export interface AskOptions {
   readonly show: (lines: readonly string[]) => void;
 }
 
-const help = 'Ctrl-C or /cancel stops the turn; /all shows all that the question is about; Ctrl-D or /quit leaves';
+const help = 'Ctrl-C or /cancel stops the turn; /all shows the question in full; Ctrl-D or /quit exits';
 
 /** Shows the questions of a turn, one after the other, and reads an answer to each, again where it does not fit. */
 export async function askQuestions(questions: readonly Question[], options: AskOptions): Promise<Asked> {

@@ -9,11 +9,11 @@ import { foldOpenText, interruptedMessage, lengthOf, openTurnOf } from './conver
 import { type Ending, endingOf, sentenceOf } from './ending.ts';
 import { explainLost } from './explain-lost.ts';
 import { followTurn } from './follow-turn.ts';
-import { chatCommand, type TaskPlace } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
 import { turnSettings, withKeptFlags } from './kept-flags.ts';
 import type { LineSource } from './line-source.ts';
 import { newId } from './new-id.ts';
+import { chatCommand, type TaskPlace } from './next-commands.ts';
 import { complain, note } from './notes.ts';
 import { oneLine, pad } from './one-line.ts';
 import type { Printer } from './printer.ts';
@@ -191,7 +191,7 @@ export class Chat {
     }
   }
 
-  /** Asks, and records the answers. A question that somebody else has answered meanwhile is told as such. */
+  /** Asks, and records the answers. Reports a question that another process has answered meanwhile. */
   async #ask(
     questions: readonly Question[],
     { taskId, printer }: { readonly taskId: string; readonly printer: TextPrinter },

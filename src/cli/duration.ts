@@ -6,7 +6,7 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, '0')} s`;
 }
 
-/** Milliseconds of something that goes on, in tenths of a second so that the figure moves calmly: `0.4 s`. */
+/** A running duration in milliseconds, in tenths of a second so that the number changes slowly: `0.4 s`. */
 export function elapsed(ms: number): string {
   return ms < 999.5 ? `${(Math.max(0, ms) / 1000).toFixed(1)} s` : duration(ms);
 }

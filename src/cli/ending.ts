@@ -12,7 +12,7 @@ export interface Ending {
 export interface EndingCircumstances {
   /** Of the signal that interrupted the turn. */
   readonly interrupted?: number | undefined;
-  /** Nobody reads stdout any more. */
+  /** stdout was closed. */
   readonly readerLeft: boolean;
 }
 
@@ -52,6 +52,6 @@ export function sentenceOf(error: { readonly code: string; readonly message: str
 }
 
 function suspension({ questions = [], reason }: StatusUpdateEvent): string {
-  if (questions.length === 0) return `the turn rests: ${reason ?? 'it was paused'}`;
+  if (questions.length === 0) return `the turn is suspended: ${reason ?? 'it was paused'}`;
   return questions.length === 1 ? 'the turn waits for an answer' : `the turn waits for ${questions.length} answers`;
 }

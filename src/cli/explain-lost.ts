@@ -6,9 +6,9 @@ import type { Answers } from './answers.ts';
 import type { CommandHost } from './command-host.ts';
 import { duration } from './duration.ts';
 import { sentenceOf } from './ending.ts';
-import { resumeCommand, type TaskPlace, watchCommand } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
 import { withKeptFlags } from './kept-flags.ts';
+import { resumeCommand, type TaskPlace, watchCommand } from './next-commands.ts';
 import { complain, note } from './notes.ts';
 import type { Session } from './session.ts';
 import { withPlace } from './with-store.ts';
@@ -42,7 +42,7 @@ export async function explainLost(thrown: unknown, lost: LostTurn): Promise<void
     case 'FULL':
     case 'REWOUND':
       complain(terminal, sentenceOf(thrown));
-      if (session.store.durable) note(terminal, `go on with: ${resumeCommand(place)}`);
+      if (session.store.durable) note(terminal, `resume with: ${resumeCommand(place)}`);
       return;
     case 'MISSING_TOOL':
       complain(terminal, sentenceOf(thrown));
@@ -58,10 +58,10 @@ async function explainShutdown({ place, session, host }: LostTurn): Promise<void
   const { terminal } = host;
   const found = await kept(session.store.store, place.taskId);
   if (found === 'nothing') {
-    return complain(terminal, 'stopped before anything of the turn was written; start it again');
+    return complain(terminal, 'stopped before the turn was recorded; start it again');
   }
-  complain(terminal, 'stopped in the middle of the turn, as told; nothing that was finished is lost');
-  note(terminal, `go on with: ${resumeCommand(withKeptFlags(place, found?.turn.metadata ?? {}))}`);
+  complain(terminal, 'stopped in the middle of the turn; finished work is recorded');
+  note(terminal, `resume with: ${resumeCommand(withKeptFlags(place, found?.turn.metadata ?? {}))}`);
 }
 
 async function explainMissingTool({ place, session, host, answers }: LostTurn): Promise<void> {
@@ -91,9 +91,9 @@ async function kept(store: TaskStateStore, taskId: string): Promise<LoopState | 
   }
 }
 
-/** Who holds a task is not known: a process that runs it, or one that died and whose lease has not run out. */
+/** The owner of a task may be alive, or dead with a lease that has not expired yet. */
 function held({ taskId, retryAfterMs }: AgentLoopError, place: TaskPlace): AgentLoopError {
   const soon = retryAfterMs === undefined ? 'soon' : `in ${duration(Math.max(retryAfterMs, 1))}`;
-  const message = `task "${place.taskId}" is held by a process that runs it, or by one that has just died: watch it with "${watchCommand(place)}", or try again ${soon}`;
+  const message = `task "${place.taskId}" is owned by a process that runs it, or by one that has just died: watch it with "${watchCommand(place)}", or try again ${soon}`;
   return new AgentLoopError('BUSY', message, taskId === undefined ? {} : { taskId });
 }

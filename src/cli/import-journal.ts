@@ -9,7 +9,7 @@ const leaseMs = 30_000;
 /**
  * Writes a whole journal, which was checked, into a store that does not have the task, and resolves with its state. The records keep
  * their order, content and times; their epoch becomes the one of this write, so that whoever resumes the task sees that an open call
- * was started by somebody else. All records behind the first are one append. Errors: `CONFLICT` where the task exists; those of the
+ * was started by another process. All records after the first are one append. Errors: `CONFLICT` where the task exists; those of the
  * store: the task is deleted again then.
  */
 export async function importJournal(store: TaskStateStore, records: readonly JournalRecord[]): Promise<LoopState> {

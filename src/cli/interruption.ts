@@ -3,7 +3,7 @@ import { constants } from 'node:os';
 type Signal = 'SIGINT' | 'SIGTERM';
 type Controllers = Readonly<Record<Signal, AbortController>>;
 
-/** What a command fails with that was interrupted before there was a turn to cancel. Nobody has to be told: they know. */
+/** The error of a command that was interrupted before there was a turn to cancel. It is not printed. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted';
   readonly exitCode: number;

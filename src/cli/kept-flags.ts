@@ -2,11 +2,11 @@ import { resolve } from 'node:path';
 import type { StartOptions } from '../core/config.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { isHttpUrl } from './arguments.ts';
-import type { TaskPlace } from './go-on.ts';
 import { isServersFile } from './mcp-servers.ts';
+import type { TaskPlace } from './next-commands.ts';
 import type { NewTurnFlags, TurnFlags } from './turn-flags.ts';
 
-/** The options that a turn needs again when it goes on. */
+/** The options that a resumed turn needs again. */
 type KeptFlags = Pick<TurnFlags, (typeof names)[number] | 'mcp'>;
 
 const names = ['tools', 'baseUrl', 'model', 'apiKeyEnv'] as const;
@@ -14,7 +14,7 @@ const member = 'millrace';
 /** A journal may come from anywhere; what could steer a terminal or end a line is no option. */
 const printable = /^\P{C}+$/u;
 
-/** The metadata of a turn that keeps its options, so that any command can print the one that goes on. Nothing secret is in it. */
+/** The metadata of a turn that keeps its options, so that any command can print the one that resumes it. It contains no secret. */
 export function keepFlags({ tools, mcp, baseUrl, model, apiKeyEnv }: KeptFlags): Pick<StartOptions, 'metadata'> {
   const servers = mcp?.map(keptServer) ?? [];
   const kept = {
@@ -27,7 +27,7 @@ export function keepFlags({ tools, mcp, baseUrl, model, apiKeyEnv }: KeptFlags):
   return Object.keys(kept).length === 0 ? {} : { metadata: { [member]: kept } };
 }
 
-/** The settings of a new turn, which its journal keeps, and the options with which it goes on. */
+/** The settings of a new turn, which its journal keeps, and the options to resume it with. */
 export function turnSettings(flags: NewTurnFlags): Pick<StartOptions, 'systemPrompt' | 'maxIterations' | 'metadata'> {
   const { system, maxIterations } = flags;
   return {

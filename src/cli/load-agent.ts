@@ -14,13 +14,13 @@ export async function loadAgent(file: string, defaults: Partial<AgentSettings> =
   const exported = await defaultExport(named);
   if (isAgent(exported)) return withDefaults(exported, defaults);
   if (typeof exported === 'function')
-    throw invalidFile(named, 'exports a function by default; export what it gives: export default agent({ … })');
+    throw invalidFile(named, 'exports a function by default; export its result: export default agent({ … })');
   if (!isOptions(exported))
-    throw invalidFile(named, 'has to have an agent as its default export: export default agent({ … })');
+    throw invalidFile(named, 'must have an agent as its default export: export default agent({ … })');
   try {
     return agent({ ...defaults, ...exported });
   } catch (thrown) {
-    throw invalidFile(named, `has an agent that is not right: ${messageOf(thrown)}`, thrown);
+    throw invalidFile(named, `has an invalid agent: ${messageOf(thrown)}`, thrown);
   }
 }
 

@@ -16,16 +16,13 @@ export async function loadTools(file: string): Promise<ToolProvider> {
   const exported = await defaultExport({ kind: 'tools file', file });
   if (isProvider(exported)) return exported;
   if (typeof exported === 'function')
-    throw invalid(file, 'exports a function by default; export what it gives: export default [{ … }]');
+    throw invalid(file, 'exports a function by default; export its result: export default [{ … }]');
   if (!Array.isArray(exported))
-    throw invalid(
-      file,
-      'has to have an array of tools or a tool provider as its default export: export default [{ … }]',
-    );
+    throw invalid(file, 'must have an array of tools or a tool provider as its default export: export default [{ … }]');
   const provider = new LocalToolProvider([], { name: file });
   for (const [index, entry] of exported.entries()) {
     await addTool(provider, entry).catch((thrown: unknown) => {
-      throw invalid(file, `has a tool that is not right, #${index + 1}: ${messageOf(thrown)}`, thrown);
+      throw invalid(file, `has an invalid tool, #${index + 1}: ${messageOf(thrown)}`, thrown);
     });
   }
   return provider;

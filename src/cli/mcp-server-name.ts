@@ -1,4 +1,4 @@
-/** Room for a number behind it, within the 32 letters that a server's name may have. */
+/** Leaves room for a numeric suffix within the 32 characters of a server's name. */
 const maxLength = 28;
 
 interface CommandLine {

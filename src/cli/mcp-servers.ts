@@ -72,16 +72,15 @@ function serversIn(file: string, env: Environment): Servers {
   const expand = (text: string) =>
     text.replaceAll(/\$\{(?:env:)?(\w+)\}/g, (_match, name: string) => {
       const value = env[name];
-      if (value === undefined) throw fail(`wants the environment variable ${name}, which is not set`);
+      if (value === undefined) throw fail(`needs the environment variable ${name}, which is not set`);
       return value;
     });
   return Object.fromEntries(
     Object.entries(listed).flatMap(([name, entry]) => {
-      if (!isRecord(entry)) throw fail(`has a server "${name}" that is no object`);
+      if (!isRecord(entry)) throw fail(`has a server "${name}" that is not an object`);
       const { type, disabled, ...server } = { type: undefined, disabled: undefined, required: true, ...entry };
       if (disabled === true) return [];
-      if (type === 'sse')
-        throw fail(`has a server "${name}" of the type "sse", which nobody should use any more; use "http"`);
+      if (type === 'sse') throw fail(`has a server "${name}" of the type "sse", which is deprecated; use "http"`);
       return [[name, expanded(server, expand)]];
     }),
   );

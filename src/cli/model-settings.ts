@@ -22,7 +22,7 @@ export interface VendorSettings {
   readonly warnings: readonly string[];
 }
 
-/** Which model answers: one of a vendor, one behind an address, or the stand-in that comes with the package. */
+/** Which model answers: one of a vendor, one at an address, or the built-in demo model. */
 export type ModelSettings =
   | VendorSettings
   | {
@@ -37,7 +37,7 @@ export type ModelSettings =
 
 const openAiBaseUrl = 'https://api.openai.com/v1';
 const standInWarning =
-  'no model is set (--base-url or OPENAI_BASE_URL): the built-in stand-in answers; it is a small program, not a model';
+  'no model is set (--base-url or OPENAI_BASE_URL): the built-in demo model answers; it is a small program, not a language model';
 
 /**
  * Decides from the command line, then from `OPENAI_BASE_URL`, `LITELLM_BASE_URL`, `OPENAI_MODEL`, `LITELLM_MODEL` and
@@ -47,7 +47,7 @@ const standInWarning =
  */
 export function modelSettings(flags: ModelFlags, env: Environment): ModelSettings {
   const model = flags.model?.trim() ?? firstSet(env, 'OPENAI_MODEL', 'LITELLM_MODEL');
-  if (model === '') throw invalid('--model is empty; name a model, or leave it out for the built-in stand-in');
+  if (model === '') throw invalid('--model is empty; name a model, or leave it out for the built-in demo model');
   const vendor = vendorPrefixes.find((prefix) => model?.startsWith(`${prefix}:`));
   if (vendor !== undefined && model !== undefined) return vendorSettings({ vendor, model }, flags, env);
   const apiKey = keyOf(flags, env);

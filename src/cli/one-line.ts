@@ -4,7 +4,7 @@ const invisible = /\p{M}|[\u200b-\u200f]/u;
 /** More of a value than any terminal line shows. */
 const readLimit = 2000;
 
-/** Columns that a text without control characters takes in a terminal. */
+/** The terminal columns of a string without control characters. */
 export function columnsOf(text: string): number {
   let columns = 0;
   for (const character of text) columns += widthOf(character);

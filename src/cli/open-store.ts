@@ -32,7 +32,7 @@ export async function openStore(settings: StoreSettings): Promise<OpenStore> {
   };
 }
 
-/** Of what a user has to be told once: how the store is set up. */
+/** Warnings about the configuration of the store, shown once. */
 export async function storeWarnings({ store, durable, settings }: OpenStore): Promise<readonly string[]> {
   try {
     return durable ? (await store.check()).warnings : [];

@@ -17,12 +17,12 @@ export class Output {
     this.#stream = stream;
     this.isTerminal = stream.isTTY === true;
     // `millrace … | head -1` breaks the pipe. Without a listener that would end the process with a stack trace.
-    const close = () => this.#closed.abort('nobody reads the output any more');
+    const close = () => this.#closed.abort('stdout was closed');
     stream.on('error', close);
     stream.on('close', close);
   }
 
-  /** Aborted when nobody reads any more; writes do nothing from then on. */
+  /** Aborted when stdout is closed; later writes do nothing. */
   get closed(): AbortSignal {
     return this.#closed.signal;
   }
@@ -37,14 +37,14 @@ export class Output {
     return this.#stream.rows ?? 24;
   }
 
-  /** Writes; where the reader is slow, a promise that resolves when there is room again or nobody reads any more. */
+  /** Writes; for a slow reader, returns a promise that resolves when there is room again or stdout is closed. */
   write(text: string): void | Promise<void> {
     if (text === '' || this.#closed.signal.aborted) return;
     if (this.#stream.write(text)) return;
     return this.#room();
   }
 
-  /** Resolves when all that was written has left the process, or nobody reads any more. */
+  /** Resolves when all output has left the process, or stdout is closed. */
   flush(): Promise<void> {
     return new Promise((resolve) => {
       if (this.#closed.signal.aborted) return resolve();

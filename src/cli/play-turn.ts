@@ -4,10 +4,10 @@ import type { CommandHost } from './command-host.ts';
 import { endingOf } from './ending.ts';
 import { explainLost } from './explain-lost.ts';
 import { followTurn } from './follow-turn.ts';
-import type { TaskPlace } from './go-on.ts';
 import type { Interruption } from './interruption.ts';
 import { JsonPrinter } from './json-printer.ts';
 import { withKeptFlags } from './kept-flags.ts';
+import type { TaskPlace } from './next-commands.ts';
 import { complain } from './notes.ts';
 import { showWaiting } from './questions.ts';
 import type { Session } from './session.ts';
@@ -31,7 +31,7 @@ export interface PlayOptions {
   readonly answers?: Answers;
 }
 
-/** Shows a turn from its start to its end, says how it ended and how it goes on, and sets the exit code. */
+/** Shows a turn from its start to its end, prints how it ended and the command that resumes it, and sets the exit code. */
 export async function playTurn(turn: Turn, options: PlayOptions): Promise<void> {
   const { session, flags, host, interruption, signal, answers = {} } = options;
   const { terminal } = host;

@@ -42,7 +42,7 @@ export async function runProgram(argv: readonly string[], host: CommandHost): Pr
 function createProgram(host: CommandHost): Command {
   const { stdout, stderr } = host.terminal;
   const program = new Command('millrace')
-    .description('Run agent turns: a model, its tools, a trace. `millrace demo` shows it all, without a key.')
+    .description('Run agent turns: a model, its tools, a trace. `millrace demo` is a tour, without a key.')
     .version(packageVersion())
     .configureOutput({
       writeOut: (text) => void stdout.write(text),
@@ -58,7 +58,7 @@ function createProgram(host: CommandHost): Command {
       getOutHelpWidth: () => Math.min(stdout.columns, 100),
       getErrHelpWidth: () => Math.min(stderr.columns, 100),
     })
-    .showHelpAfterError('(--help lists what there is)')
+    .showHelpAfterError('(--help lists commands and options)')
     .exitOverride();
   addDemoCommand(program, host);
   addRunCommand(program, host);

@@ -15,7 +15,7 @@ export interface LineOptions {
   readonly now: number;
 }
 
-/** What is going on, as the lines that are redrawn: each running or just finished call, else what the turn waits for. */
+/** The progress as lines that are redrawn: each running or just finished call, else what the turn waits for. */
 export function progressLines(progress: Progress, options: LineOptions & { readonly rows: number }): readonly string[] {
   const { style, now } = options;
   if (progress.tools.length > 0) return folded(progress.tools, options);

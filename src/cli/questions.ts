@@ -1,5 +1,5 @@
 import type { Question } from '../core/records.ts';
-import { quoted, resumeCommand, type TaskPlace } from './go-on.ts';
+import { quoted, resumeCommand, type TaskPlace } from './next-commands.ts';
 import { cut, oneLine } from './one-line.ts';
 import type { Style } from './style.ts';
 import type { Terminal } from './terminal.ts';
@@ -16,7 +16,7 @@ const examples: Readonly<Record<Kind, string>> = {
   auth: '"…"',
 };
 
-/** What a question is, behind the name of its tool. */
+/** The text of a question after the name of its tool. */
 export function meaningOf({ kind }: Question): string {
   return meanings[kind];
 }
@@ -54,12 +54,12 @@ export function answerCommand(questions: readonly Question[], place: TaskPlace):
   return resumeCommand(place) + answers.join('');
 }
 
-/** Tells on stderr what a suspended turn waits for, and the command that goes on. */
+/** Prints to stderr what a suspended turn waits for, and the command that resumes it. */
 export function showWaiting(questions: readonly Question[], place: TaskPlace, terminal: Terminal): void {
   const { stderr, errorStyle: style } = terminal;
   const lines = [
     ...questions.flatMap((question) => questionLines(question, { style, columns: stderr.columns })),
-    style.dim(questions.length === 0 ? '  go on with:' : '  answer with:'),
+    style.dim(questions.length === 0 ? '  resume with:' : '  answer with:'),
     `  ${answerCommand(questions, place)}`,
   ];
   void stderr.write(lines.map((line) => `${line}\n`).join(''));

@@ -1,5 +1,5 @@
 import type { Logger } from '../core/config.ts';
-import { cancelCommand, resumeCommand, type TaskPlace } from './go-on.ts';
+import { cancelCommand, resumeCommand, type TaskPlace } from './next-commands.ts';
 import { note } from './notes.ts';
 import type { Terminal } from './terminal.ts';
 

@@ -36,7 +36,7 @@ export interface SessionOptions {
   readonly terminal: Terminal;
   /** Whether spans are recorded, whatever the flags say. */
   readonly traced: boolean;
-  /** Of the stand-in, before each chunk. */
+  /** Of the demo model, before each chunk. */
   readonly standInDelayMs: number;
   /** In place of those that the flags name. */
   readonly tools?: ToolProvider;
@@ -102,7 +102,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
 /** So short that a turn whose process died can be resumed after a breath, so long that a busy machine keeps it. */
 export const defaultLeaseMs = 10_000;
 
-/** Whoever asks for the list of tools outside of any turn. */
+/** The caller of a list of tools outside of any turn. */
 const nobody = { taskId: '', agentId: 'millrace', contextId: '', metadata: {}, authContext: undefined };
 
 /** Those of the file, else the built-in ones: those for files only where there is a workspace. */

@@ -1,8 +1,8 @@
 import { openQuestions, taskState } from '../core/state.ts';
 import { isSuspended } from '../core/task-state.ts';
 import { duration } from './duration.ts';
-import { resumeCommand, showCommand, type TaskPlace, watchCommand } from './go-on.ts';
 import { withKeptFlags } from './kept-flags.ts';
+import { resumeCommand, showCommand, type TaskPlace, watchCommand } from './next-commands.ts';
 import { answerCommand, questionLines } from './questions.ts';
 import { count } from './tally.ts';
 import type { Terminal } from './terminal.ts';
@@ -15,7 +15,7 @@ export interface StandingOptions {
   readonly terminal: Terminal;
 }
 
-/** Where a turn stands: its state, what it amounts to, what it waits for, and how to go on with it. */
+/** The state of a turn, its totals, what it waits for, and the command that resumes it. */
 export function standingLines(timeline: Timeline, options: StandingOptions): readonly string[] {
   const { style } = options.terminal;
   const { state } = timeline;
@@ -46,13 +46,13 @@ function nextLines({ state }: Timeline, { held, place: given, terminal }: Standi
   const { parent } = state.turn;
   if (parent) {
     const command = showCommand({ ...given, taskId: parent.taskId });
-    return [style.dim('it is continued by its parent turn, which shows how:'), `  ${command}`];
+    return [style.dim('it is resumed with its parent turn; see:'), `  ${command}`];
   }
   if (held && questions.length === 0)
-    return [style.dim('a process holds it; follow it with:'), `  ${watchCommand(place)}`];
+    return [style.dim('a process runs it; follow it with:'), `  ${watchCommand(place)}`];
   const suspended = state.outcome !== undefined && isSuspended(state.outcome.state);
   const command = questions.length > 0 ? answerCommand(questions, place) : resumeCommand(place);
   const how =
-    questions.length > 0 ? 'answer with:' : suspended ? 'it rests; go on with:' : 'nobody runs it; go on with:';
+    questions.length > 0 ? 'answer with:' : suspended ? 'suspended; resume with:' : 'no process runs it; resume with:';
   return [...asked, style.dim(how), `  ${command}`];
 }

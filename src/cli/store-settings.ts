@@ -36,13 +36,13 @@ export function lastingStore(flags: StoreFlags, env: Environment): Exclude<Store
   if (settings.kind === 'memory') {
     throw new AgentLoopError(
       'INVALID_CONFIG',
-      'the memory of another process cannot be looked into; say which store the turn was run with: --store lmdb[:FOLDER] or redis://HOST:PORT',
+      'the memory of another process cannot be read; name the store of the turn: --store lmdb[:FOLDER] or redis://HOST:PORT',
     );
   }
   if (settings.kind === 'lmdb' && !existsSync(settings.path)) {
     throw new AgentLoopError(
       'NOT_FOUND',
-      `no turn was kept in ${settings.path}: there is no such folder; say where the store is with --store`,
+      `there is no store in ${settings.path}: the folder does not exist; name the store with --store`,
     );
   }
   return settings;
@@ -55,7 +55,7 @@ function settingsOf(text: string, source: string): StoreSettings {
   if (isRedisUrl(text)) return { kind: 'redis', url: text, place: `Redis at ${shownRedis(text)}` };
   throw new AgentLoopError(
     'INVALID_CONFIG',
-    `${source} has to be memory, lmdb, lmdb:FOLDER, or redis://HOST:PORT (rediss:// for TLS)`,
+    `${source} must be memory, lmdb, lmdb:FOLDER, or redis://HOST:PORT (rediss:// for TLS)`,
   );
 }
 

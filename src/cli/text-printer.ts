@@ -124,9 +124,7 @@ export class TextPrinter implements Printer {
   }
 
   #discarded(reason: string | undefined): void {
-    this.#line(
-      `  the model begins again${reason === undefined ? '' : `: ${reason}`}; what it said above does not count`,
-    );
+    this.#line(`  the model starts again${reason === undefined ? '' : `: ${reason}`}; the text above is discarded`);
   }
 
   /** What was shown before this line, an earlier process did. */
@@ -135,7 +133,7 @@ export class TextPrinter implements Printer {
     this.#line(dim(`  ${glyphs.dot} resumed ${localTime(timestamp)}`));
   }
 
-  /** Names what is asked while other calls go on. What nothing else goes on beside is said at the end. */
+  /** Shows questions while other calls still run; other questions are shown at the end. */
   #asked(questions: readonly Question[]): void {
     const { errorStyle: style, stderr } = this.#terminal;
     const columns = stderr.isTerminal ? stderr.columns : plainColumns;

@@ -15,7 +15,7 @@ interface RowBase {
   readonly at: number;
 }
 
-/** A call of the model. Without `done` it goes on, or was cut off. */
+/** A model call. Without `done` it is running, or was interrupted. */
 export interface ModelRow extends RowBase {
   readonly type: 'model';
   readonly iteration: number;
@@ -168,7 +168,7 @@ function remembered(record: JournalRecord, at: number): readonly MomentRow[] {
 }
 
 function originOf({ taskId, at, retry }: ForkOrigin): string {
-  return retry ? `retry of ${taskId}, which ended in iteration ${at}` : `forked from ${taskId}, behind iteration ${at}`;
+  return retry ? `retry of ${taskId}, which ended in iteration ${at}` : `forked from ${taskId}, after iteration ${at}`;
 }
 
 /** What the record table says of it. */

@@ -36,7 +36,7 @@ export function addModelFlags(command: Command): Command {
     )
     .option(
       '--model <name>',
-      'the model to ask there (or OPENAI_MODEL, LITELLM_MODEL); anthropic:NAME, google:NAME and openai:NAME ask the vendor',
+      'the model to use (or OPENAI_MODEL, LITELLM_MODEL); anthropic:NAME, google:NAME and openai:NAME call the vendor',
     )
     .option(
       '--api-key-env <variable>',
@@ -44,11 +44,11 @@ export function addModelFlags(command: Command): Command {
     )
     .option(
       '--tools <file>',
-      'an ES module whose default export is an array of tools or a tool provider, in place of the built-in ones',
+      'an ES module whose default export is an array of tools or a tool provider, instead of the built-in ones',
     )
     .option(
       '--mcp <server>',
-      'an MCP server whose tools are added: a command, an https address, or a JSON file of them; can be given again',
+      'an MCP server whose tools are added: a command, an https address, or a JSON file of them; repeatable',
       collect,
     );
 }
@@ -63,7 +63,7 @@ export function addServedAgentFlags(command: Command): Command {
     .option('--system <text>', 'a system prompt')
     .option(
       '--workspace <folder>',
-      'offer the built-in file tools, which read this folder for everybody who can reach the agent (default: no file tools)',
+      'offer the built-in file tools, which read this folder for every caller (default: no file tools)',
     );
 }
 
@@ -71,7 +71,7 @@ export function addServedAgentFlags(command: Command): Command {
 export function addLeaseFlag(command: Command): Command {
   return command.option(
     '--lease-ms <number>',
-    'how long a turn stays with a process that gives no sign of life (default: 10000)',
+    'how long the lease of a turn lasts without a renewal (default: 10000)',
     wholeNumber(100, 3_600_000),
   );
 }
@@ -96,7 +96,7 @@ export function addNewTurnFlags(command: Command): Command {
 export function addContextFlag(command: Command): Command {
   return command.option(
     '--context-id <id>',
-    'the id of the conversation; one that there is continues (default: a new one)',
+    'the id of the conversation; an existing one is continued (default: a new one)',
     idArgument,
   );
 }

@@ -12,9 +12,9 @@ export function answerHint(question: Question): string {
     case 'approval':
       return 'y, n, or n and why';
     case 'in-doubt':
-      return 'y and what it answered, n to run it again, ? if unknown';
+      return 'y and its result, n to run it again, ? if unknown';
     case 'client-tool':
-      return 'its result, or /fail and why';
+      return 'its result, or /fail and a reason';
     case 'auth':
       return urlOf(asking) === undefined ? 'answer, not shown' : 'y once you have been there, or n';
     case 'input':
@@ -47,13 +47,13 @@ function readAs(asking: Question, text: string): TypedAnswer {
     case 'approval':
       if (yes !== undefined && !rest) return { answer: { approved: true } };
       if (no !== undefined) return { answer: { approved: false, ...(rest && { reason: rest }) } };
-      return { flaw: 'answer y to let it run, or n, or n and why' };
+      return { flaw: 'answer y to run it, or n, or n and a reason' };
     case 'in-doubt':
       if (yes !== undefined)
-        return { answer: { outcome: 'applied', content: rest || 'It took effect; what it answered is not known.' } };
+        return { answer: { outcome: 'applied', content: rest || 'It took effect; its result is unknown.' } };
       if (no !== undefined && !rest) return { answer: { outcome: 'not-applied' } };
       if (text === '?') return { answer: { outcome: 'unknown' } };
-      return { flaw: 'answer y (and what it answered) if it took effect, n to run it again, ? if nobody knows' };
+      return { flaw: 'answer y (and its result) if it took effect, n to run it again, ? if unknown' };
     case 'client-tool':
       return clientResult(text);
     case 'auth':
@@ -84,12 +84,14 @@ function inputOf(asking: Question, text: string, agreed: boolean | undefined): T
 }
 
 function valueIn(text: string): TypedAnswer {
-  if (text === '') return { flaw: 'the answer is empty; type "" for an empty text, or /cancel to stop the turn' };
+  if (text === '') return { flaw: 'the answer is empty; type "" for an empty string, or /cancel to stop the turn' };
   if (!/^[{["]/.test(text)) return { answer: text };
   try {
     return { answer: JSON.parse(text) };
   } catch {
-    return text.startsWith('{') ? { flaw: 'the answer begins as a JSON object and is none' } : { answer: text };
+    return text.startsWith('{')
+      ? { flaw: 'the answer begins like a JSON object but cannot be parsed' }
+      : { answer: text };
   }
 }
 

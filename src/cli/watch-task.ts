@@ -1,8 +1,8 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { TaskPlace } from './go-on.ts';
 import { isHeld } from './held-task.ts';
 import { LiveRegion } from './live-region.ts';
+import type { TaskPlace } from './next-commands.ts';
 import { note } from './notes.ts';
 import { standingLines } from './standing.ts';
 import { onStdout, type Terminal } from './terminal.ts';
@@ -33,7 +33,7 @@ export async function watchTask(watched: WatchedTask, signal: AbortSignal): Prom
   const view = new TimelineView(first, onStdout(terminal));
   view.draw(tree);
   if (first.state.outcome === undefined) {
-    if (!(await isHeld(store, first.state))) note(terminal, 'nobody runs the turn now; this waits for whoever does');
+    if (!(await isHeld(store, first.state))) note(terminal, 'no process runs the turn; waiting for one');
     const frame = setInterval(() => view.draw(tree), frameMs);
     try {
       tree = await followed(tree, {

@@ -9,7 +9,7 @@ import type { TurnFlags } from './turn-flags.ts';
 export interface OpenedSession {
   readonly session: Session;
   readonly interruption: Interruption;
-  /** Cancels a turn: aborted by Ctrl-C, where nobody reads stdout any more, and by SIGTERM where nobody could resume it. */
+  /** Cancels a turn: aborted by Ctrl-C, when stdout is closed, and by SIGTERM if no process could resume the turn. */
   readonly signal: AbortSignal;
 }
 

@@ -1,7 +1,7 @@
 import { AgentLoopError } from '../core/errors.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { CommandHost } from './command-host.ts';
-import { type TaskPlace, tasksCommand } from './go-on.ts';
+import { type TaskPlace, tasksCommand } from './next-commands.ts';
 import { atPlace, openStore } from './open-store.ts';
 import { lastingStore, type StoreFlags, type StoreSettings, storeSettings } from './store-settings.ts';
 
@@ -33,6 +33,6 @@ export async function withStore(
 export function withPlace(thrown: unknown, at: Omit<TaskPlace, 'taskId'>): unknown {
   if (!AgentLoopError.isInstance(thrown) || thrown.code !== 'NOT_FOUND' || thrown.taskId === undefined) return thrown;
   const { taskId } = thrown;
-  const message = `there is no task "${taskId}" in ${at.store.place}; "${tasksCommand(at)}" lists what there is`;
+  const message = `there is no task "${taskId}" in ${at.store.place}; "${tasksCommand(at)}" lists the tasks`;
   return new AgentLoopError('NOT_FOUND', message, { taskId, cause: thrown });
 }

@@ -1,6 +1,6 @@
 import { columnsOf } from './one-line.ts';
 
-/** The words of a text in lines of at most so many columns; a longer word has a line of its own. */
+/** Wraps a string to lines of at most so many columns; a longer word has its own line. */
 export function wrapLines(text: string, columns: number): readonly string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/).filter((part) => part !== '')) {

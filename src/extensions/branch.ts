@@ -25,7 +25,7 @@ interface BranchBase {
   readonly name?: string | undefined;
 }
 
-/** `agent`: who runs the child turn. Or `config`: how it runs. The parent's store is used in place of theirs. */
+/** `agent`: the agent of the child turn. Or `config`: its configuration. The parent's store is used instead of theirs. */
 export type BranchOptions = BranchBase &
   (
     | { readonly agent: TurnStarter; readonly config?: never }

@@ -74,7 +74,7 @@ export interface ContextTurns {
 }
 
 /**
- * Compacts a context between its turns, behind the end of one, so that the next begins with a short history: all its messages are given,
+ * Compacts a context between its turns, after the end of one, so that the next begins with a short history: all its messages are given,
  * as a turn would begin with them. Resolves with the new compaction and what it took; with nothing where the context is short enough, or too
  * little of it is old. Rejects with what the provider says; nothing is lost then, as the next turn checks at its beginning.
  */

@@ -26,11 +26,11 @@ import { VisibleHistory } from './context/visible-history.ts';
 /**
  * Keeps a long turn below its model's context window: once a request would take more than `threshold` of it, a model call of its own sums
  * the older messages up, and the model sees the summary in their place. It is checked behind each batch of tools, and before the first call
- * of a turn that begins with a long history; never behind the last answer. The history and the journal keep every message.
+ * of a turn that begins with a long history; never after the last answer. The history and the journal keep every message.
  *
  * A request is as large as the provider reports, else as it is counted. No call is torn from its results. What the summariser says is not
  * streamed; its usage is added to the turn's; `internal:compaction` shows the summary. It is journaled, so a resumed turn sees
- * the same. A compaction that fails is shown as `internal:extension-error`, the turn goes on, what it took is counted at the next hook,
+ * the same. A compaction that fails is shown as `internal:extension-error`, the turn continues, what it took is counted at the next hook,
  * and it is tried again 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
  * Errors: `INVALID_CONFIG`, naming the option.
  */
@@ -154,7 +154,7 @@ function visibleIn({ state, data }: HookContext): VisibleHistory {
   return new VisibleHistory(state.messages, isCompaction(data) ? data : undefined);
 }
 
-/** The view with the summary in front. One that another extension has made without the messages behind it stays as it is. */
+/** The view with the summary in front. A view of another extension that lacks the messages after the summary is kept. */
 function compactedView({ messages }: IterationView, { history }: LoopState, compaction: Compaction): IterationChange {
   const at = behindCompaction(messages, history, compaction);
   return at < 0 ? {} : { view: { messages: [summaryMessage(compaction), ...messages.slice(at)] } };

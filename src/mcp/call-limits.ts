@@ -1,5 +1,5 @@
 export interface CallLimitOptions {
-  /** Without a sign of life. Milliseconds. */
+  /** Without progress. Milliseconds. */
   readonly idleMs: number;
   /** In all. Milliseconds. */
   readonly totalMs: number;
@@ -21,7 +21,7 @@ export class CallLimits {
     this.#arm();
   }
 
-  /** A sign of life: the call may be idle anew. */
+  /** Progress: restarts the idle time of the call. */
   renew(): void {
     if (this.#stopped || this.#pauses > 0) return;
     this.#disarm();

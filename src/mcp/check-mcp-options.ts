@@ -89,15 +89,17 @@ function checkHttp(owner: string, options: McpHttpOptions): void {
     throw invalid(`${owner}: url holds a user or a password; send them as a header: headers: { Authorization: … }`);
   const { headers } = options;
   if (headers !== undefined && typeof headers !== 'function' && !isTexts(headers))
-    throw invalid(`${owner}: headers is no object of texts; write { Authorization: "Bearer …" } or a function`);
+    throw invalid(
+      `${owner}: headers must be an object of strings, such as { Authorization: "Bearer …" }, or a function`,
+    );
 }
 
 function checkProcess(owner: string, options: McpProcessOptions): void {
   assertKnownOptions(owner, options, ofProcess);
   const { command, args, env, cwd } = options;
   if (typeof command !== 'string' || command.trim() === '') throw invalid(`${owner}: command is no name of a program`);
-  if (args !== undefined && !isTextList(args)) throw invalid(`${owner}: args is no list of texts`);
-  if (env !== undefined && !isTexts(env)) throw invalid(`${owner}: env is no object of texts`);
+  if (args !== undefined && !isTextList(args)) throw invalid(`${owner}: args must be an array of strings`);
+  if (env !== undefined && !isTexts(env)) throw invalid(`${owner}: env must be an object of strings`);
   checkDurations(owner, options, ['closeGraceMs']);
   if (cwd !== undefined && typeof cwd !== 'string') throw invalid(`${owner}: cwd is no path`);
 }
@@ -116,9 +118,10 @@ function checkShared(owner: string, options: McpServerOptions): void {
   }
   if (prefix !== undefined && !/^[a-zA-Z0-9_-]{0,40}$/.test(prefix))
     throw invalid(`${owner}: prefix is ${shownValue(prefix)}; use at most 40 of a-z, A-Z, 0-9, _ and -`);
-  if (tools !== undefined && !isTextList(tools)) throw invalid(`${owner}: tools is no list of names`);
-  if (roots !== undefined && !isTextList(roots)) throw invalid(`${owner}: roots is no list of folders`);
-  if (policy !== undefined && typeof policy !== 'function') throw invalid(`${owner}: policy is no function of a tool`);
+  if (tools !== undefined && !isTextList(tools)) throw invalid(`${owner}: tools must be an array of names`);
+  if (roots !== undefined && !isTextList(roots)) throw invalid(`${owner}: roots must be an array of folders`);
+  if (policy !== undefined && typeof policy !== 'function')
+    throw invalid(`${owner}: policy must be a function of a tool`);
   const modes: readonly unknown[] = [undefined, true, false, 'destructive'];
   if (!modes.includes(needsApproval) && typeof needsApproval !== 'function')
     throw invalid(

@@ -118,7 +118,7 @@ export class ChildTransport implements Transport {
     try {
       this.#buffer.append(chunk);
     } catch (error) {
-      // A line without an end: nothing behind it could be understood.
+      // A line without an end: nothing after it could be parsed.
       const { maxEventBytes } = bodyLimitsOf(this.#options);
       this.flaw = `sent more than maxEventBytes (${maxEventBytes} bytes) in one line: raise it, or ask for a shorter answer`;
       this.#fail(error);

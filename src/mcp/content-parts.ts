@@ -13,7 +13,7 @@ export function contentOfResource({ contents }: ReadResourceResult): Content {
   return joined(contents.map(resourcePart));
 }
 
-/** Pictures as pictures, sound and other bytes as files, a link as a text that names it. */
+/** Images as images, audio and other bytes as files, a link as text that names it. */
 export function partOf(block: ContentBlock): ContentPart {
   switch (block.type) {
     case 'text':

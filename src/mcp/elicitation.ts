@@ -3,7 +3,7 @@ import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
 import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 
 /**
- * Puts a server's question to whoever is behind the turn, and gives the answer: what `elicitation/create` wants, `{ action, content }`, or
+ * Asks the user of the turn a server's question, and returns the answer: what `elicitation/create` expects, `{ action, content }`, or
  * the content alone. An answer that does not fit the server's schema is asked for again. Throws where there is no answer yet, as `ask` does.
  * `onAnswer` is called for each answer that is taken.
  */

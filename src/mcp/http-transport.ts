@@ -81,7 +81,7 @@ function isToolCall(body: unknown): boolean {
   return !isRecord(message['params']) || message['params']['task'] === undefined;
 }
 
-/** The same response, whose end is told. */
+/** The same response, with a callback at its end. */
 function watched(response: Response, onEnd: (resumable: boolean) => void): Response {
   const { body, status, headers } = response;
   if (!response.ok || !body || !headers.get('content-type')?.startsWith('text/event-stream')) return response;
@@ -106,7 +106,7 @@ function watched(response: Response, onEnd: (resumable: boolean) => void): Respo
       } catch (error) {
         controller.error(error);
       }
-      // Behind the reading of what came last.
+      // After the last chunk was read.
       setTimeout(() => onEnd(resumable), 0);
     },
     cancel: (reason: unknown) => reader.cancel(reason),

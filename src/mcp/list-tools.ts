@@ -45,7 +45,7 @@ export async function listTools(client: Client, { types, timeout }: ListToolsOpt
   throw new AgentLoopError('TOOL_FAILED', `gives a list of tools that does not end after ${maxPages} pages`);
 }
 
-/** Throws what the SDK throws where there is no list. */
+/** Throws the error of the SDK if the response has no tools. */
 function listIn(answer: Readonly<Record<string, unknown>>, types: ClientSdk['types']): readonly unknown[] {
   const { tools } = answer;
   return Array.isArray(tools) ? tools : types.ListToolsResultSchema.parse(answer).tools;

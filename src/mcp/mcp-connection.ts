@@ -100,7 +100,7 @@ export class McpConnection {
     return this.#closed;
   }
 
-  /** A look at whether the server is still there, while that goes on. */
+  /** The running ping that checks whether the server is alive. */
   get probing(): Promise<void> | undefined {
     return this.#probe;
   }
@@ -238,7 +238,7 @@ export class McpConnection {
 
   /**
    * The call that a request of the server belongs to. Over stdio nothing says so: there it is the only one that runs, and where several do
-   * the request waits until it is; a second one that waits is refused, as it could not be told from the first. None for a call that is over.
+   * the request waits until it is; a second one that waits is refused, as the two could not be distinguished. None for a call that has ended.
    */
   async #callOf(signal: AbortSignal): Promise<OpenCall | undefined> {
     const known = this.#origin.getStore();

@@ -57,9 +57,9 @@ interface McpServerSettings {
   readonly tools?: readonly string[] | undefined;
   /** Whether the model gets the tools `list_resources` and `read_resource`. Default false. */
   readonly resources?: boolean | undefined;
-  /** Folders, or `file:` addresses, that the server is told of. Default: none. */
+  /** Folders, or `file:` URLs, that are the server's roots. Default: none. */
   readonly roots?: readonly string[] | undefined;
-  /** How long a call may go without a sign of life. Milliseconds; default 60,000; each progress notification starts it anew. */
+  /** How long a call may go without progress. Milliseconds; default 60,000; each progress notification restarts it. */
   readonly timeoutMs?: number | undefined;
   /** How long a call may take in all, waiting for answers not counted. Milliseconds; default 600,000. */
   readonly maxTimeMs?: number | undefined;

@@ -145,7 +145,7 @@ export class OpenCall {
     this.#abandon = undefined;
   }
 
-  /** Ends the call at once, whatever the server does, which is told to stop. */
+  /** Ends the call at once and cancels it at the server, without waiting for the server. */
   leave(failure: Failure): void {
     this.release();
     if (this.#end) return;

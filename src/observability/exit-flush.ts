@@ -1,6 +1,6 @@
 /** What is done before the process goes. Neither may reject; each takes a bounded time. */
 export interface ExitFlush {
-  /** Sends what waits, and goes on collecting. */
+  /** Exports pending data, and continues to collect. */
   flush(): Promise<unknown>;
   /** Sends what waits, for the last time. */
   shutdown(): Promise<unknown>;

@@ -9,7 +9,7 @@ export interface FinishedSpan {
   readonly startMs: number;
   readonly endMs: number;
   readonly attributes: Readonly<Record<string, unknown>>;
-  /** The spans that it goes on from. Absent where there are none. */
+  /** The linked spans. Absent if there are none. */
   readonly links?: readonly { readonly traceId: string; readonly spanId: string }[];
   readonly status: { readonly code: 'unset' | 'ok' | 'error'; readonly message?: string };
 }

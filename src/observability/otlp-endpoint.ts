@@ -8,7 +8,7 @@ export type OtlpSignal = 'traces' | 'metrics';
 
 /**
  * The address that spans are posted to: the given base, else `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` as it stands, else
- * `OTEL_EXPORTER_OTLP_ENDPOINT`, else {@link defaultOtlpEndpoint}. `/v1/traces` is put behind a base that does not end with it.
+ * `OTEL_EXPORTER_OTLP_ENDPOINT`, else {@link defaultOtlpEndpoint}. `/v1/traces` is appended to a base that does not end with it.
  * An address that cannot be read is `INVALID_CONFIG`. Source: OpenTelemetry, "OTLP exporter configuration".
  */
 export function otlpTracesUrl(endpoint: string | undefined, env: NodeJS.ProcessEnv = process.env): string {

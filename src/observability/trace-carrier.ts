@@ -21,7 +21,7 @@ export function contextFromCarrier(carrier: HeaderCarrier, base: Context = ROOT_
   return propagation.extract(base, carrier, getter);
 }
 
-/** What to send along so that the other side goes on with this trace: nothing where no SDK has registered a propagator. */
+/** The headers with which the receiver continues this trace: none if no SDK has registered a propagator. */
 export function carrierFromContext(context: Context): Record<string, string> {
   const carrier: Record<string, string> = {};
   propagation.inject(context, carrier);

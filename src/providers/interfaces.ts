@@ -41,7 +41,7 @@ export interface LLMCallParams extends CallSettings {
   readonly traceContext?: Context;
   /**
    * Told what a request of this call took that gives no answer, before its error or while it is unsubscribed; what a provider knows better
-   * than the guess that counts where nothing is told. Several are added up; what is no usage is passed over. Where the call is answered all
+   * than the estimate that counts otherwise. Several are added up; invalid values are ignored. Where the call is answered all
    * the same, it is that answer's `discarded`, unless the answer says that itself.
    */
   readonly noteUsage?: (usage: Omit<Usage, 'discarded'>) => void;

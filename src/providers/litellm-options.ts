@@ -154,7 +154,7 @@ function checkFlags(options: LiteLLMProviderOptions): void {
 }
 
 function checkedText(name: string, value: unknown): string {
-  if (typeof value !== 'string' || value.trim() === '') throw invalid(name, 'must be a text that is not empty');
+  if (typeof value !== 'string' || value.trim() === '') throw invalid(name, 'must be a string that is not empty');
   return value;
 }
 

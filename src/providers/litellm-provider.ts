@@ -32,7 +32,7 @@ const endGraceMs = 500;
 const lateFailures: ReadonlySet<string> = new Set(['PROVIDER_STREAM_CLOSED', 'PROVIDER_TIMEOUT', 'PROVIDER_TOO_LARGE']);
 
 /**
- * A model behind a LiteLLM proxy, or behind any server that speaks the OpenAI chat-completions wire.
+ * A model on a LiteLLM proxy, or on any server with the OpenAI chat-completions API.
  *
  * `call` and `stream` give the same response for the same answer. Each call, and each subscription to what `stream` gives,
  * is one request; nothing is retried here, policies do that. The chunks are those of {@link LLMChunk}, the `done` of the

@@ -25,7 +25,7 @@ export function isSecretName(name: string): boolean {
 }
 
 /**
- * The same value without secrets: texts under the names of secrets, and what looks like one in any text, also in a text that is JSON.
+ * The same value without secrets: strings under the names of secrets, and what looks like one in any string, also in a string that is JSON.
  * `redact` is given every other text. Equal values come out equal, so that what fitted together still does.
  */
 export function withoutSecrets(value: unknown, redact: (text: string) => string): unknown {
@@ -50,7 +50,7 @@ function textWithoutSecrets(text: string, redact: (text: string) => string): str
   return redact(secretForms.reduce((left, form) => left.replace(form, `$1${mark}`), text));
 }
 
-/** The object or list that a text is the JSON of. */
+/** The object or array in a JSON string. */
 function structureIn(text: string): object | undefined {
   if (!/^\s*[{[]/.test(text)) return undefined;
   try {

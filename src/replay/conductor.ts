@@ -57,7 +57,7 @@ export class Conductor {
     this.#options = options;
   }
 
-  /** Why the replay cannot go on. */
+  /** Why the replay cannot continue. */
   get failure(): AgentLoopError | undefined {
     return this.#failure;
   }
@@ -71,7 +71,7 @@ export class Conductor {
     this.#options.score.begin(run);
     this.#controls = controls;
     if (run.kind === 'resume') this.#ask();
-    this.goOn();
+    this.advance();
   }
 
   /** The run is over. */
@@ -86,10 +86,10 @@ export class Conductor {
     this.#stop();
   }
 
-  /** Records were taken: asks of the turn what comes next, before the loop goes on. */
+  /** Records were taken: sends the commands that are due to the turn, before the loop continues. */
   taken(): void {
     this.#ask();
-    this.goOn();
+    this.advance();
   }
 
   /** Something was shown: answers a question there and then, as who sees it may, before the turn suspends for it. */
@@ -102,11 +102,11 @@ export class Conductor {
 
   await(name: string, waiter: Waiter): void {
     this.#waiters.set(name, waiter);
-    this.goOn();
+    this.advance();
   }
 
   /** Does what is due, once the loop has come to rest. */
-  goOn(): void {
+  advance(): void {
     this.#beRestless();
     if (this.#leading) return;
     this.#leading = true;
@@ -177,7 +177,7 @@ export class Conductor {
     this.#controls?.pause(reason, commands);
   }
 
-  /** A cancel is asked for as late as it can be: behind it nothing starts, and what a tool throws counts as its being stopped. */
+  /** A cancel is requested as late as possible: after it nothing starts, and what a tool throws counts as its being stopped. */
   #askCancel(): void {
     for (const record of this.#options.score.rest()) {
       if (record.type === 'turn.canceled') {
@@ -201,7 +201,7 @@ export class Conductor {
     try {
       if (score.isFree) this.fail(stuck(this.#options.patienceMs));
       else score.leaveSilent();
-      this.goOn();
+      this.advance();
     } catch (error) {
       this.fail(error);
     }

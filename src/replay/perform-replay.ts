@@ -28,7 +28,7 @@ export interface PerformOptions {
   readonly config: ReplayConfig;
   readonly strict: boolean;
   readonly patienceMs: number;
-  /** Called with each record, in order. `last`: the recording has none behind it. */
+  /** Called with each record, in order. `last`: the recording ends with it. */
   readonly onRecord: (record: JournalRecord, before: LoopState | undefined, last: boolean) => void;
   /** Given once at the start: stops the replay. */
   readonly onStop: (stop: () => void) => void;

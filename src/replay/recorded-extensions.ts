@@ -135,7 +135,7 @@ function withoutResults(change: StepChange | undefined) {
   return rest;
 }
 
-/** What extensions record next at a hook: what stands behind the answer, or the result, that it is about; else what is due. */
+/** What extensions record next at a hook: the records after the answer, or the result, of the hook; else those that are due. */
 function dueOf(score: Score, hook: RecordedHook, callId: string | undefined): readonly OwnRecord[] {
   if (score.isFree) return [];
   const due: OwnRecord[] = [];

@@ -71,7 +71,7 @@ export function toolsOffered(records: readonly JournalRecord[], from: number, to
   return [...offered, ...[...missing].map((name) => ({ name, description: '', parameters: { type: 'object' } }))];
 }
 
-/** What extensions changed of the first offer comes behind it. */
+/** Changes of extensions to the first tool list come after it. */
 function offeredIn(starts: readonly JournalRecord[]): Functions {
   const byName = new Map<string, Functions[number]>();
   for (const start of starts) {

@@ -1,6 +1,6 @@
 import { isLeftCall, isTerminal, type JournalRecord } from '../core/records.ts';
 
-/** The records that one owner of the turn wrote, by index; `to` is behind the last. */
+/** The records that one owner of the turn wrote, by index; `to` is exclusive. */
 export interface ReplayRun {
   /**
    * How the owner came to the turn: it started it, went on with it, or only wrote something into it that no run of the loop makes here: an
@@ -15,7 +15,7 @@ export interface ReplayRun {
 }
 
 /**
- * Who wrote a recording, one after another. What a fork copied was written by nobody: the first run of a fork goes on behind that.
+ * The owners that wrote a recording, in order. The copied records of a fork have no owner: the first run of a fork begins after them.
  */
 export function runsOf(records: readonly JournalRecord[]): readonly ReplayRun[] {
   const given = givenRecords(records);

@@ -117,7 +117,7 @@ function isBeside(callId: string, other: string): boolean {
   return callId.slice(0, callId.lastIndexOf(':')) === other.slice(0, other.lastIndexOf(':'));
 }
 
-/** Whether the turn ended with its first failed call: behind that nothing started, and no other process looked at a call any more. */
+/** Whether the turn ended with its first failed call: after it nothing started, and no other process handled a call. */
 function failsWithItsTool(records: readonly JournalRecord[]): boolean {
   const last = records.at(-1);
   const place = records.findIndex(isFailure);

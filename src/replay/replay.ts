@@ -17,7 +17,7 @@ export type Journal = readonly JournalRecord[] | { readonly records: readonly Jo
 export interface ReplayOptions {
   /**
    * `'strict'` (default): any deviation is an error that shows what was expected and what came. `'forgiving'`: deviations are
-   * noted, and the loop goes on with the recorded answers as far as they fit.
+   * noted, and the loop continues with the recorded answers as far as they match.
    */
   readonly mode?: 'strict' | 'forgiving' | undefined;
   /** How long the loop may take from one record to the next before that is a deviation. Milliseconds; default 5,000. */
@@ -46,7 +46,7 @@ export function replay(journal: Journal, config: ReplayConfig = {}, options: Rep
 
 /**
  * The replay of a turn: an Observable of its events, also async-iterable. Nothing happens before the first subscription or
- * `result()`; each of them replays anew. Completes behind the last record; errors with `DEVIATION`. Unsubscribing stops it.
+ * `result()`; each of them replays anew. Completes after the last record; errors with `DEVIATION`. Unsubscribing stops it.
  */
 export class Replay extends Observable<AgentEvent> implements AsyncIterable<AgentEvent> {
   readonly taskId: string;

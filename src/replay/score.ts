@@ -55,7 +55,7 @@ export class Score {
     return this.#isCalling;
   }
 
-  /** The record that is due; none behind the last of a run. */
+  /** The record that is due; none after the last of a run. */
   get due(): JournalRecord | undefined {
     return this.#next < this.#run.to ? this.#records[this.#next] : undefined;
   }
@@ -175,7 +175,7 @@ export class Score {
     return { ...made, seq, epoch, at };
   }
 
-  /** Puts a record that nobody recorded behind the others. */
+  /** Appends a record that is not in the recording. */
   #place(record: JournalRecord): JournalRecord {
     this.#early.clear();
     const { seq, epoch, updatedAt } = this.#state ?? { seq: 0, epoch: 0, updatedAt: 0 };
@@ -203,7 +203,7 @@ function isOfBatch({ type }: JournalRecord): boolean {
   return type.startsWith('tool.') || type === 'turn.asked' || type === 'turn.answered';
 }
 
-/** What two runs of a turn have in common in a record, as JSON; `tools` are those that a model call goes on with. */
+/** What two runs of a turn have in common in a record, as JSON; `tools` are those of a model call. */
 function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = false): unknown {
   const { seq: _seq, epoch: _epoch, at: _at, ...content } = record;
   if (content.type === 'turn.started') return asJson({ ...content, trace: undefined, forkedFrom: undefined });

@@ -11,7 +11,7 @@ export interface JournalEnd {
 }
 
 /**
- * Whether records of the journal's owner are to be written: true where they go on from its end, false where this owner wrote
+ * Whether records of the journal's owner are to be written: true if they continue at its end, false if this owner wrote
  * all of them before. Errors: `TERMINAL`, `REWOUND`, `POISON`. That the lease is the journal's is checked before.
  */
 export function checkAppend(end: JournalEnd, lease: Lease, records: readonly JournalRecord[]): boolean {

@@ -24,7 +24,7 @@ import type { PushStore } from './push/push-store.ts';
 interface Flaw {
   /** Where in the argument; empty for all of it. */
   readonly at: string;
-  /** The sentence behind the place. */
+  /** The message after the location. */
   readonly says: string;
 }
 

@@ -5,7 +5,7 @@ import { shownValue } from '../core/shown-value.ts';
 /** How large metadata may be, in characters of their JSON. */
 const maxMetadataLength = 1024 * 1024;
 
-/** Metadata as JSON. Errors: `INVALID_INPUT` for what is no object, changes in JSON, or is too large. */
+/** Metadata as JSON. Errors: `INVALID_INPUT` for anything but an object, values that JSON changes, and too large ones. */
 export function encodeMetadata(metadata: object): string {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
     throw invalid(`metadata must be an object, not ${shownValue(metadata)}.`);

@@ -7,7 +7,7 @@ export function groupOf(contextId: string): string | undefined {
   return colon < 0 ? undefined : contextId.slice(0, colon);
 }
 
-/** When the status was told last by one of these records, in milliseconds since 1970; `undefined` where none of them tells it. */
+/** The time of the last of these records with a status, in milliseconds since 1970; `undefined` if none has one. */
 export function statusTimeIn(records: readonly JournalRecord[]): number | undefined {
   for (let index = records.length - 1; index >= 0; index--) {
     const record = records[index];

@@ -45,7 +45,7 @@ export type Command = { readonly id: string } & (
 export interface AppendOptions {
   /** The state of the task after these records. */
   readonly status: TaskState;
-  /** True where the engine waits for this append before it goes on; a `strict` store confirms durability only for these. */
+  /** True if the engine waits for this append before it continues; a `strict` store confirms durability only for these. */
   readonly barrier: boolean;
 }
 
@@ -90,7 +90,7 @@ export interface TaskQuery {
    * their ids, the last first.
    */
   readonly contextGroup?: string | undefined;
-  /** Of a group: only tasks behind this place in its order. */
+  /** Of a group: only tasks after this position in its order. */
   readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'> | undefined;
   /** Of a group: only tasks whose `statusAt` is this or later. ISO 8601. */
   readonly statusSince?: string | undefined;
@@ -150,7 +150,7 @@ export interface TaskStateStore {
   /**
    * Takes the lease with a new, higher epoch where nobody holds it or it expired. `under` is the lease of the parent turn; the head
    * keeps it, also after the lease is released. Where the head has an `under` of the same parent, a newer epoch is granted at once,
-   * whoever holds the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
+   * whoever owns the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
    * without `under`. A lease never lasts longer than its `leaseMs` from now, whatever the clock of its owner said: a store whose leases
    * run on the clocks of its users shortens one that ends later, and answers `BUSY` for the rest. Errors: `NOT_FOUND`; `BUSY` while
    * another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
@@ -158,7 +158,7 @@ export interface TaskStateStore {
   acquire(taskId: string, owner: string, leaseMs: number, under?: Under): MaybePromise<Lease>;
 
   /**
-   * Appends records whose seq goes on from the journal's, all or none, and renews the lease. Checked in this order:
+   * Appends records whose seq continues the journal's, all or none, and renews the lease. Checked in this order:
    * `NOT_FOUND`; `FENCED` (owner or epoch is not the head's); applied before (same epoch, first seq at or below the head's):
    * answers as then; `TERMINAL`; `REWOUND` (first seq does not follow the head's). Calls may be pipelined; they apply in
    * order. A lease that ran out but that nobody took still appends.

@@ -14,7 +14,7 @@ export interface JournalHeader {
 }
 
 /**
- * A whole journal as JSON lines: a header, then one record a line, each line with a newline behind it. `type` stands first and the
+ * A whole journal as JSON lines: a header, then one record a line, each line terminated by a newline. `type` stands first and the
  * stamp last, whatever store the records come from, so that equal journals are equal files. Errors: `POISON` for a journal that
  * does not fold, `SCHEMA` for one of a newer version.
  */
@@ -78,7 +78,7 @@ function headerOf(line: string, source: string): JournalHeader {
   if (typeof taskId === 'string' && typeof records === 'number') {
     return { format: 'millrace-journal', version, taskId, records };
   }
-  const message = `Line 1 of ${source} needs taskId, a text, and records, the number of lines behind it.`;
+  const message = `Line 1 of ${source} needs taskId, a string, and records, the number of lines after it.`;
   throw new AgentLoopError('INVALID_INPUT', message);
 }
 

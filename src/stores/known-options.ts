@@ -4,7 +4,7 @@ import { shownValue } from '../core/shown-value.ts';
 /** The names of an object of options, all of them and no other. */
 export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;
 
-/** Refuses what is no object of options, and an option that no one reads: `INVALID_CONFIG`, naming it and those that there are. */
+/** Refuses anything but an object of options, and an unknown option: `INVALID_CONFIG`, naming it and the known ones. */
 export function assertKnownOptions<Options extends object>(
   owner: string,
   options: Options,

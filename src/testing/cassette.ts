@@ -72,6 +72,6 @@ function redacted(record: JournalRecord, redact: (text: string) => string): Jour
     checkRecord(clean);
     return clean;
   } catch (error) {
-    throw new AgentLoopError('INVALID_INPUT', `redact must give a text for each text: ${messageOf(error)}`);
+    throw new AgentLoopError('INVALID_INPUT', `redact must return a string for each string: ${messageOf(error)}`);
   }
 }

@@ -42,7 +42,7 @@ export type StoreFault = FailingCall | HeldCall | FailingReader;
 /**
  * A store whose calls go wrong by plan; all others pass through untouched, also without a promise where `store` answers so.
  *
- * It behaves as one connection does: calls behind a held one wait with it, and replies keep the order of the calls. Where
+ * It behaves as one connection does: calls after a held one wait with it, and responses keep the order of the calls. Where
  * two faults name the same call, the first of the plan counts. A call is counted when it is made.
  */
 export function faultyStore(store: TaskStateStore, plan: readonly StoreFault[]): TaskStateStore {

@@ -10,7 +10,7 @@ export interface SettleOptions {
 
 /** What has been opened since {@link openResources} was called. */
 export interface ResourceLedger {
-  /** What there is now beyond what there was then. */
+  /** The resources that are open now and were not open then. */
   left(): ResourceCounts;
   /**
    * Waits until nothing is left, one round of the event loop after the other, and resolves with what is left in the end:

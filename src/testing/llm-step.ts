@@ -4,7 +4,7 @@ import type { FinishReason, LLMCallParams, LLMChunk, LLMResponse } from '../prov
 
 export interface LLMStepCall {
   readonly name: string;
-  /** An object, sent as JSON; a text, sent as it is; or fragments of a text, streamed one by one. Default `{}`. */
+  /** An object, sent as JSON; a string, sent unchanged; or fragments of a string, streamed one by one. Default `{}`. */
   readonly arguments?: object | string | readonly string[];
   /** Default `call_<n>_<index>`, n counting the model calls from 1. */
   readonly id?: string;

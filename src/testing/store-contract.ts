@@ -37,7 +37,7 @@ export interface StoreContractHarness {
   readonly leaseMs?: number;
   /** How long a case waits for what has to come. Milliseconds; default 2,000. */
   readonly deadlineMs?: number;
-  /** Writes a record of an unknown type behind the store's back. Without it the case that needs it is left out. */
+  /** Writes a record of an unknown type directly, bypassing the store's interface. Without it the case that needs it is left out. */
   plantUnknownRecord?(store: TaskStateStore, taskId: string): MaybePromise<void>;
   /** Titles of cases that this store is known to fail, and why. Such a case has to fail: when it passes, it says so. */
   readonly deviations?: Readonly<Record<string, string>>;

@@ -19,7 +19,7 @@ export interface CacheToolsOptions {
   readonly store: CacheStore;
   /** How long a result may be given. Milliseconds; default 300,000, five minutes. */
   readonly ttlMs?: number | undefined;
-  /** Default `'turn'`. Results that depend on who asks need a scope that tells callers apart. */
+  /** Default `'turn'`. Results that depend on the caller need a scope per caller. */
   readonly scope?: CacheScope | undefined;
   /** Told what the store failed with; the call runs without it. Default: nobody is. */
   readonly onError?: ((error: unknown) => void) | undefined;

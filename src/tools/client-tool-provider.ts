@@ -17,7 +17,7 @@ export type ClientTool = ToolDefinition['function'];
 
 /**
  * Tools that the client of a turn runs: each call becomes a `client-tool` question with the call's arguments as `data`, and what the
- * client answers, `{ result }` or `{ error }`, becomes the call's result. Until then the turn goes on with its other calls, and suspends
+ * client answers, `{ result }` or `{ error }`, becomes the call's result. Until then the turn continues with its other calls, and suspends
  * when there is none. Arguments are checked by the JSON Schemas before the client is asked. Errors: `INVALID_CONFIG`, naming the tool and
  * the cure, for what describes no tool, and `DUPLICATE_TOOL` for two of one name; `getTools` rejects with `INVALID_CONFIG` where a schema
  * is not one.

@@ -54,7 +54,7 @@ export interface ToolPolicy {
    * limit wait for the end of the child turn. Must be the same for the same call.
    */
   readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;
-  /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is told to send JSON. */
+  /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is asked to send JSON. */
   readonly acceptsRaw?: boolean | undefined;
 }
 
@@ -118,7 +118,7 @@ export interface ToolDefinition<Name extends string = string> extends ToolPolicy
 /** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
 export type AuthContext = Readonly<Record<string, unknown>>;
 
-/** What a running tool is told and can do. `C`: the type of `context`, see `tool<Context>()`. */
+/** The context of a running tool. `C`: the type of `context`, see `tool<Context>()`. */
 export interface ToolContext<C = unknown> {
   readonly taskId: string;
   readonly agentId: string;
@@ -148,17 +148,17 @@ export interface ToolContext<C = unknown> {
   /** The OpenTelemetry context of the `tool[name]` span. */
   readonly traceContext: Context;
   /**
-   * Asks whoever is behind the turn, and returns the answer, which is JSON. Where there is none yet it throws: the attempt ends there,
+   * Asks the user of the turn, and returns the answer, which is JSON. If there is none yet it throws: the attempt ends there,
    * whatever the tool does after it, and once the answer is given, maybe days later in another process, the tool runs again from its
    * start, with `attempt` one higher. So ask before you change anything. The n-th question of a call gets its n-th answer. Errors:
    * `INVALID_INPUT` for what is not JSON.
    */
   readonly ask: (question: AskOptions) => unknown;
-  /** Shows a sign of life as an `internal:tool-progress` event, an `ArtifactChunk` as an `artifact-update`. Never journaled. */
+  /** Emits an `internal:tool-progress` event, or an `artifact-update` for an `ArtifactChunk`. Never journaled. */
   readonly progress: (update: unknown) => void;
   /**
    * Adds what model calls of the tool's own took to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
-   * with its question; what is told later counts nowhere. What is no usage is passed over.
+   * with its question; later usage is not counted. Invalid values are ignored.
    */
   readonly noteUsage: (usage: Usage) => void;
 }

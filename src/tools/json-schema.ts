@@ -5,7 +5,7 @@ import { compileJsonSchema } from './json-schema-engine.ts';
 
 /**
  * A check of arguments against a JSON Schema of draft 2020-12 (the default), 2019-09 or draft-07, chosen by `$schema`.
- * The value is handed on as it came: nothing is coerced, no default is filled in. What is wrong is told field by field
+ * The value is passed on unchanged: nothing is coerced, no default is filled in. Errors are reported field by field
  * in about 1,000 characters. `format` is an annotation and is not checked. There is no time limit.
  *
  * The first check loads ajv, if nothing has yet, and compiles the schema; all others answer without a promise. `owner`

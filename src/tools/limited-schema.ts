@@ -69,7 +69,7 @@ const slowKeywords: ReadonlySet<string> = new Set([
 
 /** Values of a schema times values of the arguments that are checked without a limit: some milliseconds. */
 const mostCompared = 100_000;
-/** So many characters of a text or of a name take about as long as a value: each `maxLength` counts them, each error of an `enum` names them. */
+/** So many characters of a string or of a name take about as long as a value: each `maxLength` counts them, each error of an `enum` names them. */
 const charactersOfValue = 16;
 
 /**

@@ -14,7 +14,7 @@ export interface ContentParts {
  */
 export function contentParts(parts: readonly ContentPart[]): ContentParts {
   if (parts.length === 0) {
-    throw new AgentLoopError('INVALID_INPUT', 'contentParts() got no part; give at least one, or return a text.');
+    throw new AgentLoopError('INVALID_INPUT', 'contentParts() got no part; give at least one, or return a string.');
   }
   return { [marker]: [...parts] };
 }
@@ -37,7 +37,7 @@ export function toContent(value: unknown, name: string): Content {
   if (isContentParts(value)) return value[marker];
   if (isStream(value)) throw noContent(name, `a ${kindOf(value)}; read it to its end and return what it gave`);
   const text = jsonOf(value, name);
-  if (text === undefined) throw noContent(name, `a ${typeof value}; return data or a text`);
+  if (text === undefined) throw noContent(name, `a ${typeof value}; return data or a string`);
   if (text === '{}' && isInstance(value)) {
     throw noContent(name, `a ${kindOf(value)} that shows no data as JSON; return the data it stands for`);
   }

@@ -130,7 +130,7 @@ function checkExecution({ execute, executeBatch }: Fields, fail: Fail): void {
 
 const described: ReadonlySet<string> = new Set<keyof ToolDefinition['function']>(['name', 'description', 'parameters']);
 
-/** As `assertToolOptions`, of what a model is told of a tool that runs elsewhere; its `parameters` are a JSON Schema. */
+/** As `assertToolOptions`, for the definition of a tool that runs elsewhere; its `parameters` are a JSON Schema. */
 export function assertDescription(value: unknown): asserts value is ToolDefinition['function'] {
   if (!isRecord(value)) {
     const message = `A tool is described by { name, description, parameters }, not by ${shown(value)}.`;

@@ -123,5 +123,5 @@ it('says so where a turn ended before it was told', async () => {
   const late = refusal(send(handler, message('Wait!', { taskId: id })));
   while (post.mock.calls.length === 0) await new Promise((resolve) => setImmediate(resolve));
   held.open();
-  expect(await late).toMatch(/^UnsupportedOperationError: The task ended before it was told/);
+  expect(await late).toMatch(/^UnsupportedOperationError: The task ended before it received the message/);
 });

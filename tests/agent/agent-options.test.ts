@@ -105,7 +105,7 @@ describe('the options of an agent', () => {
   it.each([
     [{ busy: 'wait' }, /busy must be one of reject, queue, steer/],
     [{ messageStore: {} }, /messageStore must be a MessageStore/],
-    [{ systemPrompt: 7 }, /systemPrompt must be a text or a function/],
+    [{ systemPrompt: 7 }, /systemPrompt must be a string or a function/],
     [{ name: '' }, /name must be a non-empty text/],
     [{ metadata: 'x' }, /metadata must be an object/],
     [{ maxIterations: 0 }, /maxIterations must be a whole number/],

@@ -46,7 +46,7 @@ describe('endingOf', () => {
       'paused',
       final('input-required', { questions: [], reason: 'lunch' }),
       {},
-      { exitCode: 3, sentence: 'the turn rests: lunch', suspended: true },
+      { exitCode: 3, sentence: 'the turn is suspended: lunch', suspended: true },
     ],
     ['no final event', undefined, {}, { exitCode: 1, sentence: 'the turn ended without saying how' }],
   ])('%s', (_how, event, circumstances, expected) => {

@@ -86,7 +86,7 @@ describe('--mcp', () => {
       far: { url: 'https://far.test/mcp', headers: { Authorization: 'Bearer sesame' }, timeoutMs: 5, required: true },
       near: { command: 'near', env: { TOKEN: 'sesame' }, required: false },
     });
-    expect((await thrownBy(() => mcpServers([file], {}))).message).toMatch(/wants the environment variable FAR_KEY/);
+    expect((await thrownBy(() => mcpServers([file], {}))).message).toMatch(/needs the environment variable FAR_KEY/);
   });
 
   it.each([
@@ -96,7 +96,7 @@ describe('--mcp', () => {
     [fileOf('{'), /is not JSON/],
     [fileOf({ tools: [] }), /holds no servers/],
     [fileOf({ mcpServers: { old: { type: 'sse', url: 'https://a.test' } } }), /type "sse"/],
-    [fileOf({ mcpServers: { a: 'npx' } }), /server "a" that is no object/],
+    [fileOf({ mcpServers: { a: 'npx' } }), /server "a" that is not an object/],
   ])('refuses %j', async (spec, message) => {
     const error = await thrownBy(() => mcpServers([spec], {}));
     expect(error).toMatchObject({ code: 'INVALID_CONFIG', message: expect.stringMatching(message) });

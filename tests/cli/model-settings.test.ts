@@ -8,7 +8,9 @@ describe('modelSettings', () => {
   it('without any setting: the stand-in, and a sentence that says so', () => {
     expect(modelSettings({}, { OPENAI_BASE_URL: '' })).toEqual({
       kind: 'demo',
-      warnings: [expect.stringContaining('the built-in stand-in answers; it is a small program, not a model')],
+      warnings: [
+        expect.stringContaining('the built-in demo model answers; it is a small program, not a language model'),
+      ],
     });
   });
 

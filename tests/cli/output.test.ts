@@ -28,7 +28,7 @@ describe('Output', () => {
     stream.destroy(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));
     await waiting;
     expect(output.closed.aborted).toBe(true);
-    expect(output.closed.reason).toBe('nobody reads the output any more');
+    expect(output.closed.reason).toBe('stdout was closed');
     expect(output.write('more')).toBeUndefined();
     await output.flush();
   });

@@ -26,9 +26,9 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
     [
       'a store that there is not',
       ['run', 'hi', '--store', 'mongo'],
-      '--store has to be memory, lmdb, lmdb:FOLDER, or redis',
+      '--store must be memory, lmdb, lmdb:FOLDER, or redis',
     ],
-    ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE has to be memory', { MILLRACE_STORE: 'mongo' }],
+    ['the same in the environment', ['run', 'hi'], 'MILLRACE_STORE must be memory', { MILLRACE_STORE: 'mongo' }],
     ['a bad collector', ['run', 'hi', '--otlp', 'localhost:4318'], 'It must be an http or https address'],
     ['an unknown vendor', ['run', 'hi', '--model', 'mistral:large'], 'without an address there are anthropic:NAME, '],
     ['a vendor without a key', ['run', 'hi', '--model', 'anthropic:x'], 'needs a key: set ANTHROPIC_API_KEY'],
@@ -55,14 +55,14 @@ describe('a command line that cannot work: exit code 2, one sentence, nothing on
   });
 
   it.each<[string, string, string, string]>([
-    ['tools', 'no-export.mjs', 'export const a = 1;', 'has to have an array of tools'],
-    ['tools', 'function.mjs', 'export default () => [];', 'exports a function by default; export what it gives'],
+    ['tools', 'no-export.mjs', 'export const a = 1;', 'must have an array of tools'],
+    ['tools', 'function.mjs', 'export default () => [];', 'exports a function by default; export its result'],
     ['tools', 'throws.mjs', 'throw new Error("boom");', 'cannot be loaded: Error: boom'],
     ['tools', 'tool.mjs', 'export default [{ name: "x" }];', 'Tool "x": description is undefined; say in a sentence'],
     ['mcp', 'none.json', '{"mcpServers":{}}', 'holds no servers: write { "mcpServers"'],
     ['mcp', 'broken.json', '{', 'is not JSON: '],
-    ['agent', 'function.mjs', 'export default () => 1;', 'exports a function by default; export what it gives'],
-    ['agent', 'object.mjs', 'export default {};', 'has to have an agent as its default export: export default agent('],
+    ['agent', 'function.mjs', 'export default () => 1;', 'exports a function by default; export its result'],
+    ['agent', 'object.mjs', 'export default {};', 'must have an agent as its default export: export default agent('],
     [
       'agent',
       'named.mjs',

@@ -43,5 +43,5 @@ it('the command answers all of them, by call', () => {
 it('a turn that was paused is only to be resumed', () => {
   const screen = fakeScreen();
   showWaiting([], place, screen.terminal);
-  expect([screen.stdout(), screen.stderr()]).toEqual(['', '  go on with:\n  millrace resume t\n']);
+  expect([screen.stdout(), screen.stderr()]).toEqual(['', '  resume with:\n  millrace resume t\n']);
 });

@@ -108,7 +108,7 @@ describe('TextPrinter', () => {
       textEvent('The answer', { append: false }),
     ]);
     expect(screen.stdout()).toBe('The ans\n\nThe answer\n');
-    expect(screen.stderr()).toBe('  the model begins again: HTTP 503; what it said above does not count\n');
+    expect(screen.stderr()).toBe('  the model starts again: HTTP 503; the text above is discarded\n');
   });
 
   it('what is asked is said once, and only while other calls go on', async () => {

@@ -185,13 +185,13 @@ describe('where a turn stands', () => {
     expect(standingLines(timeline(), { held: false, place, terminal })).toEqual([
       '',
       `resumable${sum}`,
-      'nobody runs it; go on with:',
+      'no process runs it; resume with:',
       '  millrace resume t',
     ]);
     expect(standingLines(timeline(), { held: true, place, terminal })).toEqual([
       '',
       `working${sum}`,
-      'a process holds it; follow it with:',
+      'a process runs it; follow it with:',
       '  millrace show t --watch',
     ]);
   });

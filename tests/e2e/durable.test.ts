@@ -170,7 +170,7 @@ describe('a turn that waits', () => {
 
   it.each([
     [['1:0=yes'], 2, 'the answer to the question 1:0 is not JSON'],
-    [['yes'], 2, "--answer has to be CALL=JSON, like '1:0="],
+    [['yes'], 2, "--answer must be CALL=JSON, like '1:0="],
     [['1:0=1', '1:0=2'], 2, '--answer names the question 1:0 twice'],
     [['2:7={"approved":true}'], 2, 'open questions: "1:0" (approval, approved)'],
     [['1:0={"ok":true}'], 2, 'must be { "approved": true }'],
@@ -234,7 +234,7 @@ describe('a turn that another process runs', () => {
     runner.child.kill('SIGTERM');
     const end = await runner.ended;
     expect(end.exitCode).toBe(143);
-    expect(end.stderr).toContain(`millrace: go on with: millrace resume t --store ${store}\n`);
+    expect(end.stderr).toContain(`millrace: resume with: millrace resume t --store ${store}\n`);
     const resumed = await runInProcess(['resume', 't', ...where], { env });
     expect(resumed).toMatchObject({ exitCode: 0, stdout: 'Short.\n' });
   });
@@ -285,7 +285,7 @@ describe('journals as files', () => {
     const end = await runInProcess(['resume', 'f', '--tools', tools, ...where], { env });
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Working.\n\nAnother.\n' });
     const shown = await runInProcess(['show', 'f', ...where]);
-    expect(shown.stdout).toContain('forked from t, behind iteration 1');
+    expect(shown.stdout).toContain('forked from t, after iteration 1');
     const wrong = await runInProcess(['fork', 't', '--at', '7', ...where]);
     expect(wrong).toMatchObject({ exitCode: 2, stdout: '' });
   });
@@ -340,7 +340,7 @@ describe('a task or a store that is not there', () => {
       const end = await runInProcess([...args, ...where], { env });
       expect(end).toMatchObject({ exitCode: 1, stdout: '' });
       expect(end.stderr).toBe(
-        `millrace: there is no task "nope" in the LMDB store in ${join(folder.path, 'journals')}; "millrace tasks --store ${store}" lists what there is (NOT_FOUND)\n`,
+        `millrace: there is no task "nope" in the LMDB store in ${join(folder.path, 'journals')}; "millrace tasks --store ${store}" lists the tasks (NOT_FOUND)\n`,
       );
     },
   );

@@ -32,7 +32,7 @@ describe('millrace run, as a process', () => {
     const end = await millrace(['run', '-'], { stdin: 'What time is it in Tokyo?\n' });
     expect(end.exitCode).toBe(0);
     expect(end.stdout).toContain('In Tokyo it is ');
-    expect(end.stderr).toContain('the built-in stand-in answers; it is a small program, not a model');
+    expect(end.stderr).toContain('the built-in demo model answers; it is a small program, not a language model');
     expect(end.stderr).toContain('✓ current_time  Asia/Tokyo → ');
   });
 

@@ -63,10 +63,10 @@ describe('toolOutputCache', () => {
       ...Array(4).fill(['look', 'read_tool_output']),
     ]);
     expect(outputs(model.calls[3]?.messages).at(-1)).toBe(
-      `[characters 2900 to 3100 of 6000; go on with offset 3100]\n${'a'.repeat(100)}${'z'.repeat(100)}`,
+      `[characters 2900 to 3100 of 6000; continue with offset 3100]\n${'a'.repeat(100)}${'z'.repeat(100)}`,
     );
     expect(outputs(model.calls[4]?.messages).at(-1)).toBe(
-      `[characters 0 to 4000 of 6000; go on with offset 4000]\n${page.slice(0, 4_000)}`,
+      `[characters 0 to 4000 of 6000; continue with offset 4000]\n${page.slice(0, 4_000)}`,
     );
     expect(outputs(model.calls[5]?.messages).at(-1)).toBe(`[characters 4000 to 6000 of 6000]\n${page.slice(4_000)}`);
   });
@@ -79,7 +79,7 @@ describe('toolOutputCache', () => {
     const earlier = [...question, ...batch(page), ...batch(page.toUpperCase()), answered, ...question];
     const { model } = await play([read({ id: 'id-0#2', length: 3 }), { text: 'Done.' }], { keepLast: 0 }, earlier);
     expect(outputs(model.calls[0]?.messages)[1]).toContain('read_tool_output({"id":"id-0#2"})');
-    expect(outputs(model.calls[1]?.messages).at(-1)).toBe('[characters 0 to 3 of 6000; go on with offset 3]\nAAA');
+    expect(outputs(model.calls[1]?.messages).at(-1)).toBe('[characters 0 to 3 of 6000; continue with offset 3]\nAAA');
   });
 
   it.each([

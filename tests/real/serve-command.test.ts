@@ -67,7 +67,7 @@ describeReal(['a2a'], 'millrace serve', () => {
     await until(() => /shutting down/.test(first.output));
     folder.go();
     const told = await response.text();
-    expect(told).toMatch(/event: error\ndata: .*The server shuts down; the task goes on/);
+    expect(told).toMatch(/event: error\ndata: .*The server is shutting down; the task continues/);
     expect(await ended).toBe(0);
 
     const second = serve(folder);

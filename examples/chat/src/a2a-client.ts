@@ -4,7 +4,7 @@ import { type StreamResponse, toolEventsExtension, turnExtension } from './wire.
 
 export interface StreamOptions {
   readonly signal: AbortSignal;
-  /** Behind which update the stream goes on. Default: it begins with the task as it is. */
+  /** The cursor after which the stream resumes. Default: the stream begins with the current task. */
   readonly cursor?: string | undefined;
 }
 
@@ -49,7 +49,7 @@ interface Answer<T> {
   readonly error?: { readonly code: number; readonly message: string };
 }
 
-/** What a server says in the middle of a stream when it shuts down: the task goes on. */
+/** The error of a server that shuts down during a stream: the task continues. */
 const internalError = -32603;
 
 async function post(method: string, params: object, options: Partial<StreamOptions> = {}): Promise<Response> {

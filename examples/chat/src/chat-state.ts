@@ -23,7 +23,7 @@ export function load(): ChatState {
   return stored === null ? newState() : JSON.parse(stored);
 }
 
-/** Where the storage is full the conversation goes on, and is not there after a reload. */
+/** If the storage is full the conversation continues, and is lost on reload. */
 export function save(state: ChatState): void {
   try {
     sessionStorage.setItem(key, JSON.stringify({ ...state, exchanges: state.exchanges.slice(-mostExchanges) }));

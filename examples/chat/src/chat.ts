@@ -10,7 +10,7 @@ const saveEveryMs = 200;
 
 /**
  * One conversation with an agent. What is to be sent, what was seen and up to where stands in the storage of the tab: a page that is
- * loaded again sends what had no answer, under the same id, and goes on behind the last update that it saw.
+ * loaded again sends what had no answer, under the same id, and resumes after the last update that it received.
  */
 export class Chat {
   readonly #onChange: () => void;
@@ -42,7 +42,7 @@ export class Chat {
     return last !== undefined && !isOver(last);
   }
 
-  /** Goes on where the page was left. */
+  /** Resumes where the page was left. */
   resume(): void {
     void this.#follow();
   }
@@ -195,7 +195,7 @@ export class Chat {
     this.#onChange();
   }
 
-  /** A lost moment comes again behind the cursor that was saved with what stood before it. */
+  /** Lost updates are sent again after the cursor, which was saved together with the state before them. */
   #changed(): void {
     this.#saving ??= setTimeout(() => this.#save(), saveEveryMs);
     this.#onChange();

@@ -84,7 +84,7 @@ function keyOf(piece: Piece): string {
   return piece.type === 'tool' ? `tool ${piece.callId}` : piece.artifactId;
 }
 
-/** A text that grows costs what is new of it. */
+/** Appends only the new part of a growing text. */
 function showText(view: HTMLElement, before: string, now: string): void {
   if (now.startsWith(before)) view.append(now.slice(before.length));
   else view.textContent = now;

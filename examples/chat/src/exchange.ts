@@ -64,7 +64,7 @@ export function isAtRest(exchange: Exchange): boolean {
   return isOver(exchange) || (exchange.questions.length > 0 && exchange.state.endsWith('-required'));
 }
 
-/** The exchange behind an update. */
+/** The exchange after an update. */
 export function updated(exchange: Exchange, response: StreamResponse): Exchange {
   if ('task' in response) {
     const { id, status, artifacts = [], metadata } = response.task;
@@ -108,7 +108,7 @@ function withStatus(exchange: Exchange, status: Status, metadata: Metadata | und
   return failed(next, `${textOf(parts) || otherwise}${code === undefined ? '' : ` (${code})`}`);
 }
 
-/** Calls that ask go on with the answer. */
+/** Calls that ask continue with the answer. */
 function waiting(exchange: Exchange): Exchange {
   const asks = (callId: string) => exchange.questions.some((question) => question.callId === callId);
   const pieces = exchange.pieces.map((piece) =>

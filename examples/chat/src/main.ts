@@ -58,7 +58,7 @@ function viewOf(index: number, exchange: Exchange): ExchangeView {
   return view;
 }
 
-/** What a screen reader says: whole answers and questions, never pieces of a text. */
+/** The text for screen readers: whole answers and questions, never partial text. */
 function announce(exchange: Exchange | undefined, isConnected: boolean): void {
   const words = exchange ? wordsOf(exchange) : '';
   const said = isConnected ? words : 'Connection lost. Reconnecting.';

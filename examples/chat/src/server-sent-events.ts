@@ -1,6 +1,6 @@
 import { UnreachableError } from './errors.ts';
 
-/** The server shows a sign of life every 15 seconds. */
+/** The server sends a heartbeat every 15 seconds. */
 const longestSilenceMs = 45_000;
 
 /** The data of each event of a response. Errors: `UnreachableError` where it breaks off, and where nothing comes any more. */

@@ -6,7 +6,7 @@ import { shownValue } from '../../core/shown-value.ts';
 /** Headers of requests, made anew for each, so that a token may be a short-lived one. */
 export type RemoteHeaders = () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;
 
-/** How the other side knows who asks. Sent to the origin of `url` only, and to `origins`; never recorded, traced or logged. */
+/** The credentials of the client. Sent only to the origin of `url` and to `origins`; never recorded, traced or logged. */
 export type RemoteAuth =
   | { readonly bearer: string }
   | { readonly headers: Readonly<Record<string, string>> }

@@ -26,7 +26,7 @@ function fileOf(url: string): PartJson {
   return raw === undefined ? { url } : { raw, mediaType };
 }
 
-/** An answer to a question of the other side: a text as text, anything else as data. */
+/** An answer to a question of the remote server: a string as a text part, anything else as a data part. */
 export function partOfAnswer(answer: unknown): PartJson {
   return typeof answer === 'string' ? { text: answer } : { data: answer };
 }

@@ -14,7 +14,7 @@ export interface Asked {
 
 /**
  * Asks what the other side asks, and gives the part that answers it. The questions of a turn of Millrace are asked one after another, each
- * with what it is about and answered in its form; of anybody else there is one, answered by a text or by data.
+ * with its data and answered in its form; of other servers there is one, answered by text or by data.
  */
 export function answerOf({ taskId: remoteTaskId, kind, prompt, parts }: Asked, context: ToolContext): PartJson {
   const { ask, agentId } = context;

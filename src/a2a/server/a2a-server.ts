@@ -7,9 +7,9 @@ import type { A2AServerOptions } from './server-options.ts';
 /**
  * Serves an agent over A2A: JSON-RPC, HTTP+JSON, and gRPC where that is asked for, each in the versions 1.0 and 0.3.
  *
- * Turns belong to their tasks: clients come and go, and those that a process left behind are gone on with by the next. Nothing listens and
+ * Turns belong to their tasks: clients come and go, and turns abandoned by a process are resumed by the next. Nothing listens and
  * nothing runs before `listen`, or `start` where `app` is mounted elsewhere. What is wrong with a request is answered in the protocol's
- * own form, without a word of what goes on inside.
+ * own form, without internal details.
  *
  * Memory: what streams hold for readers that are slower than their turns, and 10,000 callers that are counted. Errors: `INVALID_CONFIG`,
  * `MISSING_PACKAGE`, naming what to install.

@@ -24,7 +24,7 @@ export function callerIn({ user }: ServerCallContext): Caller {
   throw new Error('a request has passed by authentication');
 }
 
-/** What tools are told of the user, and of the tenant that the request is for. */
+/** The user and the tenant of the request, for tools. */
 export function authContextIn(context: ServerCallContext): AuthContext | undefined {
   const { authContext } = callerIn(context);
   return authContext && { ...authContext, ...(context.tenant && { tenant: context.tenant }) };

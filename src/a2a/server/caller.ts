@@ -9,7 +9,7 @@ export class Caller implements User {
   readonly isAuthenticated: boolean;
   /** Empty where nobody is asked who they are. */
   readonly userName: string;
-  /** What tools are told of the user. */
+  /** The user's properties for tools. */
   readonly authContext: AuthContext | undefined;
   readonly connection: Connection;
   /** What limits are counted by: the user, or, where there is none, the address. */

@@ -2,9 +2,9 @@ import type { ServerResponse } from 'node:http';
 
 /** The way back to a caller. */
 export interface Connection {
-  /** Aborted once nobody reads any more. */
+  /** Aborted when the client disconnects. */
   readonly closed: AbortSignal;
-  /** Resolves when there is room again, or nobody reads; `undefined` while there is room. */
+  /** Resolves when there is room again, or the client disconnects; `undefined` while there is room. */
   drained(): Promise<void> | undefined;
   /** Shows an idle reader, and what is in between, that the stream is alive; does nothing before the stream has begun. */
   beat(): void;
@@ -32,7 +32,7 @@ export function httpConnection(response: ServerResponse): Connection {
   };
 }
 
-/** Of a call over gRPC, which is there before its stream is. Shows no beat: the connection itself is asked for signs of life. */
+/** Of a call over gRPC, which is there before its stream is. Sends no heartbeat: the connection itself is pinged. */
 export class GrpcConnection implements Connection {
   readonly #closed = new AbortController();
   #channel: Channel | undefined;

@@ -24,8 +24,8 @@ interface Params {
 }
 
 /**
- * A request handler behind the checks that every transport needs: the tenant is one of the caller's, streams go as fast as their
- * readers, and of what goes wrong inside a stranger is told no more than that it did.
+ * A request handler with the checks that every transport needs: the tenant is one of the caller's, streams are as fast as their
+ * readers, and internal errors reach callers without details.
  */
 export function guardedHandler(handler: A2ARequestHandler, options: GuardOptions): A2ARequestHandler {
   const once =

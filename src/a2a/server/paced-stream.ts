@@ -5,7 +5,7 @@ export interface Pace {
   readonly connection: Connection;
   /** Ends the stream with its reason, an error. */
   readonly stop: AbortSignal;
-  /** How long a stream may be silent before it shows a sign of life. Milliseconds; 0: never. */
+  /** How long a stream may be silent before it sends a heartbeat. Milliseconds; 0: never. */
   readonly heartbeatMs: number;
   readonly clock: Clock;
 }

@@ -48,12 +48,12 @@ export interface A2AServer {
    * fail with when they are listed for the card. No port is held then, and it may be called again.
    */
   listen(options?: ListenOptions): Promise<A2AAddress>;
-  /** Goes on with turns that nobody runs, now and regularly, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
+  /** Resumes turns without an owner, now and periodically, and delivers notifications. Needs `publicUrl`, since only you know where `app` is. */
   start(): Promise<void>;
-  /** Goes on with turns that nobody runs; gives how many. */
+  /** Resumes turns without an owner; returns how many. */
   recover(): Promise<number>;
   /**
-   * Lets nobody in any more, drains the turns that run here, so that another process, or the next, goes on with them, tells open
+   * Accepts no more requests, drains the turns that run here, so that another process can resume them, notifies open
    * streams, and ends, after `closeMs` at the latest. Stores and the agent stay the caller's. Again: waits for the first.
    */
   close(): Promise<void>;
@@ -63,7 +63,7 @@ export function createServer(options: A2AServerOptions): A2AServer {
   return new RunningServer(options);
 }
 
-const shuttingDown = 'The server shuts down; the task goes on. Subscribe to it again.';
+const shuttingDown = 'The server is shutting down; the task continues. Subscribe to it again.';
 
 class RunningServer implements A2AServer {
   readonly app: Express;
@@ -222,7 +222,7 @@ class RunningServer implements A2AServer {
   #recoverAgain(): void {
     const { recoverEveryMs = 30_000 } = this.#options;
     this.#recovering = this.recover().then(
-      (count) => count > 0 && this.#logger.info('turns gone on with', { count }),
+      (count) => count > 0 && this.#logger.info('turns resumed', { count }),
       (thrown: unknown) => this.#logger.warn('turns cannot be looked for', { code: codeOf(thrown) }),
     );
     if (recoverEveryMs === 0) return;

@@ -49,9 +49,9 @@ export interface A2AServerOptions extends Pick<A2ARequestHandlerOptions, Handler
   readonly maxStreams?: number | undefined;
   /** Turns of one user, or of one address where there are no users, that this process may run or have queued. Default 100. */
   readonly maxTurns?: number | undefined;
-  /** How long a stream, or a connection of gRPC, may be silent before it shows a sign of life. Milliseconds; default 15,000; 0: never. */
+  /** How long a stream, or a connection of gRPC, may be silent before it sends a heartbeat. Milliseconds; default 15,000; 0: never. */
   readonly heartbeatMs?: number | undefined;
-  /** How often turns that nobody runs are looked for, to go on with them here. Milliseconds; default 30,000; 0: only at the start. */
+  /** How often the server looks for turns without an owner, to resume them. Milliseconds; default 30,000; 0: only at the start. */
   readonly recoverEveryMs?: number | undefined;
   /** How long `close` waits for turns and streams. Milliseconds; default 10,000. */
   readonly closeMs?: number | undefined;

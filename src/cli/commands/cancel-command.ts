@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { foldRecords } from '../../core/apply-record.ts';
 import { taskState } from '../../core/state.ts';
 import type { CommandHost } from '../command-host.ts';
-import { watchCommand } from '../go-on.ts';
+import { watchCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
 import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
@@ -14,9 +14,9 @@ interface CancelFlags extends TurnFlags {
 /** Adds `millrace cancel`: ends a turn, whichever process runs it. */
 export function addCancelCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('cancel').argument('<task>', 'the id of the task'))
-    .summary('end a turn, whichever process runs it')
-    .description('Cancel a turn: a process that runs it is told to stop; one that nobody runs ends here.')
-    .option('--reason <text>', 'why, for whoever looks at it later', 'canceled')
+    .summary('cancel a turn in any process')
+    .description('Cancel a turn: the process that runs it stops; a turn without an owner ends here.')
+    .option('--reason <text>', 'the reason to record', 'canceled')
     .action((taskId: string, flags: CancelFlags) => cancel(taskId, flags, host));
 }
 
@@ -32,7 +32,7 @@ async function cancel(taskId: string, flags: CancelFlags, host: CommandHost): Pr
     if (isOver) return note(host.terminal, `task ${taskId}: ${after}`);
     note(
       host.terminal,
-      `the process that runs ${taskId} is told to stop; watch it with: ${watchCommand({ taskId, store: settings, flags })}`,
+      `asked the process that runs ${taskId} to stop; watch it with: ${watchCommand({ taskId, store: settings, flags })}`,
     );
   });
 }

@@ -14,9 +14,9 @@ const interruptedByKey = 130;
 /** Adds `millrace chat`: many turns in the terminal. */
 export function addChatCommand(program: Command, host: CommandHost): void {
   addContextFlag(addNewTurnFlags(program.command('chat')))
-    .summary('talk: many turns, one conversation')
+    .summary('chat: many turns, one conversation')
     .description(
-      'Talk in the terminal, and answer what a turn asks. Ctrl-C stops an answer; at the prompt it leaves. Reads lines from a pipe, too.',
+      'Chat in the terminal, and answer questions of a turn. Ctrl-C stops an answer; at the prompt it exits. Also reads lines from a pipe.',
     )
     .action((flags: ChatFlags) => chat(flags, host));
 }

@@ -33,15 +33,13 @@ interface DemoFlags {
 const leaseMs = 700;
 const lookAgainMs = 50;
 
-/** Adds `millrace demo`: a turn with the stand-in for a model, killed in the middle and resumed, watched from all sides. */
+/** Adds `millrace demo`: a turn with the demo model that is killed and resumed, with its events, ledger and trace. */
 export function addDemoCommand(program: Command, host: CommandHost): void {
   program
     .command('demo')
-    .argument('[prompt]', 'what to ask the stand-in (default: several things about the working folder)')
-    .summary('see it all at work, without a key')
-    .description(
-      'Run a turn against the built-in stand-in for a model, kill it with SIGKILL while tools run, and go on with it.',
-    )
+    .argument('[prompt]', 'what to ask the demo model (default: several things about the working folder)')
+    .summary('a tour, without a key')
+    .description('Run a turn against the built-in demo model, kill it with SIGKILL while tools run, and resume it.')
     .option(
       '--otlp <url>',
       'send the spans to an OTLP receiver, e.g. http://localhost:4318',
@@ -99,7 +97,7 @@ async function play(
   const { terminal, signal, session, prompt, folder } = show;
   void terminal.stdout.write(introduction({ prompt, folder, modelUrl: session.modelUrl }, terminal.style));
   const doomed = await runToDeath(show);
-  const tally = signal.aborted ? undefined : await goOn(show, doomed);
+  const tally = signal.aborted ? undefined : await resumeHere(show, doomed);
   const ending = endingOf(tally?.final, {
     interrupted: interruption.exitCode,
     readerLeft: terminal.stdout.closed.aborted,
@@ -140,15 +138,15 @@ async function runToDeath({
   return doomed;
 }
 
-/** The same turn in this process, from where the other one left it. */
-async function goOn({ session, taskId, terminal, signal }: Show, { killed, pid }: DoomedRun): Promise<Tally> {
+/** Resumes the turn in this process. */
+async function resumeHere({ session, taskId, terminal, signal }: Show, { killed, pid }: DoomedRun): Promise<Tally> {
   const { style, stdout } = terminal;
   if (killed) {
     const what = `kill -9 ${pid}`;
     void stdout.write(`\n${section(what, terminal)}\n`);
     const [gone, heir] = [style.red('The process is gone.'), `this one (${process.pid})`];
     void stdout.write(
-      `${gone} When its lease on the journal has run out,\n${heir} goes on, as "millrace resume" does.\n`,
+      `${gone} When its lease on the journal has run out,\n${heir} resumes the turn, as "millrace resume" does.\n`,
     );
     await leaseEnd(session, signal);
   }

@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import { foldRecords } from '../../core/apply-record.ts';
 import { idArgument, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { resumeCommand } from '../go-on.ts';
 import { withKeptFlags } from '../kept-flags.ts';
 import { newId } from '../new-id.ts';
+import { resumeCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
 import { addStoreFlag, type TurnFlags } from '../turn-flags.ts';
 import { withStore } from '../with-store.ts';
@@ -17,9 +17,9 @@ interface ForkFlags extends TurnFlags {
 /** Adds `millrace fork`: a new turn from the first iterations of another. */
 export function addForkCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('fork').argument('<task>', 'the id of the task'))
-    .summary('begin a new turn with the first iterations of another')
+    .summary('branch off a turn after some of its iterations')
     .description(
-      'Copy the first iterations of a turn into a new one, which millrace resume runs. The old one stays as it is.',
+      'Copy the first iterations of a turn into a new one, which millrace resume runs. The old turn does not change.',
     )
     .requiredOption('--at <number>', 'the last iteration to keep; 0 keeps only the question', wholeNumber(0))
     .option('--task <id>', 'the id of the new turn (default: a new one)', idArgument)

@@ -18,14 +18,14 @@ export function addJournalCommands(program: Command, host: CommandHost): void {
     program
       .command('export')
       .argument('<task>', 'the id of the task')
-      .argument('[file]', 'where to write it; it must not be there (default: stdout)'),
+      .argument('[file]', 'where to write it; must not exist (default: stdout)'),
   )
-    .summary('write the journal of a turn into a file')
-    .description('Write the journal of a turn as JSON lines. What was said in it is in the file.')
+    .summary('write the journal of a turn to a file')
+    .description('Write the journal of a turn as JSON lines. The file contains the whole conversation of the turn.')
     .action((taskId: string, file: string | undefined, flags: StoreFlags) => exportTask(taskId, file, { flags, host }));
   addStoreFlag(program.command('import').argument('[file]', 'a file of millrace export (default: stdin)'))
-    .summary('put a journal from a file into a store')
-    .description('Put the journal of a file into a store that does not have the task; millrace resume goes on with it.')
+    .summary('add a journal from a file to a store')
+    .description('Add the journal in a file to a store that does not have the task; millrace resume continues it.')
     .action((file: string | undefined, flags: StoreFlags) => importTask(file, { flags, host }));
 }
 

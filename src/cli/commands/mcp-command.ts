@@ -27,10 +27,10 @@ interface McpFlags extends AgentFlags, StoreFlags, Pick<TraceFlags, 'otlp'> {
 
 const help = `
 Examples:
-  $ millrace mcp --agent ./clerk.mjs                 over stdio: this is what an MCP client is told to start
+  $ millrace mcp --agent ./clerk.mjs                 over stdio: the command for the configuration of an MCP client
   $ millrace mcp --agent ./clerk.mjs --port 8808     over HTTP, for clients of this machine
 
-An agent file exports an agent: export default agent({ name: 'clerk', … }). Without one the agent is the model and the tools of the other
+An agent file exports an agent: export default agent({ name: 'clerk', … }). Without one the agent is made of the model and the tools of the other
 options.`;
 
 /** Adds `millrace mcp`: an agent as an MCP server, until its client leaves or it is interrupted. */
@@ -39,15 +39,15 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
     .command('mcp')
     .option('--agent <file>', 'an ES module whose default export is an agent, or the options of one')
     .option('--port <number>', 'serve HTTP there; 0 takes a free port (default: stdio)', wholeNumber(0, 65_535))
-    .option('--host <name>', 'which address to listen on; one that others reach needs --key-env (default: 127.0.0.1)')
-    .option('--key-env <variable>', 'the environment variable that holds the key which clients have to send');
+    .option('--host <name>', 'the address to listen on; one that is not loopback needs --key-env (default: 127.0.0.1)')
+    .option('--key-env <variable>', 'the environment variable that holds the key that clients must send');
   addServedAgentFlags(addOtlpFlag(addLeaseFlag(addModelFlags(command))))
     .option(
       '--store <where>',
       'where turns are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: memory)',
     )
-    .summary('offer an agent as an MCP server')
-    .description('Offer an agent as an MCP server over stdio, whose stdout carries the protocol alone, or over HTTP.')
+    .summary('serve an agent over MCP')
+    .description('Serve an agent as an MCP server over HTTP, or over stdio, where stdout carries only the protocol.')
     .addHelpText('after', help)
     .action((flags: McpFlags) => serve(flags, host));
 }
@@ -91,7 +91,7 @@ function keyOf({ port, host, keyEnv }: McpFlags, { env }: Terminal): string | un
   if (port === undefined) {
     const unread = host !== undefined ? '--host' : keyEnv !== undefined ? '--key-env' : undefined;
     if (unread === undefined) return undefined;
-    throw invalid(`${unread} counts with --port only; add --port, or leave it out`);
+    throw invalid(`${unread} needs --port; add --port, or leave it out`);
   }
   const key = keyEnv === undefined ? undefined : env[keyEnv];
   if (keyEnv !== undefined && !key) throw invalid(`the environment variable ${keyEnv} of --key-env is not set`);

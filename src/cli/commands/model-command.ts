@@ -13,14 +13,14 @@ interface ModelCommandFlags {
   readonly delayMs: number;
 }
 
-/** Adds `millrace model`: the stand-in for a model as a server, until it is interrupted. */
+/** Adds `millrace model`: the demo model as a server, until it is interrupted. */
 export function addModelCommand(program: Command, host: CommandHost): void {
   program
     .command('model')
-    .summary('serve the built-in stand-in for a model')
-    .description('Serve the built-in stand-in for a model, on the OpenAI chat-completions wire, until Ctrl-C.')
+    .summary('serve the built-in demo model')
+    .description('Serve the built-in demo model over the OpenAI chat-completions API, until Ctrl-C.')
     .option('--port <number>', 'where to listen; 0 takes a free port', wholeNumber(0, 65_535), 4000)
-    .option('--host <name>', 'which address to listen on', '127.0.0.1')
+    .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--delay-ms <number>', 'milliseconds before each chunk of an answer', wholeNumber(0, 60_000), 20)
     .action((flags: ModelCommandFlags) => serve(flags, host));
 }
@@ -45,7 +45,7 @@ async function serve(flags: ModelCommandFlags, host: CommandHost): Promise<void>
 function howToUse(baseUrl: string, style: Style): string {
   return [
     `${style.bold('The demo model listens at')} ${style.cyan(baseUrl)}`,
-    style.dim('It is a stand-in: a small program with fixed rules that speaks the OpenAI wire.'),
+    style.dim('It is a stand-in: a small program with fixed rules and the OpenAI API.'),
     '',
     'Ask it:',
     '',

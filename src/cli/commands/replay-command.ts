@@ -19,17 +19,17 @@ interface ReplayFlags extends NewTurnFlags {
   readonly json?: boolean;
 }
 
-/** Adds `millrace replay`: the loop once more, with what was recorded in place of the model and the tools. */
+/** Adds `millrace replay`: runs the loop again with the recorded answers of the model and the tools. */
 export function addReplayCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('replay').argument('<task>', 'the id of the task, or a file of millrace export'))
     .summary('run a turn again with the recorded answers')
     .description(
-      'Run a turn again with the recorded answers of the model and the recorded results of tools: no network, no effects. A loop that does something else than was recorded is an error, exit code 1.',
+      'Run a turn again with the recorded answers of the model and the recorded results of tools: no network, no side effects. A difference from the recording is an error, exit code 1.',
     )
-    .option('--tools <file>', 'the tools as they are now; none is run (default: as recorded)')
-    .option('--system <text>', 'the system prompt as it is now')
-    .option('--max-iterations <number>', 'the limit as it is now', wholeNumber(1))
-    .option('--forgiving', 'go on behind what differs, and list it')
+    .option('--tools <file>', 'the current tools; none is run (default: as recorded)')
+    .option('--system <text>', 'the current system prompt')
+    .option('--max-iterations <number>', 'the current limit', wholeNumber(1))
+    .option('--forgiving', 'continue after differences, and list them')
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .action((task: string, flags: ReplayFlags) => replayTask(task, flags, host));
 }

@@ -4,9 +4,9 @@ import { AgentLoopError } from '../../core/errors.ts';
 import { type Answers, parseAnswers } from '../answers.ts';
 import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { watchCommand } from '../go-on.ts';
 import { isHeld } from '../held-task.ts';
 import { newId } from '../new-id.ts';
+import { watchCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
 import { playTurn } from '../play-turn.ts';
 import type { Session } from '../session.ts';
@@ -24,8 +24,8 @@ interface RetryFlags extends TurnFlags {
 }
 
 const help = `
-What was finished is shown and not repeated. A turn that another process runs is followed, and taken over where that process ends. A call that was cut off is treated as its tool says: run again, asked about, or
-told to the model as unknown.
+Finished work is shown and not repeated. A turn that another process runs is followed, and taken over if that process dies. An interrupted call is settled by its tool's onInDoubt: run again, asked about, or
+reported to the model as unknown.
 
 Examples:
   $ millrace resume k7m2q9xtbd
@@ -33,19 +33,19 @@ Examples:
 
 Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupted, 143 terminated.`;
 
-/** Adds `millrace resume`: goes on with a turn of an earlier process. */
+/** Adds `millrace resume`: resumes a turn of another process. */
 export function addResumeCommand(program: Command, host: CommandHost): void {
   addTurnFlags(program.command('resume').argument('<task>', 'the id of the task, as run and tasks print it'))
-    .summary('go on with a turn that was cut off, or that waits')
-    .description('Go on with a turn that was cut off, suspended or forked, in this process.')
-    .option('--answer <call=json>', 'answers a question, e.g. 1:0=\'{"approved":true}\'; can be given again', collect)
+    .summary('resume a turn that was interrupted or waits for an answer')
+    .description('Resume a turn that was interrupted, suspended or forked, in this process.')
+    .option('--answer <call=json>', 'answers a question, e.g. 1:0=\'{"approved":true}\'; repeatable', collect)
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .addHelpText('after', help)
     .action((taskId: string, flags: ResumeFlags) => resume(taskId, flags, host));
 }
 
 const retryHelp = `
-Calls that succeeded are shown and not repeated; a call that failed runs again. One that was cut off is treated as its tool says. Limits count anew.
+Calls that succeeded are shown and not repeated; a call that failed runs again. An interrupted call is settled by its tool's onInDoubt. Limits start at zero.
 
 Examples:
   $ millrace retry k7m2q9xtbd
@@ -55,7 +55,7 @@ Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer, 130 interrupt
 /** Adds `millrace retry`: continues a turn that failed, as a new one. */
 export function addRetryCommand(program: Command, host: CommandHost): void {
   addTurnFlags(program.command('retry').argument('<task>', 'the id of the task that failed or was cancelled'))
-    .summary('continue a turn that failed, as a new one')
+    .summary('continue a failed turn as a new one')
     .description(
       'Continue a turn that failed or was cancelled from its last good record, as a new turn that names the old one.',
     )
@@ -103,7 +103,7 @@ async function noteOwner(
   const read = async () => foldRecords(await store.read(taskId));
   const state = await read().catch(() => undefined);
   if (!state || state.isComplete || !(await isHeld(store, state))) return;
-  note(host.terminal, 'another process runs the turn, or has just died; this follows it, and takes it over if it died');
+  note(host.terminal, 'another process runs the turn, or has just died; following it, and taking it over if it died');
 }
 
 interface Answering {
@@ -114,7 +114,7 @@ interface Answering {
   readonly opened: OpenedSession;
 }
 
-/** A turn that another process runs is that one's to go on with; it is only told the answers. */
+/** Passes the answers to the process that runs the turn. */
 async function answerOwner({ taskId, answers, flags, host, opened }: Answering): Promise<void> {
   const { store, settings } = opened.session.store;
   const { AgentLoop } = await import('../../core/agent-loop.ts');

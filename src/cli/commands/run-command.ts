@@ -26,7 +26,7 @@ Examples:
   $ millrace run "And in Oslo?" --context-id trip
   $ git diff | millrace run - --system "Review this change."
 
-Started again with the id of a turn that there is, it goes on with that turn, or shows how it ended.
+With the id of an existing turn, run resumes that turn, or shows how it ended.
 
 Exit codes: 0 completed, 1 failed, 2 usage, 3 waits for an answer (see millrace resume), 130 interrupted, 143 terminated.`;
 
@@ -35,7 +35,7 @@ export function addRunCommand(program: Command, host: CommandHost): void {
   addContextFlag(addNewTurnFlags(program.command('run').argument('<prompt>', 'what to ask; - reads it from stdin')))
     .summary('run one turn')
     .description('Run one turn: the text streams to stdout, progress goes to stderr.')
-    .option('--task <id>', 'the id of the turn; one that there is goes on (default: a new one)', idArgument)
+    .option('--task <id>', 'the id of the turn; an existing one is continued (default: a new one)', idArgument)
     .option('--json', 'write each event as a line of JSON to stdout, and nothing else')
     .addHelpText('after', help)
     .action((prompt: string, flags: RunFlags) => run(prompt, flags, host));

@@ -18,8 +18,8 @@ import { exportTrace } from '../trace-view.ts';
 import { addLeaseFlag, addModelFlags, addOtlpFlag, addServedAgentFlags, addStoreFlag } from '../turn-flags.ts';
 
 const help = `
-Turns belong to the store: a server that is killed and started again goes on with those that it left behind, and so do other
-servers on the same store. Ctrl-C and SIGTERM let turns stop where they can be gone on with; a second one does not wait.
+Turns belong to the store: a server that is killed and started again resumes its turns, and so do other servers on the same
+store. Ctrl-C and SIGTERM drain the turns so that they can be resumed; a second signal does not wait.
 
 Examples:
   $ millrace serve
@@ -40,7 +40,7 @@ function addServerFlags(command: Command): Command {
   return command
     .option('--agent <file>', 'an ES module whose default export is an agent, or the options of one')
     .option('--port <number>', 'where to listen; 0 takes a free port', port, 4100)
-    .option('--host <name>', 'which address to listen on', '127.0.0.1')
+    .option('--host <name>', 'the address to listen on', '127.0.0.1')
     .option('--grpc-port <number>', 'offers gRPC there too; 0 takes a free port', port)
     .option(
       '--public-url <url>',
@@ -51,26 +51,26 @@ function addServerFlags(command: Command): Command {
       '--client-keys-env <variable>',
       'the environment variable that holds the keys of callers, alice=KEY,bob=KEY (default: MILLRACE_CLIENT_KEYS)',
     )
-    .option('--open', 'listen beyond this machine without keys')
-    .option('--private-webhooks', 'let webhooks be on private addresses, and plain http')
+    .option('--open', 'allow other machines to connect without keys')
+    .option('--private-webhooks', 'allow webhooks on private addresses and over plain http')
     .option('--max-turns <number>', 'turns of one caller that may run or be queued (default: 100)', wholeNumber(1))
     .option('--max-streams <number>', 'streams that one caller may have open (default: 100)', wholeNumber(1))
     .option('--max-history <number>', 'messages that one task may have (default: 10000)', wholeNumber(1))
-    .option('--max-kept <MiB>', 'what is kept for one caller; 0: no limit (default: 1024)', wholeNumber(0))
+    .option('--max-kept <MiB>', 'data stored for one caller; 0: no limit (default: 1024)', wholeNumber(0))
     .option('--rate-limit <number>', 'requests a minute of one caller; 0: no limit (default: 600)', wholeNumber(0))
     .option(
       '--trusted-proxies <number>',
-      'proxies in front whose X-Forwarded-For is believed (default: 0)',
+      'proxies in front whose X-Forwarded-For is trusted (default: 0)',
       wholeNumber(0, 100),
     )
-    .option('--log', 'write what happens as lines of JSON to stderr (needs pino)');
+    .option('--log', 'write a log as lines of JSON to stderr (needs pino)');
 }
 
 async function serve(flags: ServeFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   checkServeFlags(flags);
   const keys = clientKeys(flags, terminal.env);
-  const cure = 'set MILLRACE_CLIENT_KEYS, or add --open where something in front of it asks callers who they are';
+  const cure = 'set MILLRACE_CLIENT_KEYS, or add --open if a proxy authenticates callers';
   checkReach(flags.host, keys.length > 0 || flags.open === true, cure);
   const settings = storeSettings(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);

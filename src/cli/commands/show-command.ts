@@ -22,10 +22,10 @@ interface ShowFlags extends TurnFlags {
 /** Adds `millrace show`: what happened in a turn, and where it stands. */
 export function addShowCommand(program: Command, host: CommandHost): void {
   addStoreFlag(program.command('show').argument('<task>', 'the id of the task'))
-    .summary('what happened in a turn, and where it stands')
-    .description('Show a turn: its iterations, tools with attempts and times, tokens, questions, where it stands.')
+    .summary('show what a turn did, and its state')
+    .description('Show a turn: its iterations, tools with attempts and times, tokens, questions, state.')
     .option('--json', 'as one JSON object; with --watch each event as a line')
-    .option('--watch', 'follow the turn until it ends or suspends, whichever process runs it')
+    .option('--watch', 'follow the turn until it ends or suspends, in any process')
     .action((taskId: string, flags: ShowFlags) => show(taskId, flags, host));
 }
 

@@ -5,7 +5,7 @@ import type { TaskStateStore, TaskSummary } from '../../stores/interfaces.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { localTime } from '../duration.ts';
-import { resumeCommand } from '../go-on.ts';
+import { resumeCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
 import { cut, oneLine, pad } from '../one-line.ts';
 import { stateName } from '../standing.ts';
@@ -35,24 +35,24 @@ interface TasksFlags extends StoreFlags {
 export function addTasksCommand(program: Command, host: CommandHost): void {
   const command = addStoreFlag(program.command('tasks'));
   command
-    .summary('list the turns that are kept')
-    .description('List the turns that are kept, the newest first, without the child turns of sub-agents.')
+    .summary('list stored turns')
+    .description('List stored turns, newest first, without the child turns of sub-agents.')
     .addOption(
-      new Option('--state <state>', 'only those; resumable is what is to go on and what nobody runs').choices([
+      new Option('--state <state>', 'only those; resumable: not ended and without an owner').choices([
         ...states,
         'resumable',
       ]),
     )
-    .option('--limit <number>', 'how many at most', wholeNumber(1), 20)
-    .option('--children', 'the child turns too, each below its parent turn')
+    .option('--limit <number>', 'maximum number of turns', wholeNumber(1), 20)
+    .option('--children', 'include child turns, each below its parent')
     .option('--json', 'write each task as a line of JSON')
     .action((flags: TasksFlags) => tasks(flags, host));
   command
     .command('release')
     .argument('<task>', 'the id of the task')
-    .summary('take a turn away from the process that runs it')
+    .summary('take a turn from the process that runs it')
     .description(
-      'Break the lease of a turn whose process is gone or stuck. That process cannot record anything more; another one can resume the turn at once.',
+      'Break the lease of a turn whose process is dead or stuck. That process can record nothing more; another one can resume the turn at once.',
     )
     .action((taskId: string, _: unknown, self: Command) => release(taskId, self.optsWithGlobals<StoreFlags>(), host));
 }
@@ -61,7 +61,7 @@ async function release(taskId: string, flags: StoreFlags, host: CommandHost): Pr
   await withStore({ flags, host }, async (store, settings) => {
     const { AgentLoop } = await import('../../core/agent-loop.ts');
     const broken = await AgentLoop.breakLease(taskId, { store });
-    if (!broken) return note(host.terminal, `no process holds ${taskId}; nothing was changed`);
+    if (!broken) return note(host.terminal, `no process runs ${taskId}; nothing was changed`);
     const next = resumeCommand({ taskId, store: settings, flags });
     note(host.terminal, `${taskId} is released; resume it with: ${next}`);
   });

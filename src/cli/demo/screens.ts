@@ -23,15 +23,15 @@ export function defaultPrompt(): string {
   return `What is 12 * 7, what time is it in Tokyo, ${last}, and send ann@example.org an invitation.`;
 }
 
-/** What is going to happen, and what of it is real. */
+/** Says what the demo does, and which parts are real. */
 export function introduction({ prompt, modelUrl, folder }: Scene, style: Style): string {
   const lines = [
-    `${style.bold('millrace')} ${style.dim(`${style.glyphs.dot} a turn that is killed in the middle, and goes on`)}`,
+    `${style.bold('millrace')} ${style.dim(`${style.glyphs.dot} a turn that survives kill -9`)}`,
     '',
     'The model is a stand-in: a small program with fixed rules. Its server, the',
-    'journal, the kill -9 and the trace are real. The tools write into a ledger',
-    'of their own what they do. The search and the invitation take a second and a',
-    'half, so that there is a middle; to send an invitation twice would be wrong.',
+    'journal, the kill -9 and the trace are real. Each tool writes what it does',
+    'to a separate ledger. The search and the invitation take a second and a',
+    'half, so that the kill hits them; an invitation must not be sent twice.',
     '',
     `  ${style.dim('model  ')} ${modelUrl}`,
     `  ${style.dim('journal')} ${folder}/journal`,
@@ -44,7 +44,7 @@ export function introduction({ prompt, modelUrl, folder }: Scene, style: Style):
   return `\n${lines.join('\n')}\n`;
 }
 
-/** What the ledger says of each call, in the process that was killed and in the one that went on. */
+/** The entries of the ledger for each call, in the killed process and in the one that resumed. */
 export function ledgerTable(rows: readonly LedgerRow[], style: Style): string {
   const line = (tool: string, before: string, after: string, verdict: string) =>
     `  ${pad(tool, 16)}  ${pad(before, 14)}  ${pad(after, 13)}  ${verdict}`.trimEnd();
@@ -56,7 +56,7 @@ export function ledgerTable(rows: readonly LedgerRow[], style: Style): string {
   return [style.dim(line('', 'killed process', 'resumed', '')), ...lines].map((each) => `${each}\n`).join('');
 }
 
-/** The trace that the resumed one goes on from, as its root span says. */
+/** The trace of the killed process, as linked from the root span of the resumed turn. */
 export function linkLine(spans: readonly FinishedSpan[], style: Style): string {
   const link = spans.find(({ links = [] }) => links.length > 0)?.links?.[0];
   if (link === undefined) return '';

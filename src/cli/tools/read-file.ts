@@ -20,7 +20,7 @@ export function readFileTool(workspace: Workspace): Tool<{ readonly path: string
   return tool({
     name: 'read_file',
     description:
-      'Reads a text file of the working folder. A long file is given in pieces of 32 KiB; the last line tells the offset to go on with.',
+      'Reads a text file of the working folder. A long file is read in pieces of 32 KiB; the last line has the offset of the next piece.',
     parameters,
     readOnly: true,
     onInDoubt: 'retry',
@@ -30,13 +30,13 @@ export function readFileTool(workspace: Workspace): Tool<{ readonly path: string
 
 async function readPiece(workspace: Workspace, path: string, offset: number): Promise<string> {
   const { bytes, size } = await workspace.read(path, { offset, length: maxBytes });
-  if (offset > size) throw failed(`"${path}" has ${size} bytes; offset ${offset} is behind its end.`);
+  if (offset > size) throw failed(`"${path}" has ${size} bytes; offset ${offset} is past its end.`);
   const piece = decodeText(bytes, { start: offset > 0, end: offset + bytes.length < size });
   if (piece === undefined) throw failed(`"${path}" is not a text file; only UTF-8 text can be read.`);
   const start = offset + piece.before;
   const end = offset + bytes.length - piece.after;
   if (end >= size) return piece.text;
-  return `${piece.text}\n[bytes ${start} to ${end} of ${size}; go on with offset ${end}]`;
+  return `${piece.text}\n[bytes ${start} to ${end} of ${size}; continue with offset ${end}]`;
 }
 
 function failed(message: string): AgentLoopError {

@@ -41,7 +41,7 @@ export function searchFilesTool(workspace: Workspace): Tool<{ readonly query: st
   return tool({
     name: 'search_files',
     description:
-      'Searches the text files below the working folder for a text, in any case. Gives "file:line: text" for each line that holds it.',
+      'Searches the text files below the working folder for a string, ignoring case. Returns "file:line: text" for each line that contains it.',
     parameters,
     readOnly: true,
     onInDoubt: 'retry',
@@ -74,7 +74,7 @@ async function search(what: Search): Promise<string> {
 function report(found: readonly string[], files: number, query: string): string {
   const notes = [
     ...(found.length > maxMatches
-      ? [`[more than ${maxMatches} lines; search for a longer text, or in one folder]`]
+      ? [`[more than ${maxMatches} lines; search for a longer string, or in one folder]`]
       : []),
     ...(files >= maxFiles ? [`[stopped after ${files} files; search in one folder]`] : []),
   ];

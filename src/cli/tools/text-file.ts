@@ -32,7 +32,7 @@ function cutStart(bytes: Uint8Array): number {
   return count;
 }
 
-/** How many bytes at the end begin a character that goes on after them, at most 3. */
+/** The number of bytes at the end that begin an incomplete character, at most 3. */
 function cutEnd(bytes: Uint8Array): number {
   for (let count = 1; count <= 3; count += 1) {
     const byte = bytes[bytes.length - count];

@@ -228,7 +228,7 @@ function unreachable(path: string, thrown: unknown): string {
   const code = codeOf(thrown);
   const absent = code === 'ENOENT' || code === 'ENOTDIR';
   return absent
-    ? `there is no "${path}" in the working folder; list_files shows what there is`
+    ? `there is no "${path}" in the working folder; list_files lists its files`
     : `"${path}" cannot be read (${code})`;
 }
 

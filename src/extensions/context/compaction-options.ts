@@ -19,7 +19,7 @@ export interface CompactionOptions extends ContextLimitOptions {
   readonly provider?: LLMProvider | undefined;
   /** The model of the summarising calls. Default: that of the turn's calls; that of `provider` where one is given. */
   readonly model?: string | undefined;
-  /** What the summariser is told. Default: to keep what is wanted, done, decided and open. */
+  /** The instructions of the summarizer. Default: to keep what is wanted, done, decided and open. */
   readonly prompt?: string | undefined;
   /** Default: an estimate by characters. Either is corrected by the usage that the provider reports. */
   readonly countTokens?: TokenCounter | undefined;

@@ -1,7 +1,7 @@
 /**
- * A text cut to its beginning and its end, with a note between them on lines of its own; `noteOf` is told how many
+ * Truncates a string to its beginning and its end, with a note between them on lines of its own; `noteOf` receives how many
  * characters are left out. The whole is at most `maxChars` characters, or the note alone where that is more. Surrogate
- * pairs stay whole. A text that fits beside the note is kept, the note behind it.
+ * pairs stay whole. A string that fits beside the note is kept, followed by the note.
  */
 export function headAndTail(text: string, maxChars: number, noteOf: (leftOut: number) => string): string {
   const room = maxChars - noteOf(text.length).length - 2;

@@ -1,7 +1,7 @@
 import type { History } from '../../core/history.ts';
 import type { ToolMessage } from '../../core/messages.ts';
 
-/** The ids of the outputs of a growing history: that of the call; one that came before is told apart by a number. Each message is read once. */
+/** The ids of the outputs of a growing history: that of the call; repeated ids get a number. Each message is read once. */
 export class OutputIds {
   #read = 0;
   #seen = new Map<string, number>();

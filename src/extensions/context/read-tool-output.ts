@@ -15,12 +15,12 @@ export interface OutputPart {
   readonly length: number;
 }
 
-/** A page of an output, and where the next one begins. What is no text comes with the first page. */
+/** A page of an output, and where the next one begins. Parts other than text come with the first page. */
 export function pageOf(content: Content, { offset, length }: Omit<OutputPart, 'id'>): Content {
   const text = textOf(content);
   const page = text.slice(offset, offset + length);
   const end = Math.min(offset, text.length) + page.length;
-  const rest = end < text.length ? `; go on with offset ${end}` : '';
+  const rest = end < text.length ? `; continue with offset ${end}` : '';
   const noted = `[characters ${end - page.length} to ${end} of ${text.length}${rest}]\n${page}`;
   if (typeof content === 'string' || offset > 0) return noted;
   const attachments = content.filter(({ type }) => type !== 'text');

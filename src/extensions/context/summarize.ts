@@ -47,9 +47,9 @@ export interface Summary {
 const longestEntry = 8_000;
 
 /**
- * Sums messages up by model calls: one, or one behind the other where they are too many for one request, each given the summary so far;
+ * Sums messages up by model calls: one, or several in sequence if they are too many for one request, each given the summary so far;
  * a summary at the front of the messages is taken up. Nothing is streamed. Rejects with what the provider says, and
- * `PROVIDER_PROTOCOL` where it gives no text, once `noteUsage` was told what the calls took.
+ * `PROVIDER_PROTOCOL` if it returns no text, after `noteUsage` was called with the usage of the calls.
  */
 export async function summarize(messages: readonly Message[], by: Summarizer): Promise<Summary> {
   const budget = Math.max(Math.floor(by.maxRequestTokens / 2), 1);

@@ -7,7 +7,7 @@ import { type Compaction, summaryMessage } from './summary-message.ts';
 /** What a model sees of a history without its instructions: the summary, and the messages behind what it stands for. */
 export class VisibleHistory {
   readonly messages: readonly Message[];
-  /** For each of the messages behind the summary its place in the history. */
+  /** The index in the history of each message after the summary. */
   readonly #places: readonly number[];
 
   constructor(history: readonly Message[], compaction: Compaction | undefined) {

@@ -19,7 +19,7 @@ export interface EagerTools {
 }
 
 /**
- * Starts the `readOnly` tools of a provider as soon as the model has streamed all arguments of a call, while it goes on with its answer. The
+ * Starts the `readOnly` tools of a provider as soon as the model has streamed all arguments of a call, while it continues its answer. The
  * call has no record and no event until its intent is durable, as any other; then it is given what the early run gives, if the arguments
  * are still the same. An attempt that is void, or left, aborts what it started. An early run that fails is void, and the call runs as usual.
  *
@@ -159,7 +159,7 @@ class EarlyRuns {
   }
 }
 
-/** What an early run is told: as the call, but for what needs its record. */
+/** The context of an early run: that of the call, except what needs its record. */
 function earlyContext(
   hook: HookContext,
   { traceContext = ROOT_CONTEXT }: LLMCallParams,

@@ -7,13 +7,13 @@ import { tool } from '../../tools/tool.ts';
 import { handedOver } from './handed-over.ts';
 
 export interface DoneToolOptions {
-  /** Whether a response without calls does not end the turn: the model is told to go on, or to call the tool. Default false. */
+  /** Whether a response without calls does not end the turn: the model is asked to continue, or to call the tool. Default false. */
   readonly required?: boolean | undefined;
   /** Default `done`. */
   readonly name?: string | undefined;
   /** In words for the model. Default: to call it once the task is complete. */
   readonly description?: string | undefined;
-  /** What the model reads behind a response without calls, where `required`. Default: to go on, or to call the tool. */
+  /** The message after a response without calls, with `required`. Default: asks the model to continue, or to call the tool. */
   readonly nudge?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface DoneToolOptions {
 export function doneTool(options: DoneToolOptions = {}): Extension {
   assertOptions('doneTool', options, { required: aBoolean, name: aText, description: aText, nudge: aText });
   const { required = false, name = 'done' } = options;
-  const { nudge = `Go on with the task. If it is complete, call the tool "${name}".` } = options;
+  const { nudge = `Continue with the task. If it is complete, call the tool "${name}".` } = options;
   return {
     name: 'done-tool',
     toolProviders: [new LocalToolProvider([doneCall(name, options.description)], { name: 'doneTool' })],

@@ -4,12 +4,12 @@ import { aFunction, assertGiven, assertOptions, someCount } from '../../provider
 export interface FinishedWorkOptions {
   /** What the model shall read where work is left, such as the open points of a list; nothing where all is done. */
   readonly prompt: (finish: TurnFinish) => string | undefined | Promise<string | undefined>;
-  /** How often a turn is made to go on. Default 3. */
+  /** How often a turn is continued. Default 3. */
   readonly maxReminders?: number | undefined;
 }
 
 /**
- * Asks before a turn completes whether work is left, and makes it go on with a message to the model where it is, `maxReminders` times at
+ * Asks before a turn completes whether work is left, and if so continues it with a message to the model, `maxReminders` times at
  * most; then it completes all the same. A turn that something else ends, such as a limit or the done tool, is asked about as well.
  * Errors: `INVALID_CONFIG`, naming the option.
  */

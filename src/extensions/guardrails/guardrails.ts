@@ -58,7 +58,7 @@ export interface GuardrailsOptions {
   readonly input?: readonly InputGuardrail[] | undefined;
   readonly output?: readonly OutputGuardrail[] | undefined;
   readonly toolCalls?: readonly ToolCallGuardrail[] | undefined;
-  /** How often in a turn the model is told to answer anew before the turn fails. Default 2. */
+  /** How often in a turn the model is asked for another answer before the turn fails. Default 2. */
   readonly maxRetries?: number | undefined;
 }
 
@@ -137,7 +137,7 @@ function blocked(name: string, { block }: Block): Pick<TurnBeginning, 'fail'> {
   return { fail: { code: 'GUARDRAIL', message: `The guardrail "${name}" stopped the turn: ${block}` } };
 }
 
-/** What came of a text and a value: what it was replaced by, where it may stand. */
+/** The checked text and value, with replacements. */
 interface Checked {
   readonly text: string;
   /** As JSON. */

@@ -22,8 +22,8 @@ const someValues: OptionKind = {
 };
 
 /**
- * A function that takes secrets out of a text: for `redactSecrets`, for the option `redact` of `AgentLoop`, and for messages before a turn is
- * started with them. Finds what looks like a key, a token or a password, also in a text that is JSON. Errors: `INVALID_CONFIG`.
+ * A function that removes secrets from a string: for `redactSecrets`, for the option `redact` of `AgentLoop`, and for messages before a turn is
+ * started with them. Finds what looks like a key, a token or a password, also in a string that is JSON. Errors: `INVALID_CONFIG`.
  */
 export function secretRedactor(options: RedactSecretsOptions = {}): (text: string) => string {
   assertOptions('redactSecrets', options, { patterns: somePatterns, values: someValues });
@@ -38,7 +38,7 @@ export function secretRedactor(options: RedactSecretsOptions = {}): (text: strin
 }
 
 /**
- * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn goes on with
+ * Takes secrets out of a turn where they come in, so that model, journal, events and spans have the same, and a resumed turn continues with
  * what the first one had: from the caller's messages, also those by which a turn is steered, from results of tools before they are recorded,
  * and from the answers of the model and its reasoning. Put it in front of what else changes results.
  *

@@ -32,7 +32,7 @@ export interface LimitValues {
   readonly maxRepeatedCalls?: number | undefined;
 }
 
-/** A limit that does not let a turn go on, in words for a reader. */
+/** The message for a limit that ends a turn. */
 export interface BrokenLimit {
   readonly reason: LimitReason;
   readonly message: string;

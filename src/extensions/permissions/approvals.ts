@@ -30,7 +30,7 @@ export interface ApprovalsOptions {
  */
 export function approvals(options: ApprovalsOptions = {}): Extension {
   assertOptions('approvals', options, { tools: someNames, policy: aPolicy, prompt: aFunction, signingKey: aKey });
-  // Approval is asked right behind this hook, and is not told of the turn itself.
+  // Approval follows directly after this hook, without access to the turn itself.
   const asked = new WeakMap<ToolCall, Asked>();
   return {
     name: 'approvals',

@@ -25,7 +25,7 @@ export interface ToolPermissionsOptions {
 
 /**
  * Says which tool calls may run. One that may not is answered with an error result, so that the model can do something else; the turn
- * goes on. Decided on the checked arguments, before approval is asked. A rule or function that throws fails the turn, and nothing runs.
+ * continues. Decided on the checked arguments, before approval is asked. A rule or function that throws fails the turn, and nothing runs.
  *
  * The tools by which the engine itself works, the finish tool of an output schema, those of `doneTool`, of a team's `handOff` and of
  * `toolOutputCache`, may be called unless a rule gives their very name: neither `*` nor `canExecute` nor `otherwise` counts for them.
@@ -49,7 +49,7 @@ export function toolPermissions(options: ToolPermissionsOptions): Extension {
 const someRules: OptionKind = {
   isValid: (value) => Array.isArray(value) && value.every(isRule),
   words:
-    'a list of { tools: ["name"], allow: true or false }, each with a function as when and a text as reason, or without',
+    'an array of { tools: ["name"], allow: true or false }, each with an optional function `when` and an optional string `reason`',
 };
 const aDefault: OptionKind = { isValid: (value) => value === 'allow' || value === 'deny', words: '"allow" or "deny"' };
 

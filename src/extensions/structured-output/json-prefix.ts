@@ -2,7 +2,7 @@ import { GrowingText } from '../../core/growing-text.ts';
 
 const opening: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
 
-/** The parts of a text that the next character can belong to. */
+/** The syntactic positions that the next character can belong to. */
 type Within = 'structure' | 'string' | 'escape' | 'word';
 
 /**

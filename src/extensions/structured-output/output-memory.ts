@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { stableJson } from '../../core/check-answers.ts';
 import type { HookContext } from '../../core/extension.ts';
 
-/** What the extension knows of a turn, also behind a crash: it stands in the journal. */
+/** The extension's state of a turn; it is journaled, so that it survives a crash. */
 export interface OutputMemory {
   /** Whose output it is: where the agent changes, the next one has retries of its own. */
   readonly agentId: string;

@@ -14,7 +14,7 @@ export function nativeView(
   return { tools: names, settings: { responseFormat: { type: 'json_schema', name: 'output', schema } } };
 }
 
-/** Asks for the output as XML, behind the history. A model that cannot call tools is shown none of their calls. */
+/** Asks for the output as XML, after the history. A model that cannot call tools is shown none of their calls. */
 export function xmlView(
   { messages, tools }: IterationView,
   { schema, canCallTools }: { readonly schema: JSONSchema; readonly canCallTools: boolean },

@@ -15,11 +15,11 @@ export interface PartialJson<T> {
 
 /**
  * Reads a JSON object or array while it is being written, such as the arguments of a tool call. From one value to the
- * next, things are only added: texts and arrays grow, members appear, none goes or changes. A text appears with its
+ * next, things are only added: strings and arrays grow, properties appear, none is removed or changed. A string appears with its
  * first quote, half an escape or half a surrogate pair is held back; a number, `true`, `false` or `null` appears once
- * the character behind it is there. A name that stands twice in one object is the exception: its last value counts.
+ * the character after it has arrived. A name that stands twice in one object is the exception: its last value counts.
  *
- * Nothing is checked against a schema, so that `T` is a claim of the caller. Text that is no JSON does not throw: the
+ * Nothing is checked against a schema, so that `T` is a claim of the caller. Invalid JSON does not throw: the
  * value stays as it last was. Holds the text.
  */
 export function partialJson<T>(): PartialJson<T> {

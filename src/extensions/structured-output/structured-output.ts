@@ -44,7 +44,7 @@ import { parseXml } from './xml/parse-xml.ts';
  * Makes turns end with a value of a schema: `result().value`, typed by `outputOf(result)`. The model gets a finish tool whose parameters
  * are the schema; its first valid call ends the turn, without another model call, and later calls of the same response are skipped.
  *
- * A plain answer is not the end. For it, and for an output that does not fit, the model is told why and asked again: at most
+ * A plain answer is not the end. For it, and for an invalid output, the model receives the reason and is asked again: at most
  * `parseRetries` times in a turn, none of them counted as an iteration; then the turn fails with `PARSE_ERROR`. A turn that has used its
  * iterations up gets one more in which the finish tool has to be called, unless `forceFinish` is false; with that and `maxIterations: 1`
  * a turn without output completes with the reason `unfinished`.

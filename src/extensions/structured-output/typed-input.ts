@@ -9,7 +9,7 @@ import { isStandardSchema } from '../../tools/tool-options.ts';
 import { standardChecker } from '../../tools/tool-parameters.ts';
 import { toXml } from './xml/to-xml.ts';
 
-/** What an input may be described by, also one that is no object. */
+/** The schema of an input, which need not be an object. */
 type InputSchema = StandardSchemaV1 | JSONSchema;
 
 export interface TypedInputOptions<S extends InputSchema> {

@@ -31,7 +31,7 @@ const name = 'usage';
 /**
  * Sums up what the model calls of a turn took, by model, and keeps it in the journal: see `usageByModel`. Calls that failed or were left are
  * counted with an estimate, and `estimated` says so; those of a process that died are not known. The one that a turn failed or was cancelled
- * in is told to `onUsage`; in the journal it stands in the turn's usage alone, as does the one that a shutdown cut off. Errors: `INVALID_CONFIG`, naming the option.
+ * in is passed to `onUsage`; in the journal it is only in the turn's usage, as is the one that a shutdown interrupted. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function trackUsage(options: TrackUsageOptions = {}): Extension {
   assertOptions('trackUsage', options, { onUsage: aFunction, prices: aPriceList });

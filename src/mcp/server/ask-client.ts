@@ -36,7 +36,7 @@ export type Answers = Readonly<Record<string, unknown>>;
 
 type Form = Extract<ElicitRequest['params'], { requestedSchema: unknown }>['requestedSchema'];
 
-/** How a question is put, and what its answer is made of. `undefined`: there is none, and the turn cannot go on here. */
+/** The form of a question, and the conversion of its answer. `undefined`: no answer, and the turn cannot continue here. */
 interface Asking {
   readonly params: (message: string) => ElicitRequest['params'];
   readonly answerOf: (result: ElicitResult) => unknown;

@@ -39,7 +39,7 @@ export function clientSession({ sdk, served, scope, streamsCalls = false }: Clie
       throw new types.McpError(types.ErrorCode.InvalidParams, `there is no tool "${params.name}"`);
     const { message, conversation } = argumentsOf(params.arguments);
     if (message === undefined || conversation === null)
-      return failedCall('message has to be a text that is not empty, conversation a text.');
+      return failedCall('message must be a string that is not empty, conversation a string.');
     if (served.turns >= served.maxTurns) return failedCall('Too many turns run; try again later.');
     served.turns++;
     const endStream = () => {
@@ -111,7 +111,7 @@ function toolOf({ agent, toolName }: ServedAgent, outputSchema: Tool['outputSche
 
 interface GivenArguments {
   readonly message: string | undefined;
-  /** Null: it is no text. */
+  /** Null: it is not a string. */
   readonly conversation: string | undefined | null;
 }
 

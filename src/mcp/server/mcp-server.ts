@@ -19,7 +19,7 @@ export interface McpServerSettings {
   /** Turns that may run at the same time, over all clients. Default 32. */
   readonly maxTurns?: number | undefined;
   /**
-   * Whether a turn with a question that its client did not answer stays, for somebody else to go on with, in place of being cancelled. Default:
+   * Whether a turn with a question that its client did not answer is kept, to be resumed later, instead of being cancelled. Default:
    * where the agent has a `taskStateStore`.
    */
   readonly keepUnanswered?: boolean | undefined;
@@ -38,7 +38,7 @@ export interface McpServer {
   /** The agent that runs the turns: the given one, or a copy of it with a store in memory where it had none, so that its turns can ask. */
   readonly agent: Agent;
   /**
-   * Serves the one client behind the streams, and resolves once it has left: its turns are cancelled then. Default: the streams of this
+   * Serves the one client of the streams, and resolves once it has disconnected: its turns are cancelled then. Default: the streams of this
    * process.
    */
   serve(streams?: StdioStreams): Promise<void>;
@@ -55,7 +55,7 @@ const names = { agent: true, toolName: true, maxTurns: true, keepUnanswered: tru
 
 /**
  * Offers an agent as an MCP server with one tool, through the optional package `@modelcontextprotocol/sdk`: each call is a turn. Its arguments
- * are the `message`, and a `conversation`, whose turns remember each other; without one a turn stands alone. What the turn does is told as
+ * are the `message`, and a `conversation`, whose turns share a history; without one a turn has none. The activity of the turn is sent as
  * progress, a cancel ends it, and what it asks, approvals too, is asked of the client's user by elicitation. An agent with an
  * `outputSchema` answers with structured content. The caller's trace context is taken from `_meta`.
  *

@@ -2,7 +2,7 @@ import type { Tool } from '@modelcontextprotocol/sdk/types.js';
 import type { AgentSettings } from '../../agent/agent-options.ts';
 
 /**
- * What clients are told of an agent's values: the JSON Schema itself, or that of what a Standard Schema gives out. Undefined where the agent
+ * The JSON Schema of an agent's values for clients: the schema itself, or that of a Standard Schema's output. Undefined where the agent
  * ends with text, and where the schema cannot tell, or describes no object: values are texts then.
  */
 export function outputJsonSchema(schema: AgentSettings['outputSchema']): Tool['outputSchema'] {

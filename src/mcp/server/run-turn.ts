@@ -25,7 +25,7 @@ export interface TurnOfCall {
   readonly served: ServedAgent;
   readonly message: string;
   readonly contextId: string;
-  /** Whether the client was told of a schema that the value has. */
+  /** Whether the tool has declared a schema of the value. */
   readonly hasOutput: boolean;
   readonly client: CallingClient;
 }
@@ -70,7 +70,7 @@ function answerOf({ text, value, taskId }: TurnResult, hasOutput: boolean): Call
   return hasOutput && isRecord(structured) ? { content, structuredContent: structured, _meta } : { content, _meta };
 }
 
-/** A turn that nobody else can go on with is ended, and so is one whose client has cancelled, or left. */
+/** Cancels a turn that no other process can resume, and one whose client has cancelled or disconnected. */
 async function unanswered({ taskId, questions }: TurnResult, { served, client }: TurnOfCall): Promise<CallToolResult> {
   const what = [...new Set(questions.map(({ kind, toolName }) => `${kind} of ${toolName}`))].join(', ') || 'somebody';
   const { aborted } = client.signal;

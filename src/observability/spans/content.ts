@@ -7,7 +7,7 @@ import type { TurnTracing } from './tracing-options.ts';
 /** A part of a message as the conventions write it. */
 type SemconvPart = Readonly<Record<string, unknown>>;
 
-/** A text as it may leave the process: redacted, then cut. */
+/** A string that may leave the process: redacted, then truncated. */
 export function contentText(tracing: TurnTracing, text: string): string {
   const redacted = tracing.redact(text);
   if (redacted.length <= tracing.maxContentLength) return redacted;

@@ -19,7 +19,7 @@ export interface ExecuteSpanInput {
   /** Absent where it is not known. */
   readonly maxIterations: number | undefined;
   readonly resumed: boolean;
-  /** To the trace that a resumed turn goes on from. */
+  /** Links to the previous run of a resumed turn. */
   readonly links?: readonly Link[];
 }
 

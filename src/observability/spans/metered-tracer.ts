@@ -92,7 +92,7 @@ class MeteredSpan implements Span {
     return this;
   }
 
-  /** What a span is told is measured, also where nobody records it. */
+  /** Measures the attributes of a span, also if no SDK records it. */
   isRecording(): boolean {
     return !this.#ended;
   }

@@ -52,7 +52,7 @@ export interface AISDKProviderOptions {
   /** Whether reasoning goes back to the vendor that gave it, with its signatures. Signed thinking with calls needs it. Default true. */
   readonly sendReasoning?: boolean | undefined;
   /**
-   * Where pictures and files of tool results go: `result`, or `message`, a user message behind the batch, for vendors whose results are
+   * Where pictures and files of tool results go: `result`, or `message`, a user message after the batch, for vendors whose results are
    * texts. Default `result` for models of Anthropic and Google, else `message`.
    */
   readonly toolMedia?: 'result' | 'message' | undefined;

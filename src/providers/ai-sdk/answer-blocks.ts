@@ -2,7 +2,7 @@ import type { LanguageModelV3File, LanguageModelV3ToolCall, LanguageModelV3ToolR
 import type { GrowingText } from '../../core/growing-text.ts';
 import type { VendorData } from './vendor-parts.ts';
 
-/** A text or a piece of reasoning, as far as it came; or a text for the vendor itself, which is no part of the answer. */
+/** Text or reasoning received so far; or text for the vendor itself, which is not part of the answer. */
 export interface TextBlock {
   readonly type: 'text' | 'reasoning' | 'vendor-text';
   readonly text: GrowingText;

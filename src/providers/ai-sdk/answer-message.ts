@@ -10,7 +10,7 @@ export interface AnswerOrigin {
 }
 
 /**
- * The message that the parts of an answer amount to: its texts joined, files behind them, calls and reasoning. What else the vendor wants back is kept in the
+ * The message of the parts of an answer: its texts joined, then files, calls and reasoning. Other state that the vendor expects back is kept in the
  * metadata, and sources under `sources` there; an answer of texts and calls alone has none.
  */
 export function messageOfBlocks(all: readonly AnswerBlock[], { provider, sources }: AnswerOrigin): AssistantMessage {

@@ -16,7 +16,7 @@ export interface AssistantForm {
 
 /**
  * The parts of the model's own message: just as the vendor gave them, signatures and all, where it was this one; else its text, files
- * and calls. A text that was changed since goes without what the vendor put beside it, a changed reasoning not at all.
+ * and calls. Changed text is sent without the vendor's metadata, changed reasoning not at all.
  */
 export function assistantParts(message: AssistantMessage, form: AssistantForm): AssistantPart[] {
   const { kept, ids } = form;
@@ -120,7 +120,7 @@ function callPart({ id, function: called }: ToolCall, wireId: string | undefined
   return { type: 'tool-call', toolCallId: wireId ?? id, toolName: called.name, input: inputOf(called.arguments) };
 }
 
-/** Vendors want an object: no arguments become `{}`, and what is no JSON object goes as `{ _raw: … }`. */
+/** Vendors expect an object: no arguments become `{}`, and anything but a JSON object is sent as `{ _raw: … }`. */
 function inputOf(text: string): unknown {
   if (text.trim() === '') return {};
   try {

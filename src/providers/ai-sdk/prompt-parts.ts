@@ -16,7 +16,7 @@ export function userParts(content: Content, name?: string): (LanguageModelV3Text
   return content.map((part) => (part.type === 'text' ? { type: 'text', text: part.text } : filePart(part)));
 }
 
-/** The parts of a content that are no text. */
+/** The parts of a content other than text. */
 export function mediaOf(content: Content | null): readonly MediaPart[] {
   return typeof content === 'string' || content === null ? [] : content.filter((part) => part.type !== 'text');
 }
@@ -41,7 +41,7 @@ function detailOf(part: MediaPart): { providerOptions?: SharedV3ProviderOptions 
 }
 
 /**
- * What a tool gave, as one output: a text; JSON where the text is just what `JSON.stringify` makes, so that vendors with structured results
+ * The result of a tool as one output: text; JSON if the text is exactly what `JSON.stringify` returns, so that vendors with structured results
  * get them and others the same text; or, with pictures and files, one text in front of them.
  */
 export function toolOutput({ content, status }: ToolMessage): LanguageModelV3ToolResultOutput {
@@ -59,7 +59,7 @@ export function toolOutput({ content, status }: ToolMessage): LanguageModelV3Too
   return { type: failed ? 'error-text' : 'text', value: text };
 }
 
-/** A vendor's content of several parts has no place to say that the call failed, and some need a text. */
+/** A vendor's content of several parts cannot say that the call failed, and some need text. */
 function withFailure(text: string, failed: boolean, media: number): string {
   if (failed) return text === '' ? 'The call failed.' : `The call failed: ${text}`;
   return text === '' ? `The call gave ${media === 1 ? 'a file' : `${media} files`}.` : text;
@@ -67,7 +67,7 @@ function withFailure(text: string, failed: boolean, media: number): string {
 
 type JsonOutput = Extract<LanguageModelV3ToolResultOutput, { type: 'json' }>['value'];
 
-/** The object or list that a text is the canonical JSON of. */
+/** The object or array whose canonical JSON is the string. */
 function asJson(text: string): Exclude<JsonOutput, null> | undefined {
   if (!/^[[{]/.test(text)) return undefined;
   try {

@@ -117,7 +117,7 @@ function withDelay(error: AgentLoopError, retryAfterMs: number | undefined): Age
   return new AgentLoopError(code, message, { retryable, retryAfterMs, ...(status === undefined ? {} : { status }) });
 }
 
-/** The AI SDK's errors of checks go on with all that was sent. */
+/** Validation errors of the AI SDK contain the whole request. */
 function firstLine(text: string): string {
   return text.split('\n', 1)[0] ?? '';
 }

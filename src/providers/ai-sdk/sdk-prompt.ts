@@ -14,7 +14,7 @@ export interface PromptForm {
   /** False: calls and results of the history go as text. */
   readonly tools: boolean;
   readonly sendReasoning: boolean;
-  /** Where pictures and files of tool results go: with the result, or into a user message behind the batch. */
+  /** Where images and files of tool results go: with the result, or into a user message after the batch. */
   readonly toolMedia: 'result' | 'message';
   /** Put on the instructions and on the ends of the history that are sent again. */
   readonly cacheMarks: VendorData | undefined;

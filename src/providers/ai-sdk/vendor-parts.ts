@@ -8,7 +8,7 @@ export type VendorData = SharedV3ProviderMetadata;
 
 /**
  * One part of an answer, in the order in which the vendor gave them. Texts are not repeated: `length` counts characters of the message's
- * content, or of its reasoning; `index` counts its calls, or the parts of its content that are no text.
+ * content, or of its reasoning; `index` counts its calls, or the parts of its content other than text.
  */
 export type VendorPart = { readonly data?: VendorData } & (
   | { readonly type: 'text'; readonly length: number }

@@ -8,7 +8,7 @@ export interface PriceList {
 }
 
 /**
- * What a model call took, its discarded requests included, in US dollars: what the vendor said, else by the list; what took nothing costs
+ * What a model call took, its discarded requests included, in US dollars: as reported by the vendor, else by the price list; a call without tokens costs
  * nothing. Undefined where none of it is known.
  */
 export function callCost(

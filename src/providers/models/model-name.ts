@@ -1,4 +1,4 @@
-/** What vendors and gateways put behind a model's name to say which version is meant. */
+/** Version suffixes of vendors and gateways in model names. */
 const versionSuffix = /(?:[-@]\d{4}-\d{2}-\d{2}|[-@]\d{3,8}|-v\d+(?::\d+)?|-latest|-exp|-preview(?:-\d{2}-\d{2,4})?)$/;
 
 /** A provider in front of the name, with dots as Bedrock writes it: `us.anthropic.`. */

@@ -122,11 +122,11 @@ export class ChatAnswer {
     else this.#calls.addFragment(call);
   }
 
-  /** A text, or Mistral's list of parts, where thinking is a part of its own. */
+  /** A string, or Mistral's array of parts, with a separate thinking part. */
   #addContent(content: unknown): void {
     if (typeof content === 'string') this.#addText(content);
     else if (Array.isArray(content)) for (const part of content) this.#addPart(part);
-    else if (content !== undefined && content !== null) throw this.#wrongShape('a content that is not a text');
+    else if (content !== undefined && content !== null) throw this.#wrongShape('a content that is not a string');
   }
 
   #addPart(part: unknown): void {

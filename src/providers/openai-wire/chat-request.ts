@@ -140,7 +140,7 @@ function wireCall({ function: called }: ToolCall, id: string): WireCall {
   return { id, type: 'function', function: { name: called.name, arguments: wireArguments(called.arguments) } };
 }
 
-/** Servers parse the arguments of the history: none become `{}`, and what is no JSON object goes as `{ "_raw": … }`. */
+/** Servers parse the arguments of the history: none become `{}`, and anything but a JSON object is sent as `{ "_raw": … }`. */
 function wireArguments(text: string): string {
   if (text.trim() === '') return '{}';
   try {

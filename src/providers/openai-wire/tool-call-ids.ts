@@ -2,7 +2,7 @@ import type { ToolCall } from '../../core/messages.ts';
 
 const accepted = /^[A-Za-z0-9_-]+$/;
 
-/** LiteLLM hides Gemini's thought signature in the id, behind this word, and wants it back to the letter. */
+/** LiteLLM appends Gemini's thought signature to the id after this separator, and needs it back unchanged. */
 const signature = '__thought__';
 
 /**

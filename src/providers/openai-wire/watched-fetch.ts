@@ -40,7 +40,7 @@ function watchIn(init: object | undefined): RequestWatch {
   throw new Error('A request of the openai package came without its watch.');
 }
 
-/** What there is of the body of an answer that failed anyhow. */
+/** The body so far of a failed response. */
 async function textOf(response: Response, watch: RequestWatch): Promise<string> {
   const pieces: Uint8Array[] = [];
   if (response.body !== null) {

@@ -74,7 +74,7 @@ function sentence(server: ModelServer, code: ErrorCode, what: string, said: stri
   return `${what}${said === '' ? '' : ` ${server.quote(said)}`}${cure === undefined ? '' : `: ${cure}`}`;
 }
 
-/** LiteLLM and others put the status of the vendor behind them into `code`, as a number or its digits. */
+/** LiteLLM and others put the status of the upstream vendor into `code`, as a number or its digits. */
 function statusIn(error: unknown): number | undefined {
   if (!isJsonObject(error)) return undefined;
   const status = [error['code'], error['status'], error['status_code']].map(Number).find((n) => n >= 400 && n < 600);

@@ -22,7 +22,7 @@ export type StreamCall = (params: LLMCallParams) => Observable<LLMChunk>;
  * `llm.call` span, and is counted where it ends without an answer, unless the provider does that itself (`tracesAttempts`). Completes
  * behind `done`; an answer of a wrong shape, and an end without one, are `PROVIDER_PROTOCOL`. Unsubscribing leaves the request: what
  * streams is unsubscribed, `call` is given a signal that is aborted. A request that is silent for longer than the loop's `modelSilenceMs`
- * fails with `PROVIDER_TIMEOUT`. What is behind a policy has that form.
+ * fails with `PROVIDER_TIMEOUT`. Everything that a policy wraps has that form.
  */
 export function attemptStream(provider: LLMProvider): StreamCall {
   if (policyNames(provider).length > 0 && provider.stream) return provider.stream.bind(provider);
@@ -118,7 +118,7 @@ class Attempt {
     this.#span?.cancel(usage);
   }
 
-  /** What the provider told, else a guess, which is told in its place. */
+  /** The usage that the provider reported, else an estimate, which is reported instead. */
   #noteUsage(error?: AgentLoopError): Usage | undefined {
     const { sum } = this.#told;
     if (sum) return sum;

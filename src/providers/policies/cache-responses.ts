@@ -34,7 +34,7 @@ export interface CacheResponsesOptions {
   readonly timeoutMs?: number | undefined;
   /** Replaced by tests. Default: the system's. */
   readonly clock?: Clock | undefined;
-  /** Told what the store failed with; the call goes on without it. Default: nobody is. */
+  /** Receives errors of the store; the call continues without it. Default: none. */
   readonly onError?: ((error: unknown) => void) | undefined;
 }
 
@@ -49,7 +49,7 @@ const storeKind: OptionKind = {
  * in one piece, with a usage of 0, since it took nothing.
  *
  * Keys are `llm:` and a SHA-256 of the whole request, worked out at each call, so that a store shared with others tells nobody what was
- * asked; the answers in it are as they were given. A store that fails, or gives what is no answer, is passed by. Put it outside of what
+ * asked; the answers in it are as they were given. A store that fails, or returns an invalid answer, is ignored. Put it outside of what
  * limits and retries: it waits for nothing. Errors: `INVALID_CONFIG`, naming the option.
  */
 export function cacheResponses(options: CacheResponsesOptions): ProviderPolicy {

@@ -11,7 +11,7 @@ export function beginAttempt(): LLMChunk {
   return { type: 'attempt', state: 'begin' };
 }
 
-/** Goes on with another attempt at once. */
+/** Makes another attempt at once. */
 export function nextAttempt(failed: AgentLoopError, attempt: () => Observable<LLMChunk>): Observable<LLMChunk> {
   return concat(of(voidAttempt(failed), beginAttempt()), defer(attempt));
 }

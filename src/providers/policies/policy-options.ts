@@ -21,7 +21,7 @@ export const aFunction: OptionKind = { isValid: (value) => typeof value === 'fun
 export const aBoolean: OptionKind = { isValid: (value) => typeof value === 'boolean', words: 'true or false' };
 export const aText: OptionKind = {
   isValid: (value) => typeof value === 'string' && value !== '',
-  words: 'a text that is not empty',
+  words: 'a string that is not empty',
 };
 export const aClock: OptionKind = { isValid: isClock, words: 'a clock: { now(), schedule(ms, callback) }' };
 

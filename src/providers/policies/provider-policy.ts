@@ -55,7 +55,7 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
 
 /**
  * What stands around a call of a policy: an aborted signal ends it at once with `CANCELED`, whatever its policies wait for, its waits are
- * no silence of the model, and its answer tells what the attempts before it took. Who hears of an end hears of it behind the teardown of what stands within, so that a request
+ * no silence of the model, and its answer includes the usage of earlier attempts. An end is emitted after the teardown of everything inside, so that a request
  * that is left has been counted by then.
  */
 function wholeCall(inner: StreamCall): StreamCall {

@@ -7,7 +7,7 @@ import { isResponse } from './is-response.ts';
 type Redact = (text: string) => string;
 
 /**
- * The chunks of one answer without secrets. A secret that came in pieces is found too: where a text of an attempt has one, the whole of
+ * The chunks of one answer without secrets. A secret in pieces is found too: if the text of an attempt has one, the whole of
  * it stands in its first piece and the others are empty; texts without one keep their pieces.
  */
 export function redactChunks(chunks: readonly LLMChunk[], redact: Redact): readonly LLMChunk[] {
@@ -56,5 +56,5 @@ function cleanText(text: string, redact: Redact): string {
 function redactResponse(response: LLMResponse, redact: Redact): LLMResponse {
   const clean = redactMembers(response, redact);
   if (isResponse(clean)) return clean;
-  throw new AgentLoopError('INVALID_INPUT', 'redact must give a text for each text.');
+  throw new AgentLoopError('INVALID_INPUT', 'redact must return a string for each string.');
 }

@@ -54,7 +54,7 @@ function lineOf(text: string, place: string): Line {
     throw invalid(`${place} is not JSON: ${messageOf(error)}`);
   }
   if (isObject(value)) return { place, value };
-  throw invalid(`${place} is no object`);
+  throw invalid(`${place} must be an object`);
 }
 
 function exchangeOf({ place, value }: Line): RecordedExchange {

@@ -25,7 +25,7 @@ export function newerVersion(artifactId: string, expected: number, found: number
 export function wrongOffset(artifactId: string, offset: number, size: number): AgentLoopError {
   return new AgentLoopError(
     'CONFLICT',
-    `The draft of artifact "${artifactId}" has ${size} bytes here, so no chunk begins at ${offset}; go on from there, or start over at 0.`,
+    `The draft of artifact "${artifactId}" has ${size} bytes here, so no chunk begins at ${offset}; continue from there, or start over at 0.`,
   );
 }
 

@@ -39,7 +39,7 @@ export interface ArtifactShelf<Found extends FoundVersion, Draft extends Artifac
   dropOldVersions(artifactId: string, keep: number): Promise<void>;
   /** The content of a version in chunks. Errors: `NOT_FOUND` where it was dropped, `POISON` where it is not what was written. */
   read(found: Found): AsyncIterable<Uint8Array>;
-  /** The newest versions behind an id, in the order of the ids; of the task, else of the context that the query names. */
+  /** The newest versions after an id, in the order of the ids; of the task, else of the context that the query names. */
   infos(query: ArtifactQuery & { readonly after: string }): AsyncIterable<ArtifactInfo>;
   remove(artifactId: string): Promise<void>;
   /** The error of the contract for whatever the other methods threw. */

@@ -28,14 +28,14 @@ export interface Artifact extends ArtifactInfo {
   readonly content: Uint8Array;
 }
 
-/** A text is taken as UTF-8. */
+/** A string is encoded as UTF-8. */
 export type ArtifactContent = string | Uint8Array;
 
 export interface NewArtifact {
   readonly name: string;
   /** Matches `taskIdPattern`. Default: one of its own. */
   readonly artifactId?: string;
-  /** Default: `text/plain` where the content is a text, else `application/octet-stream`. */
+  /** Default: `text/plain` if the content is a string, else `application/octet-stream`. */
   readonly mediaType?: string;
   readonly taskId?: string;
   readonly contextId?: string;
@@ -81,7 +81,7 @@ export interface ArtifactQuery {
   readonly contextId?: string;
   /** How many at most. Default 50. */
   readonly limit?: number;
-  /** Only artifacts whose id sorts behind this one: the `next` of the page before. */
+  /** Only artifacts whose id sorts after this one: the `next` of the previous page. */
   readonly after?: string;
 }
 

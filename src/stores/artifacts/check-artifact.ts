@@ -59,7 +59,7 @@ export function checked({ name, mediaType, metadata }: ArtifactChange): Omit<Art
 export function bytesOf(content: ArtifactContent): Uint8Array {
   if (typeof content === 'string') return Buffer.from(content, 'utf8');
   if (content instanceof Uint8Array) return Uint8Array.from(content);
-  throw invalid(`content is ${shownValue(content)}; give a text or a Uint8Array.`);
+  throw invalid(`content must be a string or a Uint8Array, not ${shownValue(content)}.`);
 }
 
 /** Errors: `INVALID_INPUT`. */
@@ -114,7 +114,7 @@ function assertName(name: unknown): void {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: names end up in headers and on terminals.
   if (typeof name === 'string' && name !== '' && name.length <= maxNameLength && !/[\x00-\x1f\x7f]/.test(name)) return;
   throw invalid(
-    `name is ${shownValue(name)}; give a text of 1 to ${maxNameLength} characters without control characters.`,
+    `name must be a string of 1 to ${maxNameLength} characters without control characters, not ${shownValue(name)}.`,
   );
 }
 

@@ -176,7 +176,7 @@ export class ShelvedArtifactStore<Found extends FoundVersion, Draft extends Arti
     }
   }
 
-  /** Makes the version behind the newest one; again where somebody else was faster, unless a version was asked for. */
+  /** Creates the version after the newest one; retries if another writer was faster, unless a version was requested. */
   async #publish(change: Change<Draft>, content?: WrittenContent): Promise<ArtifactInfo> {
     const { artifactId, members, draft, version: expected } = change;
     for (let attempt = 1; ; attempt++) {

@@ -10,7 +10,7 @@ const longestKey = 512;
 export function assertCacheKey(key: string): void {
   if (typeof key === 'string' && key !== '' && key.length <= longestKey) return;
   const given = typeof key === 'string' && key !== '' ? `one of ${key.length} characters` : shownValue(key);
-  throw invalid(`A key of a cache is a text of 1 to ${longestKey} characters, not ${given}.`);
+  throw invalid(`A cache key must be a string of 1 to ${longestKey} characters, not ${given}.`);
 }
 
 /** The value as the JSON text that a store keeps. Errors with `INVALID_INPUT` for what JSON would lose or change, and for a wrong time. */
@@ -23,7 +23,7 @@ export function cacheEntryText(value: unknown, { ttlMs }: CacheSetOptions): stri
   return JSON.stringify(value);
 }
 
-/** The value of such a text; `undefined` for a text that cannot be read, which counts as no value. */
+/** The value of such a string; `undefined` for an unreadable one, which counts as a miss. */
 export function cacheEntryValue(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -108,7 +108,7 @@ export class ContextTable {
     return this.#db.range(range).map(({ value }) => value);
   }
 
-  /** The heads behind an id, in the order of the ids. */
+  /** The heads after an id, in the order of the ids. */
   heads(after: string, limit: number): readonly ContextHead[] {
     const range = { start: ['conversation', `${after}\0`], end: ['conversation', last], limit };
     return this.#db.range(range).flatMap(({ key }) => this.findHead(idIn(key)) ?? []);

@@ -30,7 +30,7 @@ interface Readers {
 }
 
 const nothingSaved: Saved = { generation: -1, length: 0 };
-/** Milliseconds that a reader counts without a sign of life. */
+/** Milliseconds after its last heartbeat that a reader counts as alive. */
 const readerMs = 10_000;
 
 /**
@@ -166,7 +166,7 @@ export class DeltaDesk {
     });
   }
 
-  /** Who reads may get lost: then the reader has the text a little later, or with the record. */
+  /** A reader's registration may get lost: then the reader has the text a little later, or with the record. */
   #write(action: () => void): void {
     this.#options.database.write(action).catch(() => {});
   }

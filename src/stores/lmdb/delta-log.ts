@@ -26,7 +26,7 @@ export interface DeltaView {
   readonly opened: number;
   readonly iteration: number;
   readonly attempt: number;
-  /** Counts the texts: a text that was declared void, or a new call, begins the next one. */
+  /** Counts the texts: a discarded text, or a new call, begins the next one. */
   readonly generation: number;
   /** Characters of the text. */
   readonly length: number;

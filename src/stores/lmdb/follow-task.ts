@@ -47,7 +47,7 @@ class Follower {
   readonly #task: TaskHead;
   readonly #from: number;
   readonly #cursor: DeltaCursor;
-  /** The last record that is behind this reader, shown or not asked for. */
+  /** The last record that this reader has passed, emitted or before its start. */
   #seq: number;
 
   constructor(deps: ReaderDeps, head: TaskHead, from: number) {
@@ -83,7 +83,7 @@ class Follower {
   }
 }
 
-/** Each delta behind the record that it follows; one that is not text and comes too late for that is left out. */
+/** Each delta after the record that it follows; one that is not text and arrives too late is dropped. */
 function inOrder(records: readonly JournalRecord[], deltas: readonly PlacedDelta[], before: number): FollowSignal[] {
   const signals: FollowSignal[] = [];
   let next = 0;

@@ -20,7 +20,7 @@ export function storeError(thrown: unknown, path: string): AgentLoopError {
 }
 
 export function closedStore(path: string): AgentLoopError {
-  return new AgentLoopError('UNAVAILABLE', `The LMDB store at "${path}" was closed; make a new one to go on.`);
+  return new AgentLoopError('UNAVAILABLE', `The LMDB store at "${path}" was closed; create a new one to continue.`);
 }
 
 export function forgottenWrite(path: string): AgentLoopError {

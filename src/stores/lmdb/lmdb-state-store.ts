@@ -75,7 +75,7 @@ const optionNames: OptionNames<LmdbStateStoreOptions> = { path: true, clock: tru
  * The price: a process that blocks its event loop or is stopped within a transaction keeps the others from writing meanwhile. It does not
  * keep them from opening the file and reading.
  *
- * `read`, `load` and `list` answer at once, from the memory map; the other methods with promises. Readers in this process are told at
+ * `read`, `load` and `list` answer at once, from the memory map; the other methods with promises. Subscribers in this process are notified at
  * once; others find records, commands and deltas at their next poll. Deltas are written only while another process reads them.
  * `publish` never fails; of the open attempt the text is kept whole, of other deltas the last 64. Errors are those of the contract:
  * `FULL` where the disk is, `UNAVAILABLE` where it cannot be written to, where its folder was deleted or replaced, or after `close`, `POISON` for a damaged file.
@@ -143,7 +143,7 @@ export class LmdbStateStore implements TaskStateStore {
       if (!takesAtOnce(taskId, head.under, under)) {
         if (isHeld(head, now)) throw busy(taskId, head.expiresAt - now);
         if (endsTooLate(head, now)) {
-          // Written, so that the lease ends in time for whoever asks next, also in another process.
+          // Written, so that the lease expires in time for the next caller, also in another process.
           const shorter = shortened(head, now);
           this.#tasks.putHead(shorter, head);
           return busy(taskId, shorter.expiresAt - now);

@@ -13,7 +13,7 @@ export interface LookOptions<T> {
 
 /**
  * A stream of what each look at the file finds: one look at subscription, one at each wake-up. A look that is asked for from inside
- * a handler comes behind the one that runs. Unsubscribing ends the wake-ups.
+ * a handler runs after the current one. Unsubscribing ends the wake-ups.
  */
 export function looking<T>({ wakeUps, taskId, start }: LookOptions<T>): Observable<T> {
   return new Observable((subscriber) => {

@@ -174,7 +174,7 @@ export function summaryOf(head: TaskHead, now: number): TaskSummary {
   };
 }
 
-/** When the state was told last. */
+/** The time of the last record with a state. */
 export function statusTimeOf({ statusAt, createdAt }: TaskHead): number {
   return statusAt ?? createdAt;
 }

@@ -109,7 +109,7 @@ export class TaskTable {
     return entries.map(({ value }, index) => recordOf(value, taskId, from + index));
   }
 
-  /** The commands behind the `n`th, with their numbers. */
+  /** The commands after the `n`th, with their numbers. */
   commands(taskId: string, n: number, limit?: number): readonly { readonly n: number; readonly command: Command }[] {
     const range = { start: ['command', taskId, n + 1], end: ['command', taskId, last] };
     const entries = this.#db.range(limit === undefined ? range : { ...range, limit });
@@ -249,7 +249,7 @@ export class TaskTable {
     return found;
   }
 
-  /** The entries behind a key, backwards, read page by page. */
+  /** The entries after a key, in reverse order, read page by page. */
   *#behind({ start, end, limit }: Required<Omit<LmdbRange, 'reverse'>>): Generator<LmdbEntry> {
     // The first page has what the caller asks for; where that was not enough, later pages are whole ones.
     for (let from = start, size = limit + 1; ; size = pageSize + 1) {
@@ -269,7 +269,7 @@ export class TaskTable {
   }
 }
 
-/** A text of any length and with any characters, as a part of a key. */
+/** A string of any length and with any characters, as a part of a key. */
 function hashOf(text: string): string {
   return createHash('sha256').update(text).digest('base64url');
 }

@@ -8,7 +8,7 @@ export interface WakeUpOptions {
 
 /**
  * Tells readers to look at their task again: at once where this store changed it, and within `pollMs` where another process
- * changed anything. One timer for all of them, none where nobody reads; a look that finds nothing new costs some microseconds.
+ * changed anything. One timer for all of them, none without subscribers; a poll that finds nothing new costs some microseconds.
  */
 export class WakeUps {
   readonly #options: WakeUpOptions;

@@ -95,7 +95,7 @@ export class MemoryTask {
     if (this.hasEnded) this.#followers.complete();
   }
 
-  /** The task is gone: tells its followers. Whoever holds the lease learns it at the next append. */
+  /** The task was deleted: notifies its followers. The owner of the lease gets the error at its next append. */
   drop(): void {
     if (this.#followers.size > 0) this.#followers.error(notFound(this.started.taskId));
   }

@@ -72,7 +72,7 @@ export interface TurnAppendOptions {
 export interface ContextQuery {
   /** How many at most. Default 50. */
   readonly limit?: number;
-  /** Only contexts whose id sorts behind this one: the `next` of the page before. */
+  /** Only contexts whose id sorts after this one: the `next` of the previous page. */
   readonly after?: string;
 }
 

@@ -85,7 +85,7 @@ function positionIn(id: string | undefined): number {
 export interface Span {
   /** The first position. */
   readonly from: number;
-  /** The position behind the last one. */
+  /** The position after the last one. */
   readonly to: number;
 }
 

@@ -17,7 +17,7 @@ export function isClaimable({ entry, owner, dueAt }: PushRecord, { taskId }: Pus
   return dueAt <= now || (taskId !== undefined && owner === undefined);
 }
 
-/** The record behind a report of its owner. */
+/** The record after a report of its owner. */
 export function progressed({ entry: before, owner }: PushRecord, progress: PushProgress, now: number): PushRecord {
   const { cursor = before.cursor } = progress;
   const entry = { ...before, ...(cursor !== undefined && { cursor }) };

@@ -6,7 +6,7 @@ export interface PushKey {
   readonly configId: string;
 }
 
-/** That somebody wants to be told of a task, where, and how far they have been told. */
+/** A registration for notifications of a task: its target, and the last delivered position. */
 export interface PushEntry extends PushKey {
   readonly url: string;
   /** What the receiver knows its notifications by; a secret. */
@@ -22,7 +22,7 @@ export interface PushEntry extends PushKey {
 export interface PushClaimOptions {
   /** Who delivers from now on. */
   readonly owner: string;
-  /** How long it has the right to, without a sign of life. Milliseconds. */
+  /** The length of its lease without a renewal. Milliseconds. */
   readonly leaseMs: number;
   /** The most that are given. */
   readonly limit: number;
@@ -32,7 +32,7 @@ export interface PushClaimOptions {
 
 /** What has come of a delivery. */
 export type PushProgress =
-  /** It goes on; the right to it lasts from now. */
+  /** Delivery continues; renews the lease. */
   | { readonly type: 'held'; readonly leaseMs: number; readonly cursor?: string }
   /** Nobody holds it any more; it is looked at again after this time, or when it is claimed by its task. */
   | { readonly type: 'parked'; readonly afterMs: number; readonly cursor?: string }
@@ -52,7 +52,7 @@ export interface PushStore {
   get(key: PushKey): MaybePromise<PushEntry | undefined>;
   /** Those of a task, by their ids. */
   list(taskId: string): MaybePromise<readonly PushEntry[]>;
-  /** Whoever delivers it is told at its next `update`. Does nothing where there is none. */
+  /** The process that delivers it gets the error at its next `update`. Does nothing if there is none. */
   delete(key: PushKey): MaybePromise<void>;
   /** Takes registrations that are due, and that nobody holds, the longest due first. */
   claim(options: PushClaimOptions): MaybePromise<readonly PushEntry[]>;

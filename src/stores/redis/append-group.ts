@@ -22,7 +22,7 @@ export class AppendGroup {
     });
   }
 
-  /** Takes an append in, where it goes on from what the group has. */
+  /** Adds an append if it continues the group's records. */
   take(lease: Lease, records: readonly JournalRecord[], { status, barrier }: AppendOptions): boolean {
     const last = this.records.at(-1);
     const first = records[0];

@@ -3,7 +3,7 @@ import type { AgentLoopError } from '../../core/errors.ts';
 import { redisError } from './redis-errors.ts';
 import { entriesOf, listOf, type StreamEntry } from './script-answer.ts';
 
-/** Somebody who waits for new entries of streams. Nothing here may throw. */
+/** A reader that waits for new entries of streams. Its methods must not throw. */
 export interface StreamWatch {
   /** Each stream, at least one, and the id after which its entries are wanted. Asked before every read. */
   positions(): readonly (readonly [key: string, id: string])[];
@@ -11,7 +11,7 @@ export interface StreamWatch {
   take(entries: ReadonlyMap<string, readonly StreamEntry[]>): void;
   /** Called every other second, and after a loss of the connection: is what was shown still there? */
   verify(): void;
-  /** Redis has not answered for `patienceMs`. The watch goes on until it is left. */
+  /** Redis has not responded for `patienceMs`. The watch continues until it is closed. */
   lost(error: AgentLoopError): void;
 }
 

@@ -62,7 +62,7 @@ function findingsOf(info: ServerInfo, { strict, replicas }: RedisStoreSettings):
   if (replicasThere > 0 && !strict && !info.has('min_slaves_good_slaves')) {
     findings.push(
       warning(
-        'min-replicas-to-write is 0, so a primary that lost its replicas goes on taking records that a failover throws away; set it to 1.',
+        'min-replicas-to-write is 0, so a primary that lost its replicas continues to accept records that a failover loses; set it to 1.',
       ),
     );
   }

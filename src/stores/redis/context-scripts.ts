@@ -27,7 +27,7 @@ export interface ContextCall {
   readonly version?: number | undefined;
 }
 
-/** Runs the scripts of the message store on the contexts behind a prefix. */
+/** Runs the scripts of the message store on the contexts with a prefix. */
 export class ContextScripts {
   readonly #client: RedisClient;
   readonly #prefix: string;

@@ -87,7 +87,7 @@ export class DeltaFeed {
   }
 }
 
-/** Text and reasoning that go on from the delta before become one with it. */
+/** Merges text and reasoning with the delta that they continue. */
 function addMerged(deltas: Delta[], delta: Delta): void {
   const last = deltas.at(-1);
   const merged =
@@ -124,7 +124,7 @@ function batchesOf(deltas: readonly Delta[]): readonly (readonly Delta[])[] {
   return batches;
 }
 
-/** A tool may report what is no JSON; publishing never fails. */
+/** A tool may report values that are not JSON; publishing never fails. */
 function jsonOf(deltas: readonly Delta[]): string | undefined {
   try {
     return JSON.stringify(deltas);

@@ -8,7 +8,7 @@ import { type TaskKeys, taskKeys } from './task-keys.ts';
 
 const pageSize = 500;
 
-/** The journal up to the head's seq, and what a reader who goes on live from there has to know. */
+/** The journal up to the head's seq, and what a reader needs to continue live from there. */
 export interface JournalTail {
   readonly records: readonly JournalRecord[];
   readonly seq: number;

@@ -79,7 +79,7 @@ export class JournalWriter {
     try {
       await scripts.runInOrder(this.#call(lease, records, options), options.barrier ? confirmation : undefined);
     } catch (error) {
-      // In a cluster, a redirected append can be passed by one that was sent behind it.
+      // In a cluster, an append that was sent later can overtake a redirected one.
       const passed = AgentLoopError.isInstance(error) && error.code === 'REWOUND' && line[0] !== place;
       throw passed ? overtaken(taskId) : error;
     } finally {

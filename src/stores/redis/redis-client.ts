@@ -105,7 +105,7 @@ export const disconnectTimeout = 100;
 const ownOptions = {
   lazyConnect: true,
   disconnectTimeout,
-  // Two reconnects, then the caller is told; turns try again until their own deadline.
+  // Two reconnects, then the command fails; turns retry until their own deadline.
   maxRetriesPerRequest: 2,
   retryStrategy: (times: number) => Math.min(50 * 2 ** (times - 1), 500),
   // A primary that became a replica: the next connection asks anew where the primary is.

@@ -17,7 +17,7 @@ export interface RedisDraftPlace {
   readonly maxBytes: number;
 }
 
-/** A content on its way to Redis, chunk by chunk under a key of its own, which expires where nobody goes on. */
+/** Content that is written to Redis chunk by chunk under its own key, which expires if the write is not continued. */
 export class RedisDraft implements ArtifactDraft {
   readonly content = randomUUID();
   readonly #place: RedisDraftPlace;

@@ -51,7 +51,7 @@ export function unconfirmed(taskId: string, confirmed: number, wanted: number): 
   );
 }
 
-/** An append that arrived before one that was sent earlier: sent again behind it, it fits. */
+/** An append that arrived before an earlier one: retried after it, it succeeds. */
 export function overtaken(taskId: string): AgentLoopError {
   return new AgentLoopError(
     'UNAVAILABLE',

@@ -163,7 +163,7 @@ export class RedisStateStore implements TaskStateStore {
     const task = this.#grouped.get(taskId);
     const statusAt = task && statusTimeIn(records);
     if (task === undefined || statusAt === undefined) return appended;
-    // Behind the record, which stands whether the index can be told or not; a list that meets the entry mends it.
+    // After the record, which is valid even if the index update fails; a `list` that finds the entry repairs it.
     return appended.then(() => this.#index.tell(task, statusAt).catch(() => {}));
   }
 
@@ -293,7 +293,7 @@ export class RedisStateStore implements TaskStateStore {
     }
   }
 
-  /** Behind the records that they follow. */
+  /** After the records that they follow. */
   #sendDeltas(taskId: string): void {
     if (!this.#deltas.isWaiting(taskId)) return;
     this.#writer.flush(taskId);

@@ -59,7 +59,7 @@ export class ScriptRunner {
 
   /**
    * For appends, which may be pipelined: where Redis does not know the script, it is loaded, and the error is `UNAVAILABLE` and
-   * retryable, since what was sent behind this call must not pass it. With `confirmation` the answer also waits for the replicas.
+   * retryable, since later calls must not overtake this one. With `confirmation` the answer also waits for the replicas.
    */
   async runInOrder(call: ScriptCall, confirmation?: Confirmation): Promise<ScriptAnswer> {
     this.#assertOpen();
@@ -105,7 +105,7 @@ export class ScriptRunner {
     return reply;
   }
 
-  /** Loads all scripts on the node that the keys of `last` are on, and sends `last` behind them. */
+  /** Loads all scripts on the node that the keys of `last` are on, and sends `last` after them. */
   async #loadAnd(last: readonly (string | number)[]): Promise<unknown> {
     const load = Object.values(this.#scripts).map(({ source }: LuaScript) => ['script', 'load', source]);
     const outcomes = await this.#client.pipeline([...load, [...last]]).exec();

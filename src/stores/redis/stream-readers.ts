@@ -2,7 +2,7 @@ import type { Cluster, Redis } from 'ioredis';
 import { BlockingReader, type StreamWatch } from './blocking-reader.ts';
 import { command, disconnectTimeout, isCluster, type RedisClient } from './redis-client.ts';
 
-/** How long readers wait for Redis to come back before they are told. */
+/** How long readers wait for Redis to come back before they receive an error. */
 const patienceMs = 30_000;
 
 /** The reader's own connection: never reconnected by ioredis, since its reads begin anew where the server may be another. */

@@ -21,7 +21,7 @@ export interface FollowDeps {
 /** The last entry of the deltas of a task that was deleted. */
 const tombstone = 'x';
 
-/** One reader of one task: first what there is, then what comes, each record once and each delta behind the record it follows. */
+/** One reader of one task: first the existing records, then live ones, each record once and each delta after the record it follows. */
 export class TaskFollower implements StreamWatch {
   readonly #deps: FollowDeps;
   readonly #taskId: string;
@@ -130,7 +130,7 @@ export class TaskFollower implements StreamWatch {
     if (isTerminal(record)) this.#to.complete();
   }
 
-  /** Deltas that were published behind the record `seq`, or before. */
+  /** Deltas that were published after the record `seq`, or before it. */
   #showDeltasUpTo(seq: number): void {
     while (this.#deltas[0] !== undefined && placeOf(this.#deltas[0].id).seq <= seq) {
       const [entry] = this.#deltas.splice(0, 1);

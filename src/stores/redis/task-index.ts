@@ -45,7 +45,7 @@ export class TaskIndex {
     ]);
   }
 
-  /** Says when the status of a task was told; an earlier time changes nothing. Does nothing for a context of no group. */
+  /** Sets the time of a task's last status; an earlier time changes nothing. Does nothing for a context without a group. */
   async tell(task: IndexedTask, statusAt: number): Promise<void> {
     const group = groupOf(task.contextId);
     if (group !== undefined) await this.#send('zadd', this.#ofGroup(group), 'GT', statusAt, memberOf(task));
@@ -59,7 +59,7 @@ export class TaskIndex {
     ]);
   }
 
-  /** A page of tasks: the one created last first, of a group the one whose status was told last. */
+  /** A page of tasks, newest first; of a group, most recent status first. */
   async page({
     contextId,
     contextGroup,

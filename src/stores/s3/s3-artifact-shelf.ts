@@ -215,7 +215,7 @@ export class S3ArtifactShelf implements ArtifactShelf<S3Version, S3Draft> {
       : noArtifact(artifactId, version);
   }
 
-  /** Ends uploads of several parts that nobody goes on with; without the right to do so they stay. */
+  /** Aborts abandoned multipart uploads; without permission they stay. */
   async #sweep(): Promise<void> {
     try {
       for (const upload of await this.#bucket.uploads(this.#keys.allContents)) {

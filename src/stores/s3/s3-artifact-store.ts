@@ -45,7 +45,7 @@ const smallestPart = 5 * 1024 * 1024;
  * Keeps artifacts in a bucket of S3, or of a server that speaks its protocol, shared by any number of processes and machines.
  *
  * A content is stored first, then one small object names it as a version: whole or not at all, and of two processes that write the same
- * version one gets the next, because the server refuses to write the object twice. `read` compares content and hash, and goes on where
+ * version one gets the next, because the server refuses to write the object twice. `read` compares content and hash, and resumes where
  * a connection broke. A content whose writer died in between goes with its artifact; uploads that are left half done are ended after a
  * week, when a store first writes.
  *

@@ -23,7 +23,7 @@ interface Connection {
   readonly client: S3Client;
 }
 
-/** How often a read goes on behind a connection that broke, without a byte in between. */
+/** How often a read resumes after a broken connection without receiving a byte in between. */
 const readAttempts = 3;
 
 /** The requests that the artifact store makes to one bucket. Throws what the SDK throws. */

@@ -29,7 +29,7 @@ class Follower {
   readonly #deps: FollowDeps;
   readonly #to: Subscriber<FollowSignal>;
   readonly #from: number;
-  /** The last record that is behind this reader, shown or not asked for. */
+  /** The last record that this reader has passed, emitted or before its start. */
   #seq = 0;
   #stopWaiting: (() => void) | undefined;
 

@@ -68,7 +68,7 @@ export class LiveTask {
     return this.shown.isOwnedBy(lease);
   }
 
-  /** Takes records at once; resolves when they are shown, behind the snapshot that they call for. */
+  /** Takes records at once; resolves when they are emitted, after the snapshot that they require. */
   append(lease: Lease, records: readonly JournalRecord[]): Promise<void> {
     if (!this.isOwnedBy(lease)) throw fenced(lease);
     const seq = this.shown.records.length + this.#tail.length;

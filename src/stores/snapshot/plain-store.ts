@@ -5,7 +5,7 @@ import { readSnapshot, type SavedTurn, type Snapshot } from './snapshot.ts';
 
 /** A user's own store of states: one value a task, the last one saved. */
 export interface SnapshotStore {
-  /** Replaces what there is. Has to reject where it is not kept. */
+  /** Replaces the value. Must reject if it was not stored. */
   save(taskId: string, state: Snapshot): MaybePromise<unknown>;
   /** What was saved last, whole; null or undefined where there is nothing. */
   load(taskId: string): MaybePromise<PersistedLoopState | null | undefined>;

@@ -44,7 +44,7 @@ const optionNames: OptionNames<SnapshotStateStoreOptions> = { pollMs: true, cloc
  * Makes a `TaskStateStore` of a user's own store that can only `save`, `load` and `delete` one value a task.
  *
  * What is saved is a `PersistedLoopState` with the records it is the fold of: before each iteration, after each model call, when the
- * turn asks, is answered, suspends or ends, and when somebody takes the task or gives it back. A turn goes on from its last snapshot
+ * turn asks, is answered, suspends or ends, and when a process acquires or releases the task. A turn resumes from its last snapshot
  * alone, in any process. Nothing is shown before it is saved, but for what happens inside an iteration.
  *
  * The guarantee is weaker than a journal's:
@@ -235,7 +235,7 @@ class SnapshotStateStore implements TaskStateStore {
     return task?.isDropped ? undefined : task;
   }
 
-  /** The task where it runs here for sure: behind the end of a lease, another process may have taken it. */
+  /** The task if it certainly runs here: after its lease expired, another process may have taken it. */
   async #verified(taskId: string): Promise<LiveTask | undefined> {
     const task = this.#running(taskId);
     if (task && !task.shown.isHeld(this.#clock.now())) await task.verify();

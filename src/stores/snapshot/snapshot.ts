@@ -13,13 +13,13 @@ import { isSuspended } from '../../core/task-state.ts';
 import type { Under } from '../interfaces.ts';
 import { newerSchema } from '../store-errors.ts';
 
-/** What is saved of a turn: its state to be read by people and queries, and the records that a turn goes on from. Plain JSON. */
+/** What is saved of a turn: its state to be read by people and queries, and the records that a turn resumes from. Plain JSON. */
 export interface Snapshot extends PersistedLoopState {
   /** The records that the state is the fold of, in order. Has to come back from `load` as it was given to `save`. */
   readonly journal: readonly JournalRecord[];
   /** Of the lease that it was saved under; 0 before the first. Whoever finds another one than its own has lost the task. */
   readonly epoch: number;
-  /** True where it was saved as its owner gave the task back: nothing has happened behind it. */
+  /** True if it was saved when its owner released the task: nothing has happened since. */
   readonly released: boolean;
   /** The lease of the parent turn that this one was taken under last; absent where there was none. */
   readonly under?: Under;

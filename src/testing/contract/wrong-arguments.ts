@@ -24,7 +24,7 @@ export async function refusesWrongArguments<Store extends object>(
   }
 }
 
-/** What a caller who waits for the end of an answer gets. */
+/** The outcome for a caller that awaits the end of a result. */
 async function completed(answer: unknown, deadlineMs: number): Promise<void> {
   if (isObservable(answer)) await lastValueFrom(answer.pipe(takeUntil(timer(deadlineMs))), { defaultValue: undefined });
   else if (isIteration(answer)) for await (const _ of answer);

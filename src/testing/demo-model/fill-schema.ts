@@ -12,7 +12,7 @@ type Schema = Readonly<Record<string, unknown>>;
 
 /**
  * A value that a JSON Schema allows, made as well as can be of what is known: members that the results name by the same
- * key, numbers out of the results, and the answer where a text is wanted.
+ * key, numbers out of the results, and the answer where a string is expected.
  */
 export function fillSchema(schema: Schema, material: Material): unknown {
   return valueFor('', schema, { ...material, root: schema, numbers: numbersIn(material.outcomes) });

@@ -82,7 +82,7 @@ function plainText(text: string): string {
     .trim();
 }
 
-/** The first two sentences of a text, in quotation marks. */
+/** The first two sentences of a string, in quotation marks. */
 function quoteOf(text: string): string {
   const sentences = text
     .split(/(?<=[.!?])\s+(?=[\p{Lu}“"])/u)

@@ -28,7 +28,7 @@ export function stemOf(word: string): string {
   return suffix === undefined ? lower : lower.slice(0, -suffix.length);
 }
 
-/** The words of a name or a text, in lower case: `readFile`, `read_file` and `read file` are the same two. */
+/** The words of a name or a string, in lower case: `readFile`, `read_file` and `read file` are the same two. */
 export function wordsOf(text: string): readonly string[] {
   return (
     text

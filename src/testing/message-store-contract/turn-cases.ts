@@ -70,7 +70,7 @@ export const turnCases: MessageCases = {
       },
     },
     {
-      title: 'turns that are appended at once stand whole, one behind the other',
+      title: 'turns that are appended concurrently are stored whole, one after the other',
       async run({ store, peer, newContextId }) {
         const contextId = newContextId();
         const names = Array.from({ length: 12 }, (_, index) => `turn-${index}`);

@@ -68,7 +68,8 @@ export class ModelDesk {
   assertDone(): void {
     const steps = this.#options.script?.length ?? this.#asked;
     if (this.#asked === steps) return;
-    const cure = this.#asked > steps ? 'add a step, or find out who asks' : 'take out the steps that are not used';
+    const cure =
+      this.#asked > steps ? 'add a step, or find the unexpected request' : 'take out the steps that are not used';
     throw new AgentLoopError('INVALID_CONFIG', `${scriptAndRequests(steps, this.#asked)}; ${cure}.`);
   }
 

@@ -3,7 +3,7 @@ import type { FinishReason } from '../../providers/interfaces.ts';
 
 export interface ScriptCall {
   readonly name: string;
-  /** An object, sent as JSON, or a text, sent as it is. Default `{}`. */
+  /** An object, sent as JSON, or a string, sent unchanged. Default `{}`. */
   readonly arguments?: object | string;
   /** Default: made from the request. `''` sends an empty one. */
   readonly id?: string;
@@ -46,7 +46,7 @@ export interface AnswerStep {
 /** A refusal: an HTTP status with a body. */
 export interface RefusalStep {
   readonly status: number;
-  /** An object is sent as JSON, a text as it is. Default: an error in OpenAI's form that names the status. */
+  /** An object is sent as JSON, a string unchanged. Default: an error in OpenAI's form that names the status. */
   readonly body?: object | string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Waited for before the status is sent. */

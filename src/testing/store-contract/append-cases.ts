@@ -67,7 +67,7 @@ export const appendCases: ContractGroup = {
       },
     },
     {
-      title: 'records that leave a gap are REWOUND, and so is what was pipelined behind them',
+      title: 'records that leave a gap are REWOUND, and so are appends pipelined after them',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);
         const [lost, next, last] = [owner.stamp(note('lost')), owner.stamp(note('next')), owner.stamp(note('last'))];
@@ -98,8 +98,8 @@ export const appendCases: ContractGroup = {
         const next = await takeOver(subject, taskId);
         const error = await refuses('FENCED', () => owner.append(note('too late')));
         assert.equal(error.taskId, taskId);
-        await next.append(note('goes on'));
-        assert.deepEqual((await subject.store.read(taskId)).slice(1).map(dataOf), ['goes on']);
+        await next.append(note('continues'));
+        assert.deepEqual((await subject.store.read(taskId)).slice(1).map(dataOf), ['continues']);
       },
     },
     {

@@ -14,7 +14,7 @@ export interface StoreUnderTest {
   /** Lets time pass for leases. */
   advance(ms: number): Promise<void>;
   newTaskId(): string;
-  /** Writes a record of an unknown type behind the store's back. */
+  /** Writes a record of an unknown type directly, bypassing the store's interface. */
   plantUnknownRecord?(taskId: string): Promise<void>;
 }
 

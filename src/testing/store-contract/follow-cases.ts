@@ -70,7 +70,7 @@ export const followCases: ContractGroup = {
       },
     },
     {
-      title: 'goes on across a take-over, in order and with the new epoch',
+      title: 'continues across a takeover, in order and with the new epoch',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);
         const follower = follow(subject, taskId);
@@ -124,7 +124,7 @@ export const followCases: ContractGroup = {
       },
     },
     {
-      title: 'a reader that leaves from inside its handler gets nothing more, and the others go on',
+      title: 'a subscriber that unsubscribes inside its handler gets nothing more, and the others continue',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);
         const leaver: Following = watch(subject.store.follow(taskId), {
@@ -176,7 +176,7 @@ export const followCases: ContractGroup = {
         const ledger = openResources();
         for (const _ of upTo(5)) await visit();
         assert.deepEqual(await ledger.settle({ withinMs: subject.deadlineMs }), {});
-        await owner.append(note('nobody reads this'));
+        await owner.append(note('nobody follows this'));
       },
     },
     {

@@ -120,7 +120,7 @@ export const leaseCases: ContractGroup = {
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);
         await subject.advance(subject.leaseMs * 0.6);
-        await owner.append(note('sign of life'));
+        await owner.append(note('heartbeat'));
         await subject.advance(subject.leaseMs * 0.6);
         await refuses('BUSY', () => takeOver(subject, taskId));
       },

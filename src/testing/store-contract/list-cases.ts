@@ -87,7 +87,7 @@ export const listCases: ContractGroup = {
       },
     },
     {
-      title: 'list gives the tasks of a group, the one whose status was told last first, in pages behind a place',
+      title: 'list gives the tasks of a group, most recent status first, in pages after a position',
       async run(subject) {
         const group = subject.newTaskId();
         const oldest = await begin(subject, { contextId: `${group}:a`, at: startedAt });
@@ -115,7 +115,7 @@ export const listCases: ContractGroup = {
       },
     },
     {
-      title: 'tasks of a group whose status was told at one time come by their ids, the last first, also over pages',
+      title: 'tasks of a group with the same status time are sorted by id, descending, also over pages',
       async run(subject) {
         const contextId = `${subject.newTaskId()}:c`;
         const contextGroup = contextId.slice(0, -2);

@@ -66,7 +66,7 @@ export const readCases: ContractGroup = {
       },
     },
     {
-      title: 'the owner of a deleted task is told NOT_FOUND at its next append',
+      title: 'the owner of a deleted task gets NOT_FOUND at its next append',
       async run(subject) {
         const { taskId, owner } = await beginHeld(subject);
         await subject.peer.delete(taskId);

@@ -124,7 +124,7 @@ describe('a stream', () => {
     await held.reached;
     await first.server.close();
     const stream = await response.text();
-    expect(stream).toMatch(/event: error\ndata: .*The server shuts down/);
+    expect(stream).toMatch(/event: error\ndata: .*The server is shutting down/);
     expect(stream).not.toContain('TASK_STATE_COMPLETED');
     const second = await on.serve({ agent: on.echo([{ text: 'There.' }], { taskStateStore: store }) });
     const client = await clientOf(second.url);
@@ -161,7 +161,7 @@ describe('a request that waits for its turn', () => {
     const answer = answerOf(rpc(url, 'SendMessage', wireMessage('Hi')));
     await held.reached;
     await server.close();
-    expect((await answer).error).toMatchObject({ code: -32603, message: expect.stringContaining('shuts down') });
+    expect((await answer).error).toMatchObject({ code: -32603, message: expect.stringContaining('is shutting down') });
   });
 });
 

@@ -42,7 +42,7 @@ describe('H-43 millrace chat asks in place, from a pipe', () => {
     expect(end).toMatchObject({ exitCode: 0, stdout: 'Refunded.\nNot refunded.\nBooked.\n' });
     expect(end.stderr).toContain('  ? 1:0  refund needs approval\n');
     expect(end.stderr).toContain('\n         order: 7\n');
-    expect(end.stderr).toContain('millrace: answer y to let it run, or n, or n and why\n');
+    expect(end.stderr).toContain('millrace: answer y to run it, or n, or n and a reason\n');
     expect(results(server, 1)).toEqual(['refunded 7']);
     expect(JSON.stringify(results(server, 3))).toContain('too late');
     expect(JSON.stringify(results(server, 5))).toContain('booked window with {\\"card\\":[1]}');

@@ -41,8 +41,8 @@ describe('millrace mcp', () => {
   });
 
   it.each([
-    [['--host', '127.0.0.1'], /--host counts with --port only/],
-    [['--key-env', 'PATH'], /--key-env counts with --port only/],
+    [['--host', '127.0.0.1'], /--host needs --port/],
+    [['--key-env', 'PATH'], /--key-env needs --port/],
   ])('refuses %j, which nothing would read over stdio', async (args, message) => {
     const end = await runInProcess(['mcp', ...args]);
     expect(end).toMatchObject({ exitCode: 2, stdout: '', stderr: expect.stringMatching(message) });

@@ -80,7 +80,9 @@ describe('read_file', () => {
     let pieces = 0;
     while (offset !== undefined) {
       const piece: string = await read({ path: 'long.txt', offset });
-      const note: RegExpExecArray | null = /\n\[bytes (\d+) to (\d+) of (\d+); go on with offset (\d+)\]$/.exec(piece);
+      const note: RegExpExecArray | null = /\n\[bytes (\d+) to (\d+) of (\d+); continue with offset (\d+)\]$/.exec(
+        piece,
+      );
       together += note === null ? piece : piece.slice(0, note.index);
       if (note !== null) expect(Number(note[1])).toBe(offset);
       offset = note === null ? undefined : Number(note[4]);
@@ -100,7 +102,7 @@ describe('read_file', () => {
   const refused: readonly (readonly [args: object, message: string])[] = [
     [{ path: 'picture.png' }, '"picture.png" is not a text file; only UTF-8 text can be read.'],
     [{ path: 'latin1.txt' }, 'is not a text file'],
-    [{ path: 'empty.txt', offset: 1 }, '"empty.txt" has 0 bytes; offset 1 is behind its end.'],
+    [{ path: 'empty.txt', offset: 1 }, '"empty.txt" has 0 bytes; offset 1 is past its end.'],
     [{ path: 'absent.txt' }, 'is no "absent.txt" in the working folder'],
     [{ path: 'b' }, '"b" is a folder'],
     [{ path: '../x' }, 'leads out'],
@@ -142,7 +144,7 @@ describe('search_files', () => {
     expect([lines.length, lines[99], lines[100]]).toEqual([
       101,
       'long/many.txt:100: needle 99',
-      '[more than 100 lines; search for a longer text, or in one folder]',
+      '[more than 100 lines; search for a longer string, or in one folder]',
     ]);
   });
 

@@ -65,7 +65,7 @@ describe('Workspace', () => {
     [join(root, 'a.txt'), 'is absolute; give a path relative'],
     ['a.txt\0.png', 'a path cannot hold a NUL byte'],
     ['\0', 'NUL byte'],
-    ['dangling', 'there is no "dangling" in the working folder; list_files shows what there is.'],
+    ['dangling', 'there is no "dangling" in the working folder; list_files lists its files.'],
     ['loop', '"loop" cannot be read (ELOOP)'],
     ['absent/b.txt', 'there is no "absent/b.txt"'],
     ['a.txt/b', 'there is no "a.txt/b"'],

@@ -136,9 +136,8 @@ class NotFit extends InMemoryStateStore {
 const says = 'list says of a task what its journal says';
 const filters = 'list filters by state and by context, and by both';
 const held = 'held says whether a lease lasts: after acquire, not after release, not once it ran out';
-const grouped = 'list gives the tasks of a group, the one whose status was told last first, in pages behind a place';
-const atOneTime =
-  'tasks of a group whose status was told at one time come by their ids, the last first, also over pages';
+const grouped = 'list gives the tasks of a group, most recent status first, in pages after a position';
+const atOneTime = 'tasks of a group with the same status time are sorted by id, descending, also over pages';
 const newest = 'the task created last comes first, whatever was written since';
 
 const takesChildren = 'a deleted task takes the child turns with it that its records link to, and theirs';

@@ -210,7 +210,7 @@ export const brokenJournals: readonly BrokenStore[] = [
   broken('no duplicate check', 'the same append sent again answers as before and doubles nothing', NoDuplicateCheck),
   broken(
     'a gap is closed silently',
-    'records that leave a gap are REWOUND, and so is what was pipelined behind them',
+    'records that leave a gap are REWOUND, and so are appends pipelined after them',
     GapsAllowed,
   ),
   broken(
@@ -221,7 +221,7 @@ export const brokenJournals: readonly BrokenStore[] = [
   broken('half an append', 'an append is written whole or not at all', RecordByRecord),
   broken(
     'what does not follow is dropped silently',
-    'records that leave a gap are REWOUND, and so is what was pipelined behind them',
+    'records that leave a gap are REWOUND, and so are appends pipelined after them',
     DropsWhatDoesNotFollow,
   ),
   broken(

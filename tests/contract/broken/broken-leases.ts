@@ -283,7 +283,7 @@ export const brokenLeases: readonly BrokenStore[] = [
   broken('anybody can release', 'giving back a lease that is no longer held does nothing', AnybodyReleases),
   broken(
     'releasing a lease of no task throws',
-    'the owner of a deleted task is told NOT_FOUND at its next append',
+    'the owner of a deleted task gets NOT_FOUND at its next append',
     ReleaseOfNothingThrows,
   ),
   broken('renew does nothing', 'renew prolongs a lease by its own length from now', RenewDoesNothing),

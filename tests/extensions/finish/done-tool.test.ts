@@ -83,7 +83,7 @@ describe('doneTool', () => {
     expect(result).toMatchObject({ text: 'There are two.', iterations: 2 });
     expect(model.calls[1]?.messages.slice(1)).toEqual([
       { role: 'assistant', content: 'Two.' },
-      { role: 'user', content: 'Go on with the task. If it is complete, call the tool "done".' },
+      { role: 'user', content: 'Continue with the task. If it is complete, call the tool "done".' },
     ]);
   });
 

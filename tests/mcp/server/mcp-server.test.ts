@@ -286,7 +286,7 @@ describe('mcpServer', () => {
     const held = gate();
     const ada = clerk([{ gate: held.pass(), text: 'At last.' }]);
     const client = await clientOf(await served(ada, { settings: { maxTurns: 1 } }));
-    expect(said(await call(client, {}))).toMatch(/^message has to be a text/);
+    expect(said(await call(client, {}))).toMatch(/^message must be a string/);
     const first = call(client, { message: 'Go.' });
     expect(await call(client, { message: 'Go.' })).toMatchObject({
       isError: true,

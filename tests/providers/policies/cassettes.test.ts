@@ -153,7 +153,7 @@ describe('recordResponses and replayResponses', () => {
     for (const [text, message] of [
       ['', /Line 1 of ".*" is not JSON/],
       ['{"format":"millrace-journal","version":1}', /Line 1 .* is no header of recorded answers/],
-      [`${header}\n[]`, /Line 2 .* is no object/],
+      [`${header}\n[]`, /Line 2 .* must be an object/],
       [`${header}\n{"chunks":[]}`, /Line 2 .* has no request/],
       [`${header}\n{"request":{},"chunks":[{"type":"txt"}]}`, /Line 2 .* has chunks that are none/],
       [`${header}\n{"request":{},"chunks":[{"type":"text","text":"x"}]}`, /Line 2 .* has neither an answer/],

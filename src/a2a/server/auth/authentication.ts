@@ -7,7 +7,7 @@ export interface AuthenticatedUser {
   readonly id: string;
   /** The tenants that requests of this user may name. Default none. */
   readonly tenants?: readonly string[];
-  /** What tools are told besides, in `authContext`; never logged. */
+  /** Additional properties of `authContext` for tools; never logged. */
   readonly claims?: Readonly<Record<string, unknown>>;
 }
 

@@ -21,7 +21,7 @@ export interface BearerAuthOptions {
   readonly algorithms?: readonly string[] | undefined;
   /** The claim that names the user. Default `sub`. */
   readonly userClaim?: string | undefined;
-  /** The claim that lists the tenants of the user: an array of texts, or a text. Default: none, and no tenants. */
+  /** The claim that lists the tenants of the user: an array of strings, or a string. Default: none, and no tenants. */
   readonly tenantsClaim?: string | undefined;
   /** What has to be in `scope` or `scp`. Default none. */
   readonly scopes?: readonly string[] | undefined;
@@ -82,7 +82,7 @@ export function bearerAuth(options: BearerAuthOptions): Authentication {
   };
 }
 
-/** What a token says, or `undefined` where it is not good. Rejects where that cannot be told. */
+/** The claims of a token, or `undefined` for an invalid one. Rejects if the token cannot be verified. */
 type Verify = (token: string) => Promise<JWTPayload | undefined>;
 
 function verifierOf(options: BearerAuthOptions): Verify {

@@ -24,7 +24,7 @@ export interface GrpcListenOptions {
   readonly handler: A2ARequestHandler;
   readonly admission: Admission;
   readonly maxBodyBytes: number;
-  /** How often a connection is asked for a sign of life. Milliseconds; 0: never. */
+  /** How often a connection is pinged. Milliseconds; 0: never. */
   readonly heartbeatMs: number;
 }
 
@@ -98,7 +98,7 @@ function admitting(
           },
           onCancel: () => connection.close(),
         }),
-      // What a limit refused behind the handler is answered as what is refused here; the service of the SDK knows no such error.
+      // Refusals by limits inside the handler get the same status as refusals here; the service of the SDK does not know them.
       sendStatus: (status, next) => {
         const refusal = refused();
         next(refusal ? statusOf(refusal, packages) : status);

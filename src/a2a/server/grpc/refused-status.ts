@@ -14,7 +14,7 @@ const codes: Readonly<Record<string, number>> = {
   UNAUTHENTICATED: 16,
 };
 
-/** What a call is told that is refused: the status, with its details as `google.rpc.Status`, and when to try again, in seconds. */
+/** The response to a refused call: the status, with its details as `google.rpc.Status`, and when to retry, in seconds. */
 export function statusOf(refusal: Refusal, { grpc, BinaryWriter }: StatusPackages): StatusObject {
   const { statusName, message, reason, headers, metadata: figures = {} } = refusal;
   const code = codes[statusName] ?? 2;

@@ -41,7 +41,7 @@ export function admit(binding: Binding, admission: Admission): RequestHandler {
     const phase = admission.phase();
     if (phase !== 'open') return turnAway(phase === 'closing' ? closing : starting);
     if (admission.localOnly && !isLocal(request, admission)) return turnAway(notLocal);
-    // Made before anything is waited for: who leaves meanwhile has left.
+    // Created before the first await, so that a disconnect in the meantime is noticed.
     const connection = httpConnection(response);
     const user = auth.length === 0 ? undefined : await authenticate(auth, request, admission);
     const address = request.ip ?? request.socket.remoteAddress ?? 'unknown';
@@ -70,7 +70,7 @@ export function admitMessage(binding: Binding, { streams, turns }: Admission): R
   };
 }
 
-/** Answers what a limit refused behind the checks above as they answer; the transports of the SDK know no such error. */
+/** Sends refusals by limits inside the handler like the refusals above; the transports of the SDK do not know them. */
 export function answerRefused(binding: Binding): RequestHandler {
   return (request, response, next) => {
     const json = response.json;

@@ -60,7 +60,7 @@ export function jsonRpcRoute({ handler, contextOf }: JsonRpcRouteOptions): Reque
   };
 }
 
-/** A request without one has no body, or is told that it is no request. */
+/** A request without one has no body, or is refused as invalid. */
 function checkContentType(request: Request): void {
   if (request.header('content-type') === undefined || request.is('application/json') === 'application/json') return;
   throw contentNotSupported('The content type of a request is application/json.');

@@ -16,7 +16,7 @@ export interface DeliveryOptions extends TaskSource {
   readonly logger: Logger;
 }
 
-/** How long a delivery stays with a process that gives no sign of life. */
+/** How long the lease of a delivery lasts without a renewal. */
 const leaseMs = 30_000;
 const renewEveryMs = 10_000;
 /** How often deliveries of processes that died, and those that gave their place up, are looked for. */

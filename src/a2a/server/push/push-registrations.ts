@@ -13,7 +13,7 @@ const headerText = /^[\x20-\x7e]{1,4096}$/;
 const schemeText = /^[\w!#$%&'*+.^`|~-]{1,64}$/;
 const idText = /^[\w.:-]{1,128}$/;
 
-/** Registers, shows and removes where clients want to be told of their tasks, and begins to tell them. */
+/** Creates, returns and deletes push notification configurations, and starts their deliveries. */
 export function pushRegistrations(push: PushOptions, delivery: PushDelivery): PushConfigs {
   const { store, mostPerTask = 5 } = push;
   return {

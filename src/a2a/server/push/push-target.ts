@@ -22,7 +22,7 @@ export async function checkedTarget(text: string, rules: TargetRules): Promise<U
   return url;
 }
 
-/** What can be told without asking who is behind the name. Errors: `INVALID_INPUT`. */
+/** The checks that need no DNS lookup. Errors: `INVALID_INPUT`. */
 export function targetUrl(text: string, { allowHttp = false, allowPrivateTargets = false }: TargetRules): URL {
   if (text.length > 2_048 || !URL.canParse(text)) throw refusedTarget('it is not an absolute address');
   const url = new URL(text);

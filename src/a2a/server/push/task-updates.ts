@@ -38,7 +38,7 @@ export async function wholeTask(taskId: string, { store }: TaskSource): Promise<
   return taskOf({ records, state: foldRecords(records) });
 }
 
-/** Where the journal stands behind an update; absent for pieces of text. */
+/** The position in the journal after an update; absent for pieces of text. */
 export function cursorOf({ payload }: StreamResponse): string | undefined {
   if (payload === undefined || payload.$case === 'message') return undefined;
   const told: unknown = payload.value.metadata?.[turnExtension];

@@ -8,10 +8,10 @@ export type ParsedXml = { readonly ok: true; readonly value: unknown } | { reado
 /**
  * Reads the value that a model wrote as XML, guided by its JSON Schema: the filled form of `xmlTemplate`, or what `toXml`
  * writes, with any text around it. Numbers, booleans and `null` become what the schema wants; a list may stand as
- * `<item>`s or as its element repeated; entities and CDATA are resolved, blanks at the ends of a text are dropped.
+ * `<item>`s or as its element repeated; entities and CDATA are resolved, text is trimmed.
  *
  * Forgiving: a missing closing tag ends its element where the next known one begins, a bare `<` or an unknown tag within
- * a text is text, capitals of names do not matter, the outermost element may be missing, and of several the last that
+ * a string is text, names are case-insensitive, the outermost element may be missing, and of several the last that
  * holds something counts. Never throws, and does not validate: what does not fit stays text and what is missing stays
  * out, for the check of the schema to name. Linear in the text.
  */

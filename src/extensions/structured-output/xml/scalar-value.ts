@@ -3,8 +3,8 @@ import type { ScalarType, Shape } from './schema-shape.ts';
 const numberForm = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/;
 
 /**
- * The value that a text stands for, as far as the shape allows it; else the text itself, for the check of the schema to
- * name. Where a text may be either, it is a number, `true`, `false` or `null` only if it is written just like that.
+ * The value of a string, as far as the shape allows it; else the string itself, for the check of the schema to
+ * name. Where both are allowed, it is a number, `true`, `false` or `null` only if it is written just like that.
  */
 export function scalarValue(text: string, { scalars, values }: Shape): unknown {
   const listed = values?.find((value) => !isContainer(value) && String(value) === text);

@@ -1,7 +1,7 @@
 import { entryName } from './element-name.ts';
 import { decodeEntities } from './xml-text.ts';
 
-/** A mark in a text: a tag, a CDATA section or a comment. */
+/** Markup in a string: a tag, a CDATA section or a comment. */
 export interface XmlTag {
   readonly kind: 'open' | 'close' | 'empty' | 'cdata' | 'comment';
   /** Of a tag: its name in lower case, by which opening and closing tags belong together. */
@@ -17,7 +17,7 @@ export interface XmlTag {
 const tagForm = /<(\/?)([\p{L}_][\p{L}\p{N}_.:-]*)((?:\s+[^\s=<>"'/]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*)\s*(\/?)>/uy;
 const nameAttribute = /\sname\s*=\s*(?:"([^"<]*)"|'([^'<]*)')/;
 
-/** All that looks like XML in a text, in order; anything else is text. Never throws. Linear in the text. */
+/** All markup in a string, in order; anything else is text. Never throws. Linear in the text. */
 export function xmlTags(text: string): readonly XmlTag[] {
   const tags: XmlTag[] = [];
   const sectionAt = sectionsOf(text);
@@ -41,7 +41,7 @@ function tagAt(text: string, start: number): XmlTag | undefined {
   return { kind, name: name.toLowerCase(), member: called, content: '', start, end: start + whole.length };
 }
 
-/** Finds CDATA sections and comments; the ends are looked up once, so that a text of openings alone stays linear. */
+/** Finds CDATA sections and comments; the ends are looked up once, so that a string of openings alone stays linear. */
 function sectionsOf(text: string): (start: number) => XmlTag | undefined {
   const forms = [
     { kind: 'comment' as const, opens: '<!--', closes: '-->' },

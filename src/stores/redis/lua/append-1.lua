@@ -1,5 +1,5 @@
 -- Appends records, all or none, and renews the lease and the time to live. What its owner sends again is not written twice, alone or
--- with new records behind it.
+-- with new records after it.
 -- KEYS  1 head  [2 index of runnable tasks]
 -- ARGV  1 owner  2 status of the task after these records
 --       3 numbers, parted by blanks: epoch, length of the lease in ms, seconds to live (below 0: none), first seq,
@@ -24,7 +24,7 @@ local applied = mine and math.min(count, seq + 1 - first) or 0
 local appliedBefore = count > 0 and applied == count
 if head[5] == '1' and not appliedBefore then return { TERMINAL } end
 if appliedBefore or count == 0 then
-  -- A write all the same: a WAIT behind it then covers the records, also on a new connection.
+  -- Write all the same: a WAIT after it then covers the records, also on a new connection.
   redis.call('HSET', KEYS[1], 'expires', expires)
   return { OK }
 end
@@ -64,6 +64,6 @@ end
 -- Deltas of earlier model calls are in the records by now.
 if open > 0 then redis.call('XTRIM', keyOf('d'), 'MINID', whole(open) .. '-0') end
 keepWhenDue(seconds)
--- The records hold the whole answer; who reads the deltas just now gets a minute for it.
+-- The records hold the whole answer; current readers of the deltas have a minute left.
 if ended == 1 then redis.call('EXPIRE', keyOf('d'), 60, 'LT') end
 return { OK }

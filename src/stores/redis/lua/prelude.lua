@@ -1,6 +1,6 @@
 -- Stands in front of every script. KEYS[1] is always the head of a task, the hash {prefix}:{<taskId>}:h.
 -- The other keys of a task differ in the last letter and share its slot by the hash tag. A call names those that its script lists; in a
--- cluster it names the others behind them, so that a node that has only some of them while slots move does not run it.
+-- cluster it names the others after them, so that a node that has only some of them while slots move does not run it.
 --   j journal (stream, ids <seq>-<epoch>)   b payloads over 256 KB (hash by SHA-256)   d deltas (stream, ids <seq>-<n>)
 --   c commands (stream)                     i ids of commands (sorted set, by the number of the command)
 -- Codes of the answers, first in each:
@@ -44,7 +44,7 @@ local function keep(seconds)
   end
 end
 
--- The same where it is due: a sign of life within the same second prolongs nothing.
+-- The same if it is due: a renewal within the same second changes nothing.
 local function keepWhenDue(seconds)
   local remaining = redis.call('PTTL', KEYS[1])
   if seconds < 0 and remaining == -1 then return end

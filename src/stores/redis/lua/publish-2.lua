@@ -1,4 +1,4 @@
--- Adds a batch of deltas to the side stream, behind the journal's last record. Drops it where it comes from an older owner, came
+-- Adds a batch of deltas to the side stream, after the journal's last record. Drops it where it comes from an older owner, came
 -- before, or nobody may see it any more. The stream is capped, but the deltas of an open model call stay.
 -- KEYS  1 head  2 deltas
 -- ARGV  1 epoch  2 number of the batch, rising within an epoch  3 most batches to keep  4 deltas as JSON

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { quoted, resumeCommand, watchCommand } from '../../src/cli/go-on.ts';
+import { quoted, resumeCommand, watchCommand } from '../../src/cli/next-commands.ts';
 import { storeSettings } from '../../src/cli/store-settings.ts';
 import type { TurnFlags } from '../../src/cli/turn-flags.ts';
 
 const placeOf = (flags: TurnFlags, env = {}) => ({ taskId: 't', flags, store: storeSettings(flags, env) });
 
-describe('the command that goes on', () => {
+describe('the command that resumes a turn', () => {
   it('is short where nothing was said', () => {
     expect(resumeCommand(placeOf({}))).toBe('millrace resume t');
     expect(resumeCommand(placeOf({}, { MILLRACE_STORE: 'redis://:secret@h' }))).toBe('millrace resume t');

@@ -45,7 +45,7 @@ describe('SIGTERM before the first record', () => {
     expect(end).toMatchObject({
       exitCode: 143,
       stdout: '',
-      stderr: 'millrace: stopped before anything of the turn was written; start it again\n',
+      stderr: 'millrace: stopped before the turn was recorded; start it again\n',
     });
     expect((await runInProcess(['tasks', ...where])).stdout).toBe('');
     expect(server.received).toBe(0);
@@ -58,7 +58,7 @@ describe('SIGTERM before the first record', () => {
     const args = ['resume', 't', '--tools', tools, '--answer', '1:0={"approved":true}', ...where];
     const end = await runInProcess(args, { env, signals: terminatedAtOnce() });
     expect(end.exitCode).toBe(143);
-    expect(end.stderr).toContain(`millrace: go on with: millrace resume t --tools ${tools} --store ${store}\n`);
+    expect(end.stderr).toContain(`millrace: resume with: millrace resume t --tools ${tools} --store ${store}\n`);
   });
 });
 
@@ -78,7 +78,7 @@ describe('millrace retry', () => {
   });
 });
 
-describe('the command that goes on', () => {
+describe('the command that resumes a turn', () => {
   it.each([
     ['show', ['show', 't', ...where]],
     ['show --watch', ['show', 't', '--watch', ...where]],
@@ -107,7 +107,7 @@ describe('the command that goes on', () => {
   it('names the store also where a task is not in it', async () => {
     await runInProcess(['run', 'Go', ...where], { env: settingsOf(await modelServer({ script: [{ text: 'Hi.' }] })) });
     const end = await runInProcess(['show', 'nope', ...where]);
-    expect(end.stderr).toContain(`; "millrace tasks --store ${store}" lists what there is (NOT_FOUND)\n`);
+    expect(end.stderr).toContain(`; "millrace tasks --store ${store}" lists the tasks (NOT_FOUND)\n`);
   });
 });
 

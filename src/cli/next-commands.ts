@@ -9,7 +9,7 @@ export interface TaskPlace {
   readonly flags: TurnFlags;
 }
 
-/** The command that goes on with a task, with the options that it was run with: to be copied into a shell. */
+/** The command that resumes a task, with the options that it was run with, quoted for a shell. */
 export function resumeCommand({ taskId, ...place }: TaskPlace): string {
   return ['millrace resume', taskId, ...optionsOf(place)].join(' ');
 }
