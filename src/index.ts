@@ -1,10 +1,4 @@
-export {
-  type Agent,
-  type AgentFactory,
-  type AgentResumeOptions,
-  type AgentRetryOptions,
-  agent,
-} from './agent/agent.ts';
+export { type Agent, type AgentFactory, agent } from './agent/agent.ts';
 export type {
   AgentNotice,
   AgentState,
@@ -15,6 +9,8 @@ export type {
 export type {
   AgentChanges,
   AgentOptions,
+  AgentResumeOptions,
+  AgentRetryOptions,
   AgentSettings,
   AgentTurnOptions,
   BusyPolicy,

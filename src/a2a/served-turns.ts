@@ -1,5 +1,5 @@
 import { firstValueFrom, type MonoTypeOperatorFunction, Observable } from 'rxjs';
-import type { AgentResumeOptions } from '../agent/agent.ts';
+import type { AgentResumeOptions } from '../agent/agent-options.ts';
 import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
 import { giveBack } from '../core/give-back.ts';
 import { retryAfterMs } from '../core/open-turn.ts';

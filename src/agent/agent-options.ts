@@ -1,4 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { ResumeOptions, RetryTurnOptions } from '../core/agent-loop.ts';
 import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
 import type { HookContext, ValueExtension } from '../core/extension.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
@@ -139,5 +140,15 @@ export interface AgentTurnOptions<C = unknown> extends StartOptions {
   /** A value of the application, which tools and hooks get as it is; never journaled. Default: none, `undefined`. */
   readonly context?: C | undefined;
   /** In place of the agent's, by name, for this turn only. */
+  readonly dependencies?: Dependencies | undefined;
+}
+
+export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
+  readonly context?: C | undefined;
+  readonly dependencies?: Dependencies | undefined;
+}
+
+export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
+  readonly context?: C | undefined;
   readonly dependencies?: Dependencies | undefined;
 }

@@ -1,16 +1,15 @@
 import { context as activeContext } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
 import { withAdmission } from '../core/admission.ts';
-import { AgentLoop, type ResumeOptions, type RetryTurnOptions } from '../core/agent-loop.ts';
+import { AgentLoop } from '../core/agent-loop.ts';
 import { parentTurnOf } from '../core/child-turns.ts';
-import { systemClock } from '../core/clock.ts';
-import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
+import type { AgentSetup } from '../core/config.ts';
 import { AgentLoopError } from '../core/errors.ts';
 import type { AgentEvent } from '../core/events.ts';
 import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
 import type { TurnResult } from '../core/turn-result.ts';
-import { type Usage, usageOf } from '../core/usage.ts';
+import type { Usage } from '../core/usage.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { assertContextId } from '../stores/messages/check-input.ts';
 import type { Tool, ToolProvider } from '../tools/interfaces.ts';
@@ -19,6 +18,8 @@ import type { AgentInternals } from './agent-internals.ts';
 import type {
   AgentChanges,
   AgentOptions,
+  AgentResumeOptions,
+  AgentRetryOptions,
   AgentSettings,
   AgentTurnOptions,
   Dependencies,
@@ -30,25 +31,15 @@ import type {
 import { type BetweenTurns, betweenTurnsOf } from './between-turns.ts';
 import { type CancelOutside, cancelOutside } from './cancel-outside.ts';
 import { assertObject } from './check-agent-options.ts';
-import { type ConversationOptions, conversation, withoutMemory } from './conversation.ts';
 import { closed, Lifecycle } from './lifecycle.ts';
 import { givesWay } from './messages-of.ts';
 import { type ResolvedAgent, resolveAgent, setupOf } from './resolve-agent.ts';
-import { contextBusy, RunningTurns, runsHere } from './running-turns.ts';
+import { RunningTurns } from './running-turns.ts';
+import { TurnConfigs } from './turn-configs.ts';
 import { TurnControls } from './turn-controls.ts';
 import { messagesOf, type TurnInput } from './turn-input.ts';
 import { TurnSpanContext } from './turn-span-context.ts';
 import { type UsageSummary, UsageTally } from './usage-tally.ts';
-
-export interface AgentResumeOptions<C = unknown> extends ResumeOptions {
-  readonly context?: C | undefined;
-  readonly dependencies?: Dependencies | undefined;
-}
-
-export interface AgentRetryOptions<C = unknown> extends RetryTurnOptions {
-  readonly context?: C | undefined;
-  readonly dependencies?: Dependencies | undefined;
-}
 
 /** `agent`, with the type of `context`. */
 export type AgentFactory<C> = <
@@ -139,9 +130,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   readonly #usage: UsageTally;
   /** Absent where contexts are not compacted. */
   readonly #between: BetweenTurns | undefined;
-  readonly #conversation: ReturnType<typeof conversation>;
-  readonly #config: AgentLoopConfig;
-  readonly #loop: AgentLoop;
+  readonly #configs: TurnConfigs;
 
   private constructor(resolved: ResolvedAgent, internals: AgentInternals, derive: Derive) {
     this.id = resolved.id;
@@ -162,15 +151,13 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { id: agentId, settings } = resolved;
     this.#life = new Lifecycle({ agentId, running: this.#running, between: this.#between, logger: settings.logger });
     if (internals.relay) this.#life.events$.subscribe(internals.relay);
-    this.#conversation = this.#remembering();
-    this.#config = {
-      ...resolved.loop,
-      toolProviders: resolved.toolsWith({}),
-      extensions: [...(resolved.loop.extensions ?? []), this.#conversation.extension],
-      ...(members && { agents: members.agentsWith(undefined), maxHandOffs: members.maxHandOffs }),
-    };
-    this.#loop = new AgentLoop(this.#config);
-    this.#controls = new TurnControls({ running: this.#running, config: this.#config, newId: () => this.#newId() });
+    const parts = { running: this.#running, life: this.#life, usage: this.#usage, between: this.#between };
+    this.#configs = new TurnConfigs({ resolved, internals, ...parts });
+    this.#controls = new TurnControls({
+      running: this.#running,
+      config: this.#configs.config,
+      newId: () => this.#newId(),
+    });
   }
 
   /** @internal */
@@ -184,7 +171,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   /** What its turns are offered, unless one overrides what its tools depend on. */
   get toolProviders(): readonly ToolProvider[] {
-    return this.#config.toolProviders ?? [];
+    return this.#configs.config.toolProviders ?? [];
   }
 
   /** The events of all turns from now on, and those of the agent. Never errors; completes when the agent is closed. */
@@ -231,14 +218,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { taskId = this.#newId(), contextId = this.contextId } = options;
     if (!isChild) assertContextId(contextId);
     const same = isChild ? undefined : this.#running.get(taskId);
-    if (same && !this.#config.taskStateStore) return same.turn;
-    const steered = same || isChild ? undefined : this.#steeredInstead(contextId, taskId, messages);
+    if (same && !this.#configs.config.taskStateStore) return same.turn;
+    const steered =
+      same || isChild ? undefined : this.#running.steerInstead({ contextId, taskId }, messages, this.#resolved.busy);
     if (steered) return steered;
     const parentContext = this.#spanOf({ taskId, contextId, agentId: options.agentId ?? this.id }, messages, parent);
-    const loop = isChild ? new AgentLoop(this.#childConfig) : this.#loopWith(dependencies);
+    const loop = isChild ? new AgentLoop(this.#configs.ofChild) : this.#configs.loopWith(dependencies);
     const metadataOfTurn = { ...this.options.metadata, ...metadata };
     const start = { ...rest, taskId, contextId, parentContext, metadata: metadataOfTurn };
-    const admission = this.#conversation.admission(contextId, taskId);
+    const admission = this.#configs.admission(contextId, taskId);
     const turn = loop.startTurn(messages, isChild ? start : withAdmission(start, admission));
     this.#life.watch(turn, parentContext);
     return turn;
@@ -261,7 +249,8 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
   resume(taskId: string, options?: AgentResumeOptions<C>): Turn<T, X>;
   resume(taskId: string, options: AgentResumeOptions<C> = {}): Turn {
     this.#life.open();
-    const paused = this.#config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
+    const paused =
+      this.#configs.config.taskStateStore || parentTurnOf(options) ? undefined : this.#running.get(taskId)?.turn;
     if (paused) {
       paused.resume();
       return paused;
@@ -269,7 +258,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);
-    const config = parentTurnOf(options) ? this.#childConfig : this.#configWith(dependencies);
+    const config = parentTurnOf(options) ? this.#configs.ofChild : this.#configs.with(dependencies);
     const turn = AgentLoop.resume(taskId, config, { ...rest, parentContext });
     this.#life.watch(turn, parentContext);
     return turn;
@@ -282,7 +271,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { dependencies, parentContext: parent, taskId: newTaskId = this.#newId(), ...rest } = options;
     const ids = { taskId: newTaskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);
-    const config = this.#configWith(dependencies);
+    const config = this.#configs.with(dependencies);
     const turn = AgentLoop.retry(taskId, config, { ...rest, taskId: newTaskId, parentContext });
     this.#life.watch(turn, parentContext);
     return turn;
@@ -365,7 +354,7 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
 
   /** @internal Cancels what a turn of this agent that nobody runs has begun elsewhere. */
   get cancelOutside(): CancelOutside {
-    return cancelOutside(this.#config);
+    return cancelOutside(this.#configs.config);
   }
 
   /** @internal */
@@ -393,91 +382,15 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     return this.#resolved.toolsDepend;
   }
 
-  /** A child turn has a fresh context, which nobody keeps beyond its journal. */
-  get #childConfig(): AgentLoopConfig {
-    const { loop } = this.#resolved;
-    const extensions = [
-      ...(loop.extensions ?? []),
-      withoutMemory({ ...this.#notices, choose: this.#internals.members?.choose }),
-    ];
-    return { ...this.#config, extensions };
-  }
-
-  get #notices(): Pick<ConversationOptions, 'onSent' | 'onEnd'> {
-    const agentId = this.id;
-    return {
-      onSent: ({ taskId, contextId, state }, messages, chosen = state.turn.settings.agentId ?? agentId) =>
-        this.#life.tell({ kind: 'message:sent', agentId: chosen, taskId, contextId, messages }),
-      onEnd: ({ taskId, state }) => {
-        const running = this.#running.get(taskId);
-        if (running) running.endsHere = true;
-        const { members } = this.#internals;
-        this.#usage.add(state, members ? state.usage : usageOf(state.ownUsage));
-        members?.count(state.ownUsage);
-      },
-    };
-  }
-
-  #remembering(): ReturnType<typeof conversation> {
-    const { messageStore, busy, queueTimeoutMs, loop } = this.#resolved;
-    const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal, logger } = loop;
-    return conversation({
-      messageStore,
-      journal,
-      busy,
-      queueTimeoutMs,
-      running: this.#running,
-      deadline: { clock, ms: storeDeadlineMs },
-      leaseMs,
-      logger,
-      between: this.#between,
-      endsOnly: this.#internals.endsOnly === true,
-      choose: this.#internals.members?.choose,
-      ...this.#notices,
-    });
-  }
-
-  #configWith(dependencies: Dependencies | undefined): AgentLoopConfig {
-    if (dependencies === undefined) return this.#config;
-    if (typeof dependencies !== 'object' || dependencies === null)
-      throw new AgentLoopError(
-        'INVALID_INPUT',
-        'dependencies of a turn are an object, by name; leave them out for the agent’s.',
-      );
-    const { members } = this.#internals;
-    if (members) return { ...this.#config, agents: members.agentsWith(dependencies) };
-    if (this.#resolved.toolsDepend) return { ...this.#config, toolProviders: this.#resolved.toolsWith(dependencies) };
-    const message = `Agent "${this.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
-    throw new AgentLoopError('INVALID_INPUT', message);
-  }
-
-  #loopWith(dependencies: Dependencies | undefined): AgentLoop {
-    return dependencies === undefined ? this.#loop : new AgentLoop(this.#configWith(dependencies));
-  }
-
-  /** The turn that takes the messages of one that would start while it runs. One that is about to end takes none. */
-  #steeredInstead(contextId: string, taskId: string, messages: readonly Message[]): Turn | undefined {
-    const ahead = this.#running.ahead(contextId, taskId)?.turn;
-    if (!ahead || this.#resolved.busy === 'queue') return undefined;
-    if (this.#resolved.busy === 'reject') throw contextBusy(contextId, ahead.taskId, runsHere);
-    try {
-      for (const message of messages) ahead.steer(message);
-      return ahead;
-    } catch (error) {
-      if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return undefined;
-      throw error;
-    }
-  }
-
   #spanOf(
     ids: ConstructorParameters<typeof TurnSpanContext>[0]['ids'],
     messages: readonly Message[],
     parent: AgentTurnOptions['parentContext'] = activeContext.active(),
   ): TurnSpanContext {
-    return new TurnSpanContext({ config: this.#config, ids, agentName: this.name, messages, parent });
+    return new TurnSpanContext({ config: this.#configs.config, ids, agentName: this.name, messages, parent });
   }
 
   #newId(): string {
-    return this.#config.generateId?.() ?? crypto.randomUUID();
+    return this.#configs.config.generateId?.() ?? crypto.randomUUID();
   }
 }

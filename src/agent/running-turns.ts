@@ -1,5 +1,7 @@
 import { AgentLoopError } from '../core/errors.ts';
+import type { Message } from '../core/messages.ts';
 import type { Turn } from '../core/turn.ts';
+import type { BusyPolicy } from './agent-options.ts';
 
 export interface RunningTurn {
   readonly turn: Turn;
@@ -74,6 +76,24 @@ export class RunningTurns {
   /** The first turn of a context that started before this one and is not registered in the store yet. */
   unregistered(contextId: string, taskId: string): Pick<Place, 'registered'> | undefined {
     return before(this.#places, contextId, taskId);
+  }
+
+  /** The turn that takes the messages of one that would start while it runs. One that is about to end takes none. Errors: `AGENT_BUSY`. */
+  steerInstead(
+    { contextId, taskId }: { readonly contextId: string; readonly taskId: string },
+    messages: readonly Message[],
+    busy: BusyPolicy,
+  ): Turn | undefined {
+    const ahead = this.ahead(contextId, taskId)?.turn;
+    if (!ahead || busy === 'queue') return undefined;
+    if (busy === 'reject') throw contextBusy(contextId, ahead.taskId, runsHere);
+    try {
+      for (const message of messages) ahead.steer(message);
+      return ahead;
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return undefined;
+      throw error;
+    }
   }
 
   all(): readonly Turn[] {

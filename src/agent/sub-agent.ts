@@ -7,7 +7,8 @@ import { isSuspended } from '../core/task-state.ts';
 import type { TurnResult } from '../core/turn-result.ts';
 import { taskIdPattern } from '../stores/interfaces.ts';
 import type { ToolContext } from '../tools/interfaces.ts';
-import type { Agent, AgentResumeOptions } from './agent.ts';
+import type { Agent } from './agent.ts';
+import type { AgentResumeOptions } from './agent-options.ts';
 import type { TurnInput } from './turn-input.ts';
 
 /**

@@ -1,0 +1,119 @@
+import { AgentLoop } from '../core/agent-loop.ts';
+import { systemClock } from '../core/clock.ts';
+import type { AgentLoopConfig } from '../core/config.ts';
+import { AgentLoopError } from '../core/errors.ts';
+import { usageOf } from '../core/usage.ts';
+import type { AgentInternals } from './agent-internals.ts';
+import type { Dependencies } from './agent-options.ts';
+import type { BetweenTurns } from './between-turns.ts';
+import { type ConversationOptions, conversation, withoutMemory } from './conversation.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import type { ResolvedAgent } from './resolve-agent.ts';
+import type { RunningTurns } from './running-turns.ts';
+import type { UsageTally } from './usage-tally.ts';
+
+/** The parts of an agent that its turns report to. */
+export interface TurnConfigParts {
+  readonly resolved: ResolvedAgent;
+  readonly internals: AgentInternals;
+  readonly running: RunningTurns;
+  readonly life: Lifecycle;
+  readonly usage: UsageTally;
+  /** Absent where contexts are not compacted. */
+  readonly between: BetweenTurns | undefined;
+}
+
+/** What the turns of an agent run with: its own, those of sub-agents, and those with other dependencies. */
+export class TurnConfigs {
+  readonly config: AgentLoopConfig;
+  readonly admission: ReturnType<typeof conversation>['admission'];
+  readonly #resolved: ResolvedAgent;
+  readonly #internals: AgentInternals;
+  readonly #running: RunningTurns;
+  readonly #life: Lifecycle;
+  readonly #usage: UsageTally;
+  readonly #between: BetweenTurns | undefined;
+  readonly #loop: AgentLoop;
+
+  constructor({ resolved, internals, running, life, usage, between }: TurnConfigParts) {
+    this.#resolved = resolved;
+    this.#internals = internals;
+    this.#running = running;
+    this.#life = life;
+    this.#usage = usage;
+    this.#between = between;
+    const { members } = internals;
+    const { extension, admission } = this.#remembering();
+    this.admission = admission;
+    this.config = {
+      ...resolved.loop,
+      toolProviders: resolved.toolsWith({}),
+      extensions: [...(resolved.loop.extensions ?? []), extension],
+      ...(members && { agents: members.agentsWith(undefined), maxHandOffs: members.maxHandOffs }),
+    };
+    this.#loop = new AgentLoop(this.config);
+  }
+
+  /** A child turn has a fresh context, which nobody keeps beyond its journal. */
+  get ofChild(): AgentLoopConfig {
+    const { loop } = this.#resolved;
+    const extensions = [
+      ...(loop.extensions ?? []),
+      withoutMemory({ ...this.#notices, choose: this.#internals.members?.choose }),
+    ];
+    return { ...this.config, extensions };
+  }
+
+  get #notices(): Pick<ConversationOptions, 'onSent' | 'onEnd'> {
+    const agentId = this.#resolved.id;
+    return {
+      onSent: ({ taskId, contextId, state }, messages, chosen = state.turn.settings.agentId ?? agentId) =>
+        this.#life.tell({ kind: 'message:sent', agentId: chosen, taskId, contextId, messages }),
+      onEnd: ({ taskId, state }) => {
+        const running = this.#running.get(taskId);
+        if (running) running.endsHere = true;
+        const { members } = this.#internals;
+        this.#usage.add(state, members ? state.usage : usageOf(state.ownUsage));
+        members?.count(state.ownUsage);
+      },
+    };
+  }
+
+  #remembering(): ReturnType<typeof conversation> {
+    const { messageStore, busy, queueTimeoutMs, loop } = this.#resolved;
+    const { clock = systemClock, storeDeadlineMs = 30_000, leaseMs = 30_000, taskStateStore: journal, logger } = loop;
+    return conversation({
+      messageStore,
+      journal,
+      busy,
+      queueTimeoutMs,
+      running: this.#running,
+      deadline: { clock, ms: storeDeadlineMs },
+      leaseMs,
+      logger,
+      between: this.#between,
+      endsOnly: this.#internals.endsOnly === true,
+      choose: this.#internals.members?.choose,
+      ...this.#notices,
+    });
+  }
+
+  /** With what a turn overrides of what the tools depend on. Errors: `INVALID_INPUT`. */
+  with(dependencies: Dependencies | undefined): AgentLoopConfig {
+    if (dependencies === undefined) return this.config;
+    if (typeof dependencies !== 'object' || dependencies === null)
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        'dependencies of a turn are an object, by name; leave them out for the agent’s.',
+      );
+    const { members } = this.#internals;
+    if (members) return { ...this.config, agents: members.agentsWith(dependencies) };
+    if (this.#resolved.toolsDepend) return { ...this.config, toolProviders: this.#resolved.toolsWith(dependencies) };
+    const message = `Agent "${this.#resolved.id}" has no dependencies to override; make its tools a function of them: tools: (dependencies) => […].`;
+    throw new AgentLoopError('INVALID_INPUT', message);
+  }
+
+  loopWith(dependencies: Dependencies | undefined): AgentLoop {
+    return dependencies === undefined ? this.#loop : new AgentLoop(this.with(dependencies));
+  }
+}
