@@ -148,7 +148,7 @@ export class CallerTasks {
     };
     const commits$ = this.signals(taskId).pipe(filter((signal) => signal.type === 'commit'));
     const { after } = await firstValueFrom(commits$.pipe(filter(rests), takeUntil(leaving(left))));
-    if (command !== undefined && after.isComplete && !after.commands.includes(command))
+    if (command !== undefined && after.isComplete && !after.commands.has(command))
       throw unsupported('The task ended before it received the message; send it without taskId.');
     return this.shown({ records, state: after }, shown);
   }

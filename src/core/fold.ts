@@ -4,6 +4,7 @@ import type { ChildLink } from '../tools/interfaces.ts';
 import { addOwnUsage, addUsage, applyEffects } from './apply-effects.ts';
 import { optionsAfter } from './call-settings.ts';
 import { asOpen, withChild } from './child-questions.ts';
+import { CommandIds } from './command-ids.ts';
 import { AgentLoopError } from './errors.ts';
 import { History } from './history.ts';
 import {
@@ -93,7 +94,7 @@ export function startState(state: LoopState | undefined, record: Stamped<TurnSta
     ownUsage: noneUsed,
     childUsage: noneUsed,
     toolCalls: 0,
-    commands: [],
+    commands: CommandIds.none,
     resumes: 0,
     trace: record.trace,
     suspendedMs: 0,
@@ -269,7 +270,7 @@ export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
 }
 
 function noteCommand(draft: Draft, command: string | undefined): void {
-  if (command !== undefined) draft.commands = [...draft.commands, command];
+  if (command !== undefined) draft.commands = draft.commands.append(command);
 }
 
 export function suspend(draft: Draft, record: Stamped<TurnSuspended>): void {

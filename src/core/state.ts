@@ -1,4 +1,5 @@
 import type { ChildLink, ToolDefinition } from '../tools/interfaces.ts';
+import type { CommandIds } from './command-ids.ts';
 import type { ErrorCode } from './errors.ts';
 import type { History } from './history.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from './messages.ts';
@@ -197,8 +198,8 @@ export interface LoopFields {
   readonly childUsage: readonly AgentUsage[];
   /** Calls that have a result. */
   readonly toolCalls: number;
-  /** The commands that were followed, by id. */
-  readonly commands: readonly string[];
+  /** The commands that were followed. */
+  readonly commands: CommandIds;
   /** Resumes since the last record that made progress. */
   readonly resumes: number;
   /** The trace of the last start or resume. */
@@ -258,7 +259,7 @@ export class LoopState implements LoopFields {
   declare readonly ownUsage: readonly AgentUsage[];
   declare readonly childUsage: readonly AgentUsage[];
   declare readonly toolCalls: number;
-  declare readonly commands: readonly string[];
+  declare readonly commands: CommandIds;
   declare readonly resumes: number;
   declare readonly trace: TraceLink | undefined;
   declare readonly suspendedMs: number;

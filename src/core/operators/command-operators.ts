@@ -1,5 +1,6 @@
 import type { Command, TaskStateStore } from '../../stores/interfaces.ts';
 import { checkMessages } from '../check-messages.ts';
+import type { CommandIds } from '../command-ids.ts';
 import { AgentLoopError, messageOf } from '../errors.ts';
 import type { Message } from '../messages.ts';
 import type { Signal } from '../signals.ts';
@@ -14,12 +15,12 @@ import { type FusibleOperator, operate } from './operate.ts';
 export function followCommands(
   deps: RunDeps,
   store: TaskStateStore,
-  followed: readonly string[],
+  followed: Pick<CommandIds, 'has'>,
 ): FusibleOperator<Signal, Signal> {
   return operate((to) => {
     const commands = store.commands(deps.turn.taskId).subscribe({
       next: (command) => {
-        if (followed.includes(command.id)) return;
+        if (followed.has(command.id)) return;
         if (isCommand(command)) obey(deps, command);
         else deps.config.logger.warn('command passed over', { taskId: deps.turn.taskId });
       },

@@ -37,7 +37,10 @@ describe('followCommands', () => {
       const asked = marbles(({ hot, expectObservable, expectSubscriptions }) => {
         const commands$ = hot<Command>('-----');
         const { store, asked } = storeWith(commands$);
-        expectObservable(hot(source, values).pipe(followCommands(turnDeps(), store, [])), leave).toBe(out, values);
+        expectObservable(hot(source, values).pipe(followCommands(turnDeps(), store, new Set<string>())), leave).toBe(
+          out,
+          values,
+        );
         expectSubscriptions(commands$.subscriptions).toBe(listened);
         return asked;
       });
@@ -48,7 +51,7 @@ describe('followCommands', () => {
   it('aborts the turn on cancel, and puts pauses and messages into its inbox', () => {
     const deps = turnDeps();
     const { store } = storeWith(of(...Object.values(commands)));
-    NEVER.pipe(followCommands(deps, store, []))
+    NEVER.pipe(followCommands(deps, store, new Set<string>()))
       .subscribe()
       .unsubscribe();
     expect(deps.inbox.pause).toEqual({ reason: 'lunch', commands: ['p'] });
@@ -59,7 +62,7 @@ describe('followCommands', () => {
   it('names a pause and a cancel that give no reason', () => {
     const deps = turnDeps();
     const { store } = storeWith(of<Command[]>({ id: 'p', type: 'pause' }, { id: 'c', type: 'cancel' }));
-    NEVER.pipe(followCommands(deps, store, []))
+    NEVER.pipe(followCommands(deps, store, new Set<string>()))
       .subscribe()
       .unsubscribe();
     expect(deps.inbox.pause?.reason).toBe('paused');
@@ -69,7 +72,7 @@ describe('followCommands', () => {
   it('passes over commands that an earlier owner of the turn followed', () => {
     const deps = turnDeps();
     const { store } = storeWith(of(...Object.values(commands)));
-    NEVER.pipe(followCommands(deps, store, ['p', 's', 'c']))
+    NEVER.pipe(followCommands(deps, store, new Set(['p', 's', 'c'])))
       .subscribe()
       .unsubscribe();
     expect(deps.inbox.pause).toBeUndefined();
@@ -83,7 +86,7 @@ describe('followCommands', () => {
     const seen: Signal[] = [];
     const source$ = new Subject<Signal>();
     source$
-      .pipe(followCommands(turnDeps({ logger }), storeWith(broken$).store, []))
+      .pipe(followCommands(turnDeps({ logger }), storeWith(broken$).store, new Set<string>()))
       .subscribe((signal) => seen.push(signal));
     broken$.error(new AgentLoopError('UNAVAILABLE', 'down'));
     source$.next({ type: 'text', text: 'Two' });
