@@ -1,18 +1,15 @@
 import type { Context } from '@opentelemetry/api';
 import type { AgentLoopConfig } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
 import type { Message } from '../core/messages.ts';
 import type { LoopState } from '../core/state.ts';
-import { resultOf } from '../core/turn-result.ts';
 import {
-  cancelSpan,
   failSpan,
   isSilent,
   type TracedSpan,
   type TurnIds,
   turnTracing,
 } from '../observability/spans/tracing-options.ts';
-import { finishTurnSpan, startTurnSpan } from '../observability/spans/turn-span.ts';
+import { finishTurnSpanAt, startTurnSpan } from '../observability/spans/turn-span.ts';
 
 export interface TurnSpanOptions {
   readonly config: AgentLoopConfig;
@@ -52,13 +49,7 @@ export class TurnSpanContext implements Context {
   end(state: LoopState | undefined, lost?: { readonly cause: unknown }): void {
     const span = this.#traced?.span;
     if (!span) return;
-    if (state) {
-      const { status, iterations, toolCalls, usage, messages } = resultOf(state);
-      finishTurnSpan(this.#tracing, span, { outcome: status, iterations, toolCalls, usage, messages });
-      if (status === 'canceled') cancelSpan(span);
-      const { error } = state;
-      if (error) failSpan(span, new AgentLoopError(error.code, error.message));
-    }
+    if (state) finishTurnSpanAt(this.#tracing, span, state);
     if (lost) failSpan(span, lost.cause);
     span.end();
   }

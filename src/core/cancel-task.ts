@@ -1,6 +1,7 @@
 import type { TaskStateStore, Under } from '../stores/interfaces.ts';
 import type { ChildLink } from '../tools/interfaces.ts';
 import { foldRecords } from './apply-record.ts';
+import { listedChildren } from './child-turns.ts';
 import { type Clock, systemClock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
 import { ready } from './operators/when-ready.ts';
@@ -59,18 +60,14 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
       const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
       const under = { taskId, epoch: lease.epoch };
       await cancelChildren(children, { ...options, under, beforeEach: () => store.renew(lease) });
-      await restoreEnded(store, state, lease);
+      await restoreEnded(store, { lease, clock });
     },
   });
 }
 
-const mostOfContext = 1_000;
-
-/** Child turns that a hook had started when its process died: no intent names them, but they are in the context of their parent. */
+/** Child turns that a hook had started when its process died. */
 async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
-  const { taskId, contextId } = turn;
-  const tasks = await store.list({ contextId, limit: mostOfContext });
-  return tasks.filter(({ parentTaskId, state }) => parentTaskId === taskId && !ended.has(state));
+  return (await listedChildren(store, turn)).filter(({ state }) => !ended.has(state));
 }
 
 const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);

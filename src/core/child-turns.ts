@@ -1,5 +1,5 @@
 import { Observable } from 'rxjs';
-import type { TaskStateStore, Under } from '../stores/interfaces.ts';
+import type { TaskStateStore, TaskSummary, Under } from '../stores/interfaces.ts';
 import type { AbortScope } from './abort-scope.ts';
 import type { Clock } from './clock.ts';
 import { AgentLoopError } from './errors.ts';
@@ -278,6 +278,17 @@ export function belowParent(
     to.add(parent.scope.onAbort(follow));
     to.add(source$.subscribe(to));
   });
+}
+
+const mostOfContext = 1_000;
+
+/** Child turns in the context of their parent turn: those that hooks started, which no intent names. Errors: those of the store. */
+export async function listedChildren(
+  store: TaskStateStore,
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
+): Promise<readonly TaskSummary[]> {
+  const tasks = await store.list({ contextId, limit: mostOfContext });
+  return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
 }
 
 const firstPauseMs = 50;

@@ -1,7 +1,14 @@
 import { idBelow } from '../observability/spans/chosen-ids.ts';
 import { toolKey } from '../observability/spans/tool-span.ts';
 import type { ToolCall } from './messages.ts';
-import type { LlmDone, Stamped, ToolIntent, ToolResultRecord, TraceLink } from './records.ts';
+import {
+  isTerminal,
+  type LlmDone,
+  type Stamped,
+  type ToolIntent,
+  type ToolResultRecord,
+  type TraceLink,
+} from './records.ts';
 import type { Commit, Step } from './signals.ts';
 import type { LoopState } from './state.ts';
 
@@ -17,8 +24,8 @@ export type LostSpan = {
   /** Absent: it was open when the process was lost. */
   endedAt?: number;
 } & (
-  | { readonly kind: 'turn'; readonly agentName: string }
-  | { readonly kind: 'execute'; readonly resumed: boolean }
+  | { readonly kind: 'turn'; readonly agentName: string; end?: LoopState }
+  | { readonly kind: 'execute'; readonly resumed: boolean; end?: LoopState }
   | { readonly kind: 'stint'; readonly from: string; readonly reason: string | undefined }
   | { readonly kind: 'iteration'; readonly iteration: number }
   | { readonly kind: 'llm'; readonly iteration: number; done?: Stamped<LlmDone>; failure?: Failure }
@@ -36,10 +43,10 @@ export type Failure = NonNullable<ToolResultRecord['error']>;
 
 type Lost<K extends LostSpan['kind']> = Extract<LostSpan, { kind: K }>;
 
-/** One run of a turn whose process was lost, with the spans that may be missing, parents first. */
+/** One run of a turn, with the spans that may be missing, parents first. */
 export interface LostRun {
   readonly trace: TraceLink;
-  /** When the process was last seen alive: the end of what was open. Milliseconds since 1970. */
+  /** When the process was last seen alive that was lost with its spans: the end of what was open. Milliseconds since 1970. */
   readonly lostAt: number;
   readonly spans: readonly LostSpan[];
 }
@@ -53,12 +60,13 @@ export interface EarlierRuns {
 }
 
 /** SDKs keep spans that have ended for 5 seconds, and an export takes a while: what ended before that is where it belongs. */
-const exportedAfterMs = 10_000;
+export const exportedAfterMs = 10_000;
 
 /**
  * Finds the runs of a turn whose process was lost, and the spans of them that may never have been exported: those that were open, and those that
- * ended less than 10 s before the process was last seen alive. A run whose spans were written by one that was lost itself soon after is
- * among them again. `abandonedAt` is that of the lease.
+ * ended less than 10 s before the process was last seen alive, also in runs before it that ended in order. A run whose spans were written by one
+ * that was lost itself soon after is among them again. `abandonedAt` is that of the lease; for a child turn whose lease was given back, when
+ * the process of its parent turn was last seen alive.
  */
 export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null | undefined): EarlierRuns {
   const runs = runsOf(steps);
@@ -75,12 +83,15 @@ export function earlierRuns({ steps, after }: Commit, abandonedAt: number | null
       const spans = spansOf(run, trace, behind).filter(
         ({ endedAt }) => endedAt === undefined || endedAt + exportedAfterMs > lostAt,
       );
-      lost.unshift({ trace, lostAt, spans });
+      if (spans.length > 0) lost.unshift({ trace, lostAt, spans });
     }
     // What this run wrote of the one before it is there, unless it was lost itself before that was exported.
     const wasExported = lostAt === undefined || first.at + exportedAfterMs <= lostAt;
     const before = first.type === 'turn.resumed' ? first.lostAt : undefined;
-    next = { lostAt: before, traced: trace !== undefined && wasExported };
+    // One that ended in order may have had its spans in the process that was lost then.
+    if (before !== undefined || lostAt === undefined) {
+      next = { lostAt: before, traced: trace !== undefined && wasExported };
+    }
   }
   return lastSeen === undefined ? { lost } : { lost, lostAt: lastSeen };
 }
@@ -105,19 +116,51 @@ function runsOf(steps: readonly Step[]): readonly (readonly Step[])[] {
   return runs;
 }
 
-/** When the last owner was last seen alive, where it was lost. Others may have answered questions since. */
+/** Child turns that calls among these spans ran as, each with when the process of its call was last seen alive. */
+export function calledChildren(lost: readonly LostRun[]): ReadonlyMap<string, number> {
+  const children = new Map<string, number>();
+  for (const { spans, lostAt } of lost) {
+    for (const span of spans) {
+      if (span.kind === 'tool' && span.intent.child) children.set(span.intent.child.taskId, lostAt);
+    }
+  }
+  return children;
+}
+
+/** Whether the last run of a turn ended, or suspended the turn, by itself: nobody finds it lost then. */
+export function endedInOrder({ steps, after }: Commit): boolean {
+  return endOf(runsOf(steps).at(-1) ?? [], after) !== undefined;
+}
+
+/** When the last owner was last seen alive, where it was lost. */
 function seenAt(run: readonly Step[], after: LoopState, abandonedAt: number | null | undefined): number | undefined {
   if (run.length === 0 || abandonedAt === null) return undefined;
   if (abandonedAt === undefined && after.outcome) return undefined;
-  const epoch = run[1]?.record.epoch;
-  const own = run.filter(({ record }, index) => index === 0 || record.epoch === epoch);
-  return Math.max(own.at(-1)?.record.at ?? 0, abandonedAt ?? 0);
+  return Math.max(ownOf(run).at(-1)?.record.at ?? 0, abandonedAt ?? 0);
+}
+
+/** What the owner of a run wrote. Others may have answered questions behind that, or cancelled the turn. */
+function ownOf(run: readonly Step[]): readonly Step[] {
+  const [first, second] = run;
+  const epoch = first?.record.type === 'turn.started' ? second?.record.epoch : first?.record.epoch;
+  return run.filter(({ record }, index) => index === 0 || record.epoch === epoch);
+}
+
+/** The state behind the record of its owner that ended a run, where there is one. `after` is the state behind the run. */
+function endOf(run: readonly Step[], after: LoopState): LoopState | undefined {
+  const last = ownOf(run).length - 1;
+  const record = run[last]?.record;
+  const end = record && (isTerminal(record) || record.type === 'turn.suspended');
+  const behind = run[last + 1]?.before ?? after;
+  return end && behind.outcome ? behind : undefined;
 }
 
 /** The spans of one run as its process started them, parents first. `after` is the state behind it. */
 function spansOf(run: readonly Step[], trace: TraceLink, after: LoopState): readonly LostSpan[] {
   const spans = new RunSpans(trace);
-  for (const [index, step] of run.entries()) spans.take(step, run[index + 1]?.before ?? after);
+  for (const [index, step] of ownOf(run).entries()) spans.take(step, run[index + 1]?.before ?? after);
+  const end = endOf(run, after);
+  if (end) spans.end(end);
   return spans.all;
 }
 
@@ -127,6 +170,7 @@ class RunSpans {
   readonly #trace: TraceLink;
   /** How many spans of a name are below a span. */
   readonly #counts = new Map<string, number>();
+  #turn: Lost<'turn'> | undefined;
   #execute: Lost<'execute'> | undefined;
   #stint: Lost<'stint'> | undefined;
   #iteration: Lost<'iteration'> | undefined;
@@ -185,12 +229,21 @@ class RunSpans {
     if (after.phase === 'closed' || after.phase === 'answered') this.#closeIteration(at);
   }
 
+  /** The run ended with the record before this state. */
+  end(state: LoopState): void {
+    const at = state.updatedAt;
+    this.#closeIteration(at);
+    if (this.#stint) this.#stint.endedAt = at;
+    for (const span of [this.#execute, this.#turn]) if (span) Object.assign(span, { endedAt: at, end: state });
+  }
+
   #begin(at: number, after: LoopState, resumed: boolean): void {
     const { spanId, parentSpanId, agentTurn } = this.#trace;
     const { agentId } = after.turn;
     if (agentTurn) {
       const { agentName } = agentTurn;
-      this.#open({ kind: 'turn', spanId: agentTurn.spanId, parentSpanId, agentName, agentId, startedAt: at });
+      const { spanId } = agentTurn;
+      this.#turn = this.#open({ kind: 'turn', spanId, parentSpanId, agentName, agentId, startedAt: at });
     }
     const parent = agentTurn?.spanId ?? parentSpanId;
     this.#execute = this.#open({ kind: 'execute', spanId, parentSpanId: parent, resumed, agentId, startedAt: at });

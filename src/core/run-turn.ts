@@ -1,5 +1,5 @@
 import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
-import { concat, defer, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
+import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
 import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../observability/spans/execute-span.ts';
 import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../observability/spans/tracing-options.ts';
 import { turnSpanOf } from '../observability/spans/turn-span.ts';
@@ -132,7 +132,7 @@ function goOn(
   const { past, lease } = opening;
   const { turn, trace: before } = past.after;
   const earlier = earlierRuns(past, lease.abandonedAt);
-  const isThere = restoreRuns(config, past.after, earlier);
+  const { isThere, children } = restoreRuns(config, past.after, { earlier, store });
   const tracing = turnTracing(config, turn);
   const links = isThere ? linksTo(before) : [];
   const traced = startExecuteSpan(
@@ -140,7 +140,7 @@ function goOn(
     { maxIterations: limitOf(config, turn), resumed: true, links },
     parentContext,
   );
-  const resumed = { lostAt: earlier.lostAt };
+  const resumed = { lostAt: earlier.lostAt, children };
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
@@ -180,7 +180,11 @@ interface Run {
   /** `agent.execute`. */
   readonly traced: TracedSpan;
   /** Absent for the first run of a turn. */
-  readonly resumed?: { readonly lostAt: number | undefined };
+  readonly resumed?: {
+    readonly lostAt: number | undefined;
+    /** Settles once the spans of its child turns are written that were lost with the process before. */
+    readonly children: Promise<void> | undefined;
+  };
 }
 
 /** The records so far, and the lease, where there is a store. */
@@ -213,7 +217,9 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
       : []),
     tapAfterTurn(deps, traced.span),
   );
-  const own$ = operators(first ? concat(of(first), loop$) : loop$);
+  const run$ = operators(first ? concat(of(first), loop$) : loop$);
+  const restoring = run.resumed?.children;
+  const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
     request.inbox.keep();
     request.parent?.begin(deps.node);

@@ -22,8 +22,8 @@ export interface ReceivedRequest {
 export interface OtlpReceiver {
   /** The base address, for `startTracing({ endpoint })` or `OTEL_EXPORTER_OTLP_ENDPOINT`. */
   readonly url: string;
-  /** All that has arrived, in order; grows until `close`. */
-  readonly spans: readonly ReceivedSpan[];
+  /** All that has arrived, in order; grows until `close`. What a test takes out is forgotten. */
+  readonly spans: ReceivedSpan[];
   readonly requests: readonly ReceivedRequest[];
   /** Resolves as soon as the condition holds. Rejects with `UNAVAILABLE`, naming what is there, after `withinMs`: default 5,000. */
   waitUntil(condition: (receiver: OtlpReceiver) => boolean, withinMs?: number): Promise<void>;

@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { finishExecuteSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
 import type { ChildLink } from '../../tools/interfaces.ts';
 import { AbortScope } from '../abort-scope.ts';
@@ -12,7 +12,7 @@ import { AskedEnd } from '../hook-subjects.ts';
 import { textOf } from '../messages.ts';
 import { failed } from '../response.ts';
 import { type Commit, commitOf, type Signal } from '../signals.ts';
-import type { LoopState, TurnOutcome } from '../state.ts';
+import type { LoopState } from '../state.ts';
 import type { RunDeps } from '../turn-deps.ts';
 import { type FusibleOperator, operate, type Sink, Stage, staged } from './operate.ts';
 
@@ -265,25 +265,11 @@ class TurnTap extends Stage<Signal> {
   }
 
   protected override left(): void {
-    const outcome = this.#state?.outcome;
-    if (this.#state && outcome && !this.#lost) finish(this.#deps, this.#span, this.#state, outcome);
+    if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
     this.#span.end();
   }
 }
 
 function isShutdown(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
-}
-
-function finish(deps: RunDeps, span: Span, state: LoopState, outcome: TurnOutcome): void {
-  finishExecuteSpan(deps.tracing, span, {
-    outcome: outcome.state,
-    stopReason: outcome.reason,
-    iterations: state.iteration,
-    toolCalls: state.toolCalls,
-    usage: state.usage,
-    ...(state.finalMessage === undefined ? {} : { output: state.finalMessage }),
-  });
-  const { error } = outcome;
-  if (error) failSpan(span, new AgentLoopError(error.code, error.message, { taskId: state.turn.taskId }));
 }

@@ -1,18 +1,21 @@
 import {
   type Attributes,
   type Context,
+  INVALID_SPAN_CONTEXT,
   isSpanContextValid,
   type Link,
   type Span,
   type SpanContext,
   trace,
 } from '@opentelemetry/api';
+import { AgentLoopError } from '../../core/errors.ts';
+import type { LoopState } from '../../core/state.ts';
 import type { Usage } from '../../core/usage.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './attempt-span.ts';
 import { choosesIds, randomSpanId } from './chosen-ids.ts';
 import { contentText } from './content.ts';
-import { registeredTracer, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { failSpan, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 import { usageTotals } from './usage-totals.ts';
 
 export interface ExecuteSpanInput {
@@ -48,8 +51,11 @@ export interface PlannedSpan {
  * once where its ids cannot be chosen, and where it is the first of its trace: only a sampler knows then whether it is recorded.
  */
 export function planExecuteSpan(tracing: TurnTracing, input: ExecuteSpanInput, parent: Context): PlannedSpan {
+  if (!tracing.isTraced) {
+    return { spanContext: INVALID_SPAN_CONTEXT, start: () => startExecuteSpan(tracing, input, parent), drop: () => {} };
+  }
   const above = trace.getSpanContext(parent);
-  if (choosesIds() && above && isSpanContextValid(above) && registeredTracer()) {
+  if (choosesIds() && above && isSpanContextValid(above)) {
     const { traceId, traceFlags } = above;
     const spanId = randomSpanId();
     const start = () => startExecuteSpan(tracing, input, parent, spanId);
@@ -93,4 +99,20 @@ export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: Exec
   if (tracing.captureContent && result.output !== undefined) {
     span.setAttribute(attribute.outputValue, contentText(tracing, result.output));
   }
+}
+
+/** The same for the state behind the last record of a run; with the failure of a turn that failed. Writes nothing where the turn has no outcome. */
+export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState): void {
+  const { outcome, finalMessage, iteration, toolCalls, usage, turn } = state;
+  if (!outcome) return;
+  finishExecuteSpan(tracing, span, {
+    outcome: outcome.state,
+    stopReason: outcome.reason,
+    iterations: iteration,
+    toolCalls,
+    usage,
+    ...(finalMessage === undefined ? {} : { output: finalMessage }),
+  });
+  const { error } = outcome;
+  if (error) failSpan(span, new AgentLoopError(error.code, error.message, { taskId: turn.taskId }));
 }

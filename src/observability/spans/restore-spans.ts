@@ -4,14 +4,14 @@ import type { LostRun, LostSpan } from '../../core/lost-runs.ts';
 import type { LLMProviderInfo } from '../../providers/interfaces.ts';
 import { attribute } from '../attributes.ts';
 import { choosesIds, withIds } from './chosen-ids.ts';
-import { startExecuteSpan } from './execute-span.ts';
+import { finishRunSpan, startExecuteSpan } from './execute-span.ts';
 import { startLoopIterationSpan } from './iteration-span.ts';
 import { finishLlmSpan, startLlmSpan } from './llm-span.ts';
 import { startStintSpan } from './stint-span.ts';
 import { finishToolSpan, startToolSpan } from './tool-span.ts';
 import { startToolsSpan } from './tools-span.ts';
 import { failSpan, registeredTracer, type TurnTracing } from './tracing-options.ts';
-import { startTurnSpan } from './turn-span.ts';
+import { finishTurnSpanAt, startTurnSpan } from './turn-span.ts';
 
 export interface RestoreOptions {
   /** Of the turn, as an agent runs it. */
@@ -25,7 +25,7 @@ export interface RestoreOptions {
 }
 
 /**
- * Writes the spans of a run whose process was lost, with the ids and the times that its journal tells: what ended as it ended, what was open
+ * Writes the spans of a run that may be missing, with the ids and the times that its journal tells: what ended as it ended, what was open
  * until the process was last seen alive and with `millrace.outcome` = `lost`. Their content is what the journal has. False where that is not possible: no
  * SDK is registered, or it does not take its ids from `turnIdGenerator`.
  */
@@ -92,6 +92,8 @@ function start(lost: LostSpan, { tracing, ...options }: Starting, parent: Contex
 }
 
 function finish(lost: LostSpan, tracing: TurnTracing, span: Span): void {
+  if (lost.kind === 'turn' && lost.end) finishTurnSpanAt(tracing, span, lost.end);
+  if (lost.kind === 'execute' && lost.end) finishRunSpan(tracing, span, lost.end);
   if (lost.kind === 'llm' && lost.done) {
     const { message, calls, finishReason, usage, model } = lost.done;
     const toolCalls = calls.map(({ call }) => call);

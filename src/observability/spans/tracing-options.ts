@@ -39,6 +39,8 @@ export interface TracingOptions {
 /** What the span functions need of a turn; made once per turn. */
 export interface TurnTracing {
   readonly tracer: Tracer;
+  /** False where its spans are at most measured. */
+  readonly isTraced: boolean;
   readonly ids: TurnIds;
   readonly captureContent: boolean;
   readonly spanNames: 'millrace' | 'semconv';
@@ -79,6 +81,7 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   const isOnlyMeasured = tracer === undefined && measured !== undefined;
   return {
     tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
+    isTraced: tracer !== undefined,
     ids,
     captureContent: !isOnlyMeasured && (options.captureContent ?? captureFromEnvironment()),
     spanNames: options.spanNames ?? 'millrace',

@@ -1,9 +1,12 @@
 import { type Attributes, type Context, type Span, type SpanContext, trace } from '@opentelemetry/api';
+import { AgentLoopError } from '../../core/errors.ts';
 import type { Message } from '../../core/messages.ts';
+import type { LoopState } from '../../core/state.ts';
+import { resultOf } from '../../core/turn-result.ts';
 import type { Usage } from '../../core/usage.ts';
 import { attribute } from '../attributes.ts';
 import { messagesJson } from './content.ts';
-import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
+import { cancelSpan, failSpan, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 import { usageTotals } from './usage-totals.ts';
 
 export interface TurnSpanInput {
@@ -63,4 +66,14 @@ export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpa
     ...usageTotals(result.usage),
   });
   if (tracing.captureContent) span.setAttribute(attribute.outputMessages, messagesJson(tracing, result.messages));
+}
+
+/** The same for the state behind the last record, with the failure of a turn that failed. The end of the span is the caller's. */
+export function finishTurnSpanAt(tracing: TurnTracing, span: Span, state: LoopState): void {
+  if (!span.isRecording()) return;
+  const { status, ...result } = resultOf(state);
+  finishTurnSpan(tracing, span, { outcome: status, ...result });
+  if (status === 'canceled') cancelSpan(span);
+  const { error } = state;
+  if (error) failSpan(span, new AgentLoopError(error.code, error.message));
 }

@@ -1,11 +1,13 @@
 // Runs a turn of a team, or resumes it, with tracing, in a process of its own. It stops at the place that its fourth argument names, says so, and
-// is killed there: `tool` in a tool of the first agent, `model` in the call of the model behind it, `child` in a model call of a sub-agent, `other` in one of the
-// agent that the turn is handed to. Without a place it ends the turn, shuts tracing down, and says how many spans were exported.
+// is killed there: `tool` in a tool of the first agent, `deep` in the last model call of a sub-agent of its sub-agent, `child` in that of the sub-agent, `other` in that of
+// the agent that the turn is handed to, when the sub-agents have ended, and a child turn of a hook. Without a place it ends the turn, shuts tracing down, and says how many spans were exported.
 import { context, trace } from '@opentelemetry/api';
 import { agent } from '../../../src/agent/agent.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
 import { team } from '../../../src/agent/team.ts';
+import type { Extension } from '../../../src/core/extension.ts';
 import type { Message, ToolCall } from '../../../src/core/messages.ts';
+import { branch } from '../../../src/extensions/branch.ts';
 import { startTracing } from '../../../src/observability/tracing.ts';
 import type { LLMProvider } from '../../../src/providers/interfaces.ts';
 import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
@@ -59,12 +61,27 @@ const slow = plain('slow', async () => {
   await reach('tool');
   return 'done';
 });
+const digger = agent({
+  id: 'digger',
+  description: 'Digs.',
+  provider: model('deep', (called) => (called ? 'Dug.' : { call: 'look' })),
+  tools: [look],
+});
 const helper = agent({
   id: 'helper',
   description: 'Helps.',
-  provider: model('child', (called) => (called ? 'Helped.' : { call: 'look' })),
-  tools: [look],
+  provider: model('child', (called) => (called ? 'Helped.' : { call: 'digger', args: { message: 'Dig.' } })),
+  toolProviders: [agentTools([digger])],
 });
+const checker = agent({ id: 'checker', description: 'Checks.', provider: model('check', () => 'Checked.') });
+/** Runs a child turn from a hook, behind the iteration of the sub-agent. */
+const checks: Extension = {
+  name: 'checks',
+  async afterIteration(step) {
+    if (step.iteration !== 3) return;
+    await branch(step, { agent: checker, messages: [{ role: 'user', content: 'Check.' }], name: 'check' });
+  },
+};
 const common = { leaseMs: 400 };
 const steps: Readonly<Record<string, Step>> = {
   look: { call: 'slow' },
@@ -77,6 +94,7 @@ const opener = agent({
   provider: model('nowhere', (called = '') => steps[called] ?? { call: 'look' }),
   tools: [look, slow],
   toolProviders: [agentTools([helper])],
+  extensions: [checks],
 });
 const closer = agent({
   id: 'closer',
