@@ -93,7 +93,7 @@ export class AgentLoop {
   }
 
   /**
-   * Goes on with a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
+   * Resumes a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
    * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. Child turns continue with
    * their parent turn. The turn is lost with `NOT_FOUND`, `BUSY` as `onBusy` says, `CONFLICT` where `contextId` is not the task's, where
    * it is the child turn of an open turn, or where an answer differs from the one that was given before, and `INVALID_INPUT` for an answer
@@ -164,8 +164,8 @@ export class AgentLoop {
   }
 
   /**
-   * Answers questions of a turn of any process: its owner is told; where it has none, the answers are written here, and
-   * `AgentLoop.resume` goes on. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT` (also for a child turn), `NOT_FOUND`, `TERMINAL`,
+   * Answers questions of a turn of any process: its owner receives the answers; if it has none, they are written here, and
+   * `AgentLoop.resume` continues. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT` (also for a child turn), `NOT_FOUND`, `TERMINAL`,
    * `UNAVAILABLE`, and `BUSY` where the owner does not record them in time.
    */
   static answer(taskId: string, options: AnswerOptions): Promise<void> {
@@ -175,7 +175,7 @@ export class AgentLoop {
   }
 
   /**
-   * Cancels a turn of any process, and its child turns: its owner is told; where it has none, their ends are written here, those of the
+   * Cancels a turn of any process, and its child turns: its owner stops it; if it has none, their ends are written here, those of the
    * child turns first. Resolves once the turn is over, or after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
    */
   static cancel(taskId: string, options: CancelOptions): Promise<void> {
@@ -197,7 +197,7 @@ export class AgentLoop {
 
   /**
    * Starts a new task from the first iterations of another, with edits; `AgentLoop.resume` runs it. Errors: `NOT_FOUND`;
-   * `INVALID_INPUT`, naming what there is to cut and to edit; `CONFLICT` where the new id is taken; what the store says.
+   * `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT` if the new id is taken; errors of the store.
    */
   static async fork(taskId: string, options: ForkOptions): Promise<ForkedTask> {
     checkTaskId(taskId);

@@ -15,12 +15,12 @@ export interface AnswerOptions {
   /** How long an owner of the turn may take to record them. Milliseconds; default 30,000. */
   readonly deadlineMs?: number | undefined;
   readonly clock?: Clock | undefined;
-  /** The id of the command that tells the owner an answer, by its question: one that is told twice is followed once. Default: new ones. */
+  /** The id of the command that delivers an answer to the owner, by its question: a repeated id is applied once. Default: new ones. */
   readonly commandId?: ((questionId: string) => string) | undefined;
 }
 
 /**
- * Answers questions of a task from any process: its owner is told; where it has none, the answers are written here. Resolves once they
+ * Answers questions of a task from any process: its owner receives the answers; if it has none, they are written here. Resolves once they
  * are recorded. Errors: `INVALID_INPUT`, `CONFLICT` as for `recordsOfAnswers`; `NOT_FOUND`, `TERMINAL`, `UNAVAILABLE`; `BUSY` where the
  * owner, or the store, did not do so in time.
  */

@@ -43,7 +43,7 @@ export function addUsage(
   if (usageBy.length === 0 || own.totalTokens > 0) addOwnUsage(draft, own);
 }
 
-/** Messages that come while calls are open enter the history behind their results; behind the last response the turn goes on. */
+/** Messages that come while calls are open enter the history after their results; after the last response the turn continues. */
 function addMessages(draft: Draft, messages: readonly Message[]): void {
   if (draft.phase === 'tools') {
     draft.told = [...draft.told, ...messages];

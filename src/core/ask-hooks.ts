@@ -115,7 +115,7 @@ interface Failed {
   readonly error: unknown;
 }
 
-/** True where the turn goes on as if the hook had given nothing. One that is over fails no more, and the others are asked all the same. */
+/** True if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
 function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
   if (TurnLost.isInstance(error)) {
     if (context.span && !context.isOver) failSpan(context.span, error.cause);
@@ -173,7 +173,7 @@ function isFailure(failure: unknown): failure is Failure {
 
 /**
  * A promise of a hook's answer that does not outlast its time limit. A cancel and a drain abort its signal: nobody waits for it then,
- * but for what is asked behind a turn's end, and on a drain for the outcome of a tool that may still be recorded.
+ * except for hooks after a turn's end, and on a drain for the result of a tool that can still be recorded.
  */
 function limited<A>(
   deps: HookDeps,

@@ -50,7 +50,7 @@ export class BodyCounter {
     this.#last = piece[piece.byteLength - 1];
   }
 
-  /** Behind the last blank line of a piece; where there is none, `undefined`. */
+  /** The index after the last blank line of a piece; `undefined` if there is none. */
   #eventBegin(piece: Uint8Array): number | undefined {
     for (let at = piece.byteLength - 1; at > 0; at--) {
       const [before, own] = [piece[at - 1], piece[at]];

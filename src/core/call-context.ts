@@ -28,7 +28,7 @@ export interface ToolContextOptions {
   readonly owner: CallOwner;
 }
 
-/** Who runs a call. */
+/** The runner of a call. */
 export interface CallOwner {
   progress(update: unknown): void;
   /** Shows an event of the call's child turn. */
@@ -37,7 +37,7 @@ export interface CallOwner {
   state(): LoopState;
 }
 
-/** What a running call is told. Its signal is made when it is read. */
+/** The context of a running call. Its signal is created on access. */
 export class CallContext implements ToolContext {
   readonly taskId: string;
   readonly agentId: string;

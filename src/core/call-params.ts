@@ -29,7 +29,7 @@ export class CallParams implements LLMCallParams {
 
   /**
    * An own member, so that a copy by spread has the signal too; and one getter for all: with an accessor in a literal each object has
-   * a shape of its own, which slows down whoever reads it.
+   * its own hidden class, which slows down every access.
    */
   static readonly #signal: PropertyDescriptor & ThisType<CallParams> = {
     get() {

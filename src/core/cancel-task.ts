@@ -25,7 +25,7 @@ export interface CancelTreeOptions extends CancelOptions {
 }
 
 /**
- * Cancels a task from any process: its owner is told; where it has none, its end is written here, after the ends of its open child
+ * Cancels a task from any process: its owner stops it; if it has none, its end is written here, after the ends of its open child
  * turns, the deepest first, and the spans that were lost with its process. Where that breaks off, the same cancel again does the rest. Resolves once the turn is over, or after the
  * deadline: the command then waits for its owner, or for the next one. Does nothing for a task that has ended. Errors: `NOT_FOUND`,
  * `UNAVAILABLE`.

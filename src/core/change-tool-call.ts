@@ -78,7 +78,7 @@ function checkedAnswer(answer: ToolAnswer): ToolAnswer {
   if (success !== undefined && typeof success !== 'boolean')
     throw new TypeError(`its success is ${shownValue(success)}, neither true nor false`);
   if (error !== undefined && typeof error !== 'string')
-    throw new TypeError(`its error is ${shownValue(error)}, not a text`);
+    throw new TypeError(`its error must be a string, not ${shownValue(error)}`);
   return answer;
 }
 

@@ -90,7 +90,7 @@ function isPlainObject(value: unknown): value is object {
 }
 
 function reasonFlaw(who: string, reason: unknown): string | undefined {
-  return reason === undefined || typeof reason === 'string' ? undefined : `the reason of ${who} must be a text`;
+  return reason === undefined || typeof reason === 'string' ? undefined : `the reason of ${who} must be a string`;
 }
 
 /** Members by which other engines let an approval change a call. To ignore them would run what nobody approved. */

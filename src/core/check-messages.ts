@@ -45,7 +45,7 @@ function checkMessage(message: Message, at: string): void {
 
 function checkMembers(message: Message, at: string): void {
   const { id, createdAt, metadata } = message;
-  if (id !== undefined && typeof id !== 'string') throw invalid(`${at}.id must be a text, not ${shownValue(id)}`);
+  if (id !== undefined && typeof id !== 'string') throw invalid(`${at}.id must be a string, not ${shownValue(id)}`);
   if (createdAt !== undefined && !(typeof createdAt === 'string' && !Number.isNaN(Date.parse(createdAt)))) {
     throw invalid(`${at}.createdAt must be a time of ISO 8601, not ${shownValue(createdAt)}`);
   }
@@ -61,7 +61,7 @@ function checkMembers(message: Message, at: string): void {
 export function checkContent(content: unknown, at: string): void {
   if (typeof content === 'string') return;
   if (!Array.isArray(content)) {
-    throw invalid(`${at} must be a text or an array of parts, not ${shownValue(content)}`);
+    throw invalid(`${at} must be a string or an array of parts, not ${shownValue(content)}`);
   }
   for (const [index, part] of content.entries()) checkPart(part, `${at}[${index}]`);
 }
@@ -71,7 +71,7 @@ function checkPart(part: ContentPart, at: string): void {
   if (!partTypes.has(type)) {
     throw invalid(`${at} needs a type out of: ${[...partTypes].join(', ')}; it is ${shownValue(type)}`);
   }
-  if (part.type === 'text' && typeof part.text !== 'string') throw invalid(`${at}.text must be a text`);
+  if (part.type === 'text' && typeof part.text !== 'string') throw invalid(`${at}.text must be a string`);
   if (part.type === 'image_url' && typeof part.image_url?.url !== 'string') {
     throw invalid(`${at}.image_url.url must be an address, https: or data:`);
   }

@@ -7,13 +7,13 @@ import { shownValue } from './shown-value.ts';
 const stamp: Members = { seq: 'number', epoch: 'number', at: 'time' };
 
 const kinds: { readonly [Name in MemberKind]: readonly [fits: (value: unknown) => boolean, what: string] } = {
-  text: [(value) => typeof value === 'string', 'a text'],
+  text: [(value) => typeof value === 'string', 'a string'],
   number: [Number.isFinite, 'a number'],
   time: [isTime, 'a time in milliseconds since 1970'],
   list: [Array.isArray, 'a list'],
   object: [isObject, 'an object'],
   flag: [(value) => typeof value === 'boolean', 'true or false'],
-  content: [(value) => typeof value === 'string' || Array.isArray(value), 'a text or a list of parts'],
+  content: [(value) => typeof value === 'string' || Array.isArray(value), 'a string or an array of parts'],
   traceId: [(value) => isHexId(value, 32), 'a trace id, 32 digits 0-9a-f'],
   spanId: [(value) => isHexId(value, 16), 'a span id, 16 digits 0-9a-f'],
   any: [(value) => value !== undefined, 'a value'],
@@ -27,7 +27,7 @@ export function checkRecord(value: unknown): asserts value is JournalRecord {
   if (!isObject(value)) throw misshapen(`a record is an object, not ${shownValue(value)}`);
   const type: unknown = Reflect.get(value, 'type');
   const kind = typeof type === 'string' ? kindOf(type) : undefined;
-  if (typeof type !== 'string' || !kind) throw misshapen(`there is no record of the type ${shownValue(type)}`);
+  if (typeof type !== 'string' || !kind) throw misshapen(`unknown record type ${shownValue(type)}`);
   checkMembers(value, { ...stamp, ...kind.members }, type);
   checkInner(value, kind.inner, type);
 }
@@ -98,5 +98,5 @@ function isObject(value: unknown): value is object {
 }
 
 function misshapen(why: string): AgentLoopError {
-  return new AgentLoopError('POISON', `This is no record of a journal: ${why}.`);
+  return new AgentLoopError('POISON', `Invalid journal record: ${why}.`);
 }

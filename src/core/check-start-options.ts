@@ -54,7 +54,7 @@ export function checkStartOptions(options: StartOptions): void {
   check(options, ofStart);
 }
 
-/** Checks what is given anew for a turn that goes on. Errors as `checkStartOptions`. */
+/** Checks the options of a resumed turn. Errors as `checkStartOptions`. */
 export function checkResumeOptions(
   options: Partial<Pick<StartOptions, Exclude<(typeof ofResume)[number], OfResumeOnly>>>,
 ): void {

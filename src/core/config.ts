@@ -110,7 +110,7 @@ export interface AgentLoopConfig extends CallSettings {
   readonly toolFailureMode?: 'continue' | 'fail' | undefined;
   /** How long a cancelled tool may take to stop before it is abandoned. Milliseconds; default 5,000. */
   readonly abortGraceMs?: number | undefined;
-  /** How long the right to a turn lasts without a sign of life. Milliseconds; default 30,000. */
+  /** How long the lease of a turn lasts without a renewal. Milliseconds; default 30,000. */
   readonly leaseMs?: number | undefined;
   /** How often a turn may be resumed without any progress in between before it fails with `POISON`. From 1; default 10. */
   readonly maxResumes?: number | undefined;

@@ -1,7 +1,7 @@
 import type { Content, ContentPart, Message } from './messages.ts';
 import { textTokens } from './text-tokens.ts';
 
-/** How many tokens a text or a message is. Answers at once; an integer of 0 or more. */
+/** The number of tokens of a string or a message. Synchronous; an integer ≥ 0. */
 export type TokenCounter = (what: string | Message) => number;
 
 /** What a chat message costs beside its content: its role and its separators. */

@@ -103,7 +103,7 @@ class Decision {
     });
   }
 
-  /** Asks no others once the turn goes on. */
+  /** Calls no further extension once the turn continues. */
   #beforeFinish(): void | Promise<void> {
     return askHooks(this.#deps, {
       hook: 'beforeFinish',
@@ -157,7 +157,7 @@ class Decision {
 
   #changeEnding(name: string, { text, value }: EndChange): true {
     if (!this.#ending || (text === undefined && value === undefined)) return true;
-    if (text !== undefined && typeof text !== 'string') throw new TypeError('its text is no text');
+    if (text !== undefined && typeof text !== 'string') throw new TypeError('text must be a string');
     this.#ending = {
       ...this.#ending,
       ...(text === undefined ? {} : { text }),

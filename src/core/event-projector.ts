@@ -48,7 +48,7 @@ export class EventProjector {
     return events;
   }
 
-  /** The events of records that were shown before, for a reader who comes later; `goesOn` as in a commit. Changes nothing here. */
+  /** The events of records that were emitted before, for a late subscriber; `goesOn` as in a commit. Changes nothing here. */
   replay(records: readonly JournalRecord[], goesOn: boolean): readonly AgentEvent[] {
     return new EventProjector(this.#options).project({ ...replayOf(records), goesOn });
   }
@@ -117,7 +117,7 @@ export class EventProjector {
     }
   }
 
-  /** What a reader who comes now has to be told of the open model call. */
+  /** The events of the open model call for a new subscriber. */
   openText(): AgentEvent | undefined {
     return this.#shown.isEmpty ? undefined : this.#textEvent(this.#shown.toString(), false);
   }

@@ -22,7 +22,7 @@ import type { AgentUsage, Usage } from './usage.ts';
 // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
 export type HookAnswer<T> = T | undefined | void | Promise<T | undefined | void>;
 
-/** What every hook is told of the turn, besides what it is about. */
+/** The properties of the turn that every hook receives, besides its own. */
 export interface HookContext extends ToolListContext {
   readonly authContext: AuthContext | undefined;
   /** The iteration that the hook is about, from 1; 0 before the first. */
@@ -72,7 +72,7 @@ export interface ReachedLimit extends Failure {
 
 /** What an extension does to the course of a turn. It is journaled, so that a resumed turn takes the same course. */
 export interface TurnChange {
-  /** Appended to the history. Behind the last response they make the turn go on. */
+  /** Appended to the history. After the last response they make the turn continue. */
   readonly messages?: readonly Message[];
   /** For all later model calls of the turn. */
   readonly settings?: TurnOverrides;
@@ -225,7 +225,7 @@ export interface TurnFinish extends HookContext {
   readonly value: unknown;
 }
 
-/** Messages, and another agent, make the turn go on; `finish` changes what it ends with. */
+/** Messages, and another agent, make the turn continue; `finish` changes its text and value. */
 export type FinishChange = Pick<
   TurnChange,
   'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'
@@ -251,7 +251,7 @@ export interface ApprovalRequest extends ToolListContext {
   readonly arguments: unknown;
 }
 
-/** What becomes of a call: it runs, the model is told why it does not, or somebody is asked. */
+/** What happens to a call: it runs, it is refused with a reason for the model, or a question is asked. */
 export type ApprovalDecision =
   | { readonly decision: 'approve' }
   | { readonly decision: 'reject'; readonly reason?: string }
@@ -275,7 +275,7 @@ export interface ValueExtension<V> extends Extension {
 export interface Extension {
   /** Names the extension in errors and in its records: letters, digits, `-`, `_` and `.`. */
   readonly name: string;
-  /** `'fail'` (default): the turn fails with `EXTENSION_FAILED`. `'continue'`: it goes on as if the hook had given nothing. */
+  /** `'fail'` (default): the turn fails with `EXTENSION_FAILED`. `'continue'`: it continues as if the hook had returned nothing. */
   readonly onError?: 'fail' | 'continue';
   /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
   readonly timeoutMs?: number;
@@ -286,7 +286,7 @@ export interface Extension {
    * answer at once and must not throw. The calls that run such child turns are then cancelled, and the turn fails where `fails` says so.
    */
   readonly limitUsage?: (used: TreeUsage) => ReachedLimit | undefined;
-  /** What there is of the value that the extension ends turns with, read from their events: see `Turn.partials`. */
+  /** Partial values of the extension's final value, read from the events of a turn: see `Turn.partials`. */
   readonly partials?: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /**
    * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
@@ -315,14 +315,14 @@ export interface Extension {
   readonly approveToolCall?: (request: ApprovalRequest) => HookAnswer<ApprovalDecision>;
   /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */
   readonly afterToolCall?: (outcome: ToolCallOutcome) => HookAnswer<ToolOutcomeChange>;
-  /** Behind the last response, before the turn completes: whether it may. Before `afterIteration`. */
+  /** After the last response, before the turn completes: whether it may. Before `afterIteration`. */
   readonly beforeFinish?: (finish: TurnFinish) => HookAnswer<FinishChange>;
   /** Behind each iteration, once every call has its result; the last one is `finished`. */
   readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
-  /** Once, on every ending. Before the end of a good one is recorded, behind the record of any other. */
+  /** Once, at every end. Before the record of a completed turn, after the record of any other end. */
   readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
   /**
-   * Once, behind the record of every end and behind the last event; the turn's result waits for it, a cancel does not reach it. It changes
+   * Once, after the record of every end and after the last event; the turn's result waits for it, a cancel does not reach it. It changes
    * nothing, and what it throws is logged. Not asked where a process dies before it, nor where nobody runs a turn that is cancelled.
    */
   readonly afterEnd?: (end: TurnEnd) => void | Promise<void>;

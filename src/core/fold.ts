@@ -53,7 +53,7 @@ const noAnswers: readonly GivenAnswer[] = [];
 const noCalls: readonly PendingToolCall[] = [];
 const noChildren: readonly ChildLink[] = [];
 
-/** The state behind the first record. */
+/** The state after the first record. */
 export function startState(state: LoopState | undefined, record: Stamped<TurnStarted>): LoopState {
   if (state !== undefined || record.seq !== 1) throw poison(record, 'turn.started is a journal’s first record');
   if (record.schema > journalSchema) {
@@ -231,7 +231,7 @@ export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
   draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question, childUsage });
 }
 
-/** A suspended turn goes on waiting as long as questions are open, though it can be resumed with what is answered. */
+/** A suspended turn keeps waiting while questions are open, though it can be resumed with the answers so far. */
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
   const index = openCall(draft, record, record.callId);
   const pending = draft.pendingToolCalls[index] as PendingToolCall;

@@ -23,7 +23,7 @@ export interface ResultEdit {
 export interface ForkEdits {
   /** Instead of the messages that the turn was started with. */
   readonly messages?: readonly Message[];
-  /** Added behind the last iteration that is kept; a turn that would have ended there goes on with them. */
+  /** Appended after the last iteration that is kept; a turn that would have ended there continues with them. */
   readonly append?: readonly Message[];
   /** Instead of the model's text, by iteration. */
   readonly answers?: Readonly<Record<number, Content>>;
@@ -95,7 +95,7 @@ function editIntent(record: Edited<ToolIntent>, { arguments: given = {} }: ForkE
 function editResult(record: Edited<ToolResultRecord>, edits: ForkEdits): JournalRecord {
   const given = edits.arguments?.[record.callId];
   const edit = edits.results?.[record.callId];
-  // A fork goes on behind the iteration that it is cut at, also where the turn failed with one of its calls.
+  // A fork continues after the iteration that it is cut at, also if the turn failed with one of its calls.
   const { fails: _, ...kept } = record;
   const { error: __, arguments: refused, ...rest } = kept;
   const args = refused === undefined ? {} : { arguments: given ?? refused };

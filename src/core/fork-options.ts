@@ -96,7 +96,7 @@ function checkResult(callId: string, edit: unknown): void {
 function checkContent(at: string, content: unknown): void {
   if (typeof content === 'string') return;
   if (!Array.isArray(content))
-    throw invalid(`edits.${at} must be a text or a list of parts, not ${shownValue(content)}`);
+    throw invalid(`edits.${at} must be a string or an array of parts, not ${shownValue(content)}`);
   try {
     checkMessages([{ role: 'user', content }]);
   } catch (error) {

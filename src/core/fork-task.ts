@@ -22,7 +22,7 @@ const recordsPerAppend = 200;
  * records are copied, with the edits, into a journal of its own; nothing runs before `AgentLoop.resume` does it.
  *
  * The first record of the new task says where it comes from (`forkedFrom`). Times are moved so that the kept part ends now.
- * Idempotency keys are of the new task. Errors: `NOT_FOUND`; `INVALID_INPUT`, naming what there is to cut and to edit; `CONFLICT`
+ * Idempotency keys are of the new task. Errors: `NOT_FOUND`; `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT`
  * where the new id is taken; what the store says. A fork that could not be written whole is deleted again.
  */
 export async function forkTask(taskId: string, options: ForkOptions): Promise<ForkedTask> {

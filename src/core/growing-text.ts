@@ -19,8 +19,8 @@ function blockOf(from: number, text: string): Block {
 }
 
 /**
- * A text that grows by pieces, in memory that grows with the text: at most 255 pieces are kept as they came, all before them in flat
- * blocks. Adding with `+=` would keep every piece, and some 50 bytes beside each, for as long as nobody reads the text; reading a part
+ * A string that grows by pieces, in memory proportional to its length: at most 255 pieces are kept as they came, all before them in flat
+ * blocks. Adding with `+=` would keep every piece, and some 50 bytes beside each, until the string is read; reading a part
  * of such a string would copy the whole text, once for each part that its reader keeps.
  */
 export class GrowingText {

@@ -49,7 +49,7 @@ export class History implements Iterable<Message> {
     return this.#index.calls.placeOf(id) < this.length;
   }
 
-  /** True where each call has its results behind it, and each result its call. False may also mean: not known of this version. */
+  /** True if each call is followed by its results, and each result has its call. False may also mean: not known for this version. */
   get isPaired(): boolean {
     return this.#index.pairing.isWhole(this.length);
   }
@@ -95,7 +95,7 @@ class CallIndex {
     this.#log = log;
   }
 
-  /** Behind the end where no message has such a call. */
+  /** The length of the history if no message has such a call. */
   placeOf(id: string): number {
     for (; this.#seen < this.#log.length; this.#seen++) {
       const message = this.#log[this.#seen];

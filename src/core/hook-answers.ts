@@ -47,12 +47,12 @@ const members: Readonly<Partial<Record<HookName, Readonly<Record<string, true>>>
   ...{ afterToolCall, beforeFinish, afterIteration, afterTurn },
 };
 
-/** Throws where an answer has a member that nobody reads at that hook: what it is, and what there is. */
+/** Throws if an answer has an unknown property for that hook, naming it and the allowed ones. */
 export function checkMembers(hook: HookName, answer: object): void {
   const known = members[hook];
   if (!known) return;
   for (const [name, value] of Object.entries(answer)) {
     if (value === undefined || Object.hasOwn(known, name)) continue;
-    throw new TypeError(`it answered with "${name}", which nobody reads here; give ${Object.keys(known).join(', ')}`);
+    throw new TypeError(`unknown property "${name}"; allowed: ${Object.keys(known).join(', ')}`);
   }
 }

@@ -55,7 +55,7 @@ interface Opened {
 const neverOpened: Opened = Object.freeze({ over: true });
 
 /**
- * What a hook is told. Its signal and its span are made when they are read. One is made for each hook of each extension at each of its
+ * The context of a hook. Its signal and its span are created on access. One is made for each hook of each extension at each of its
  * points, so what they have in common is kept in the question.
  */
 export class AskedHook implements HookContext {

@@ -28,7 +28,7 @@ export interface Doubt {
 /**
  * Settles a call in doubt: one that runs as a child turn runs again, and continues that; others as their tool's `onInDoubt` says: `retry` runs it again where the tool is `idempotent` or `readOnly`;
  * a `reconcile` function answers itself, and counts as unknown where it throws, does not answer within the tool's timeout, or not
- * within `abortGraceMs` of a cancel; `ask` asks whoever is behind the turn, once for each start of the call; all else tells the model
+ * within `abortGraceMs` of a cancel; `ask` asks the user of the turn, once for each start of the call; everything else tells the model
  * that the outcome is unknown. An Observable of one answer where the tool has to be asked.
  */
 export function settleDoubt(deps: TurnDeps, doubt: Doubt): Settled | Observable<Settled> {

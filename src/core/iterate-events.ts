@@ -92,7 +92,7 @@ class StreamIterator<T> implements TurnIterator<T> {
     else this.#values.push(value);
   }
 
-  /** There will be no more events: who waits, and who asks later, is told so; the first of them gets the error, if there is one. */
+  /** There are no more events: resolves waiting and later reads; the first of them rejects with the error, if there is one. */
   #dismiss(end: End): void {
     this.#end = end;
     for (const waiter of this.#waiters.splice(0)) {

@@ -155,7 +155,7 @@ function endOf(run: readonly Step[], after: LoopState): LoopState | undefined {
   return end && behind.outcome ? behind : undefined;
 }
 
-/** The spans of one run as its process started them, parents first. `after` is the state behind it. */
+/** The spans of one run as its process started them, parents first. `after` is the state after it. */
 function spansOf(run: readonly Step[], trace: TraceLink, after: LoopState): readonly LostSpan[] {
   const spans = new RunSpans(trace);
   for (const [index, step] of ownOf(run).entries()) spans.take(step, run[index + 1]?.before ?? after);

@@ -18,7 +18,7 @@ export interface FilePart {
 
 export type ContentPart = TextPart | ImagePart | FilePart;
 
-/** A text, or a list of parts. */
+/** A string, or an array of parts. */
 export type Content = string | readonly ContentPart[];
 
 /** A call that the model asks for. `arguments` is the JSON text as the model wrote it. */
@@ -82,7 +82,7 @@ export const missingResult = 'No result: the turn ended before this call finishe
 
 /**
  * The same messages in a form that every model accepts: each call of an assistant message has exactly one result, in call
- * order right behind it; results that no call asked for are dropped. Messages that need no repair are kept as they are.
+ * order directly after it; results without a call are dropped. Messages that need no repair are kept as they are.
  * `missing`: what a call without a result is given.
  */
 export function repairHistory(messages: readonly Message[], missing: string = missingResult): readonly Message[] {

@@ -29,7 +29,7 @@ export type NextStep =
   | { readonly do: 'call'; readonly start: LlmStart; readonly view?: PreparedView }
   | { readonly do: 'tools' }
   | { readonly do: 'ask'; readonly question: StepQuestion }
-  /** Until then, in milliseconds since 1970, or until it is told to go on. */
+  /** Until then, in milliseconds since 1970, or until it is resumed. */
   | { readonly do: 'wait'; readonly until: number | undefined };
 
 export type CallStep = Extract<NextStep, { do: 'call' }>;
@@ -121,12 +121,12 @@ function end(deps: TurnDeps, state: LoopState, last: TurnDone): NextStep {
   return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
 }
 
-/** What was told too late to be answered is part of the history all the same. */
+/** Messages that came too late to be answered are still part of the history. */
 function writeEnd(deps: TurnDeps, last: TurnRecord): NextStep {
   return { do: 'write', records: [...steeringRecords(deps), last] };
 }
 
-/** Whether the turn has its end and may not go on: a message that comes now is not answered any more. */
+/** Whether the turn is ending and must not continue: messages from now on are not answered. */
 function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
   const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
   return hasEnd && state.iteration >= maxIterationsOf(deps, state);

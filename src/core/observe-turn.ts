@@ -19,15 +19,15 @@ export function replayOf(records: readonly JournalRecord[]): Commit {
 }
 
 /**
- * A turn as any process can watch it: the records so far in one commit, then each new record and delta. Completes behind a
- * terminal record, and behind a suspension. Errors as the store's `read` and `follow` do. Unsubscribing stops following and
+ * Watches a turn from any process: the records so far in one commit, then each new record and delta. Completes after a
+ * terminal record, and after a suspension. Errors as the store's `read` and `follow` do. Unsubscribing stops following and
  * leaves the turn alone.
  */
 export function observeTurn(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
   return watched(store, taskId, { deadline, isOver: ({ outcome }) => outcome !== undefined });
 }
 
-/** As `observeTurn`, but a suspension does not end it: what happens once the turn goes on comes too. */
+/** As `observeTurn`, but a suspension does not end it: later records follow once the turn is resumed. */
 export function observeTask(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
   return watched(store, taskId, { deadline, isOver: ({ isComplete }) => isComplete });
 }
@@ -48,7 +48,7 @@ function watched(store: TaskStateStore, taskId: string, { deadline, isOver }: Wa
   );
 }
 
-/** Folds what a store's `follow` emits into signals; completes behind the record that is the last to be watched. */
+/** Folds what a store's `follow` emits into signals; completes after the last record to watch. */
 function signalsOf(start: LoopState, isOver: Watch['isOver']) {
   return operate<FollowSignal, Signal>((to) => {
     let state = start;

@@ -28,7 +28,7 @@ export class OpenCall {
     return (usage) => told.add(usage);
   }
 
-  /** Gives the chunk as it goes on: an answer says what its provider told of requests without one. */
+  /** Returns the chunk to emit: an answer includes the usage that its provider reported for failed requests. */
   saw(chunk: LLMChunk): LLMChunk {
     this.silence?.heard();
     if (chunk.type === 'done') {

@@ -13,7 +13,7 @@ import type { JournalRecord, ParentLink, Stamped, TurnStarted } from './records.
 import type { Commit } from './signals.ts';
 import { waitsForAnswers } from './state.ts';
 
-/** A turn that may go on here, or that is somebody else's or over. */
+/** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =
   | {
       readonly own: true;
@@ -32,7 +32,7 @@ export type Opening =
       readonly busyMs?: number;
     };
 
-/** A turn that may go on here. */
+/** A turn that can be resumed here. */
 export type Own = Extract<Opening, { own: true }>;
 
 export interface OpenOptions {

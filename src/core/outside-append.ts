@@ -27,7 +27,7 @@ const leaseMs = 5_000;
 const lookAgainMs = 250;
 
 /**
- * Sees to it that records come into a journal: waits for the turn's owner to write them, which was told by a command, and writes them
+ * Ensures that records get into a journal: waits for the turn's owner to write them, which received a command, and writes them
  * here where nobody holds the turn. Resolves with false where that takes longer than the deadline. Errors: those of `missing`,
  * `NOT_FOUND`, `UNAVAILABLE`. Reads each record once.
  */
@@ -75,7 +75,7 @@ async function caughtUp(store: TaskStateStore, state: LoopState): Promise<LoopSt
   return records.reduce<LoopState>(applyRecord, state);
 }
 
-/** False where another took the turn meanwhile: whoever has it was told by the command. */
+/** False if another process took the turn meanwhile: that owner receives the command. */
 async function writeMissing(
   { store, clock, missing, before }: OutsideAppend,
   lease: Lease,

@@ -97,7 +97,7 @@ function changedView(
   const { messages, systemPrompt, tools, settings } = change;
   if (messages) checkChangedMessages(messages, before.messages);
   if (typeof systemPrompt !== 'string' && systemPrompt !== null && systemPrompt !== undefined) {
-    throw new TypeError(`systemPrompt must be a text or null, not ${shownValue(systemPrompt)}`);
+    throw new TypeError(`systemPrompt must be a string or null, not ${shownValue(systemPrompt)}`);
   }
   return {
     messages: messages ? pairedByHook(deps, messages, { extension, hook: 'prepareIteration' }) : before.messages,

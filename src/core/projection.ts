@@ -180,7 +180,7 @@ export class Projection {
     });
   }
 
-  /** Messages behind the last response end its iteration: the turn goes on. */
+  /** Messages after the last response end its iteration: the turn continues. */
   extended(before: LoopState, { effects, event }: ExtensionRecord): readonly AgentEvent[] {
     if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before);
     if (event) {

@@ -104,7 +104,7 @@ function checkedSettings(settings: TurnOverrides): TurnOverrides {
   if (flaw) throw new TypeError(flaw.join('; '));
   const { systemPrompt, maxIterations } = settings;
   if (systemPrompt !== undefined && typeof systemPrompt !== 'string') {
-    throw new TypeError(`systemPrompt must be a text, not ${shownValue(systemPrompt)}`);
+    throw new TypeError(`systemPrompt must be a string, not ${shownValue(systemPrompt)}`);
   }
   if (maxIterations !== undefined && !(Number.isSafeInteger(maxIterations) && maxIterations >= 1)) {
     throw new TypeError(`maxIterations must be a whole number of at least 1, not ${shownValue(maxIterations)}`);
@@ -141,10 +141,10 @@ function addedTools(provider: ToolProvider, { tools, turn, authContext, context 
 function checkedFinish(finish: Finish): Finish {
   const { text, value, reason } = finish;
   if (text !== undefined && typeof text !== 'string') {
-    throw new TypeError(`finish.text must be a text, not ${shownValue(text)}`);
+    throw new TypeError(`finish.text must be a string, not ${shownValue(text)}`);
   }
   if (reason !== undefined && typeof reason !== 'string') {
-    throw new TypeError(`finish.reason must be a text, not ${shownValue(reason)}`);
+    throw new TypeError(`finish.reason must be a string, not ${shownValue(reason)}`);
   }
   return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
 }

@@ -54,11 +54,11 @@ export interface RecordKind<R extends TurnRecord = TurnRecord> {
   readonly inner?: Inner;
   /** Changes the state that it follows. Errors: `POISON` where it cannot stand there. */
   apply(draft: Draft, record: Stamped<R>): void;
-  /** What subscribers are told. */
+  /** The events for subscribers. */
   events(to: Projection, before: LoopState, record: R): readonly AgentEvent[];
   /** What a timeline says of it; `undefined` where it is part of a call of the model or a tool, or the end, which are shown otherwise. */
   words(record: R): string | undefined;
-  /** Whether a model call streams behind it: it begins one, ends it, or changes nothing of that. */
+  /** Whether a model call streams after it: the record begins one, ends it, or changes neither. */
   readonly streams: 'begins' | 'ends' | 'as before';
 }
 
@@ -67,7 +67,7 @@ type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
 
 type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };
 
-/** It goes on to whoever keeps traces. */
+/** The trace context of a record. */
 const ofTrace = {
   members: { traceId: 'traceId', spanId: 'spanId', sampled: 'flag?', parentSpanId: 'spanId?', agentTurn: 'object?' },
   inner: { agentTurn: { members: { spanId: 'spanId', agentName: 'text' } } },

@@ -159,7 +159,7 @@ export interface ToolResultRecord {
   readonly usage?: Usage;
   /** The part of `usage` that other agents used, by agent and model. */
   readonly usageBy?: readonly AgentUsage[];
-  /** How the turn fails once its other calls have stopped, where an extension said so of this one: whoever goes on with it fails it too. */
+  /** How the turn fails once its other calls have stopped, if an extension decided so at this one: a process that resumes the turn fails it too. */
   readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason'>;
 }
 
@@ -192,7 +192,7 @@ export interface Approval {
   readonly reason?: string;
 }
 
-/** Something is asked. The other calls go on; the turn suspends once none of them can. */
+/** A question is asked. The other calls continue; the turn suspends once none of them can. */
 export interface TurnAsked {
   readonly type: 'turn.asked';
   readonly question: Question;
@@ -298,7 +298,7 @@ export interface Finish {
 
 /** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
 export interface Effects {
-  /** Appended to the history; behind the last response they make the turn go on. */
+  /** Appended to the history; after the last response they make the turn continue. */
   readonly messages?: readonly Message[];
   /** Replaces the messages that the caller gave. Only before the first iteration. */
   readonly given?: readonly Message[];
@@ -352,7 +352,7 @@ export interface ExtensionRecord {
 }
 
 /**
- * What the model call took that a process left when it shut down. No answer of it is recorded, and whoever goes on makes it anew; behind it that
+ * The usage of the model call that a process aborted when it shut down. It has no recorded answer, and the process that resumes the turn repeats it; after it that
  * process writes nothing.
  */
 export function leftCall(usage: Usage): ExtensionRecord {

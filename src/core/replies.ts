@@ -18,7 +18,7 @@ export function takeReply(deps: TurnDeps, state: LoopState): TurnAnswered | unde
   return undefined;
 }
 
-/** What the turn was told meanwhile, to be added to its history. */
+/** The messages that the turn received meanwhile, to be added to its history. */
 export function steeringRecords(deps: TurnDeps): readonly TurnRecord[] {
   return deps.inbox.takeSteering().map(({ message, command }) => ({
     type: 'x.steer',

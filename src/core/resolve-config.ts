@@ -158,7 +158,7 @@ function checkToolProvider(name: string, provider: ToolProvider): void {
 
 const noHooks = hookLists([]);
 
-/** Tools that come with extensions stand behind the others. */
+/** Tools of extensions come after the others. */
 function addExtensions(config: ResolvedConfig): void {
   const toolProviders = [...config.toolProviders, ...config.extensions.flatMap((each) => each.toolProviders ?? [])];
   Object.assign(config, { toolProviders, hooks: hookLists(config.extensions) });

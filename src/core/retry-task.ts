@@ -145,7 +145,7 @@ function keptOf(records: readonly JournalRecord[]): Kept {
   return withoutFailures(before, end, iteration);
 }
 
-/** The model is asked again what it was asked last; what the turn was told meanwhile stays. */
+/** The last model call is repeated; messages that the turn received meanwhile are kept. */
 function withoutCall(records: readonly JournalRecord[], iteration: number): readonly JournalRecord[] {
   const start = records.findIndex((record) => record.type === 'llm.start' && record.iteration === iteration);
   return records.filter((record, index) => index < start || record.type === 'x.steer');

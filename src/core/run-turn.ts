@@ -39,7 +39,7 @@ import type { LoopState, TurnIdentity } from './state.ts';
 import type { RunDeps } from './turn-deps.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
-/** What every run of a turn needs, whether it starts or goes on. */
+/** What every run of a turn needs, whether it starts or resumes. */
 export interface RunRequest {
   readonly config: ResolvedConfig;
   readonly scope: AbortScope;
@@ -92,7 +92,7 @@ export function startRun(request: RunRequest, { start, contextId, opened }: NewR
   });
 }
 
-/** Goes on with a turn that was started before. Signals and endings as for `startRun`; errors also as for `openOldTurn`. */
+/** Resumes a turn that was started before. Signals and endings as for `startRun`; errors also as for `openOldTurn`. */
 export function resumeRun(
   request: RunRequest,
   store: TaskStateStore,

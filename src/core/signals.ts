@@ -15,11 +15,11 @@ export interface Commit {
   readonly type: 'commit';
   readonly steps: readonly Step[];
   readonly after: LoopState;
-  /** True where the engine waits for this append before it goes on. */
+  /** True if the engine waits for this append before it continues. */
   readonly barrier: boolean;
   /** True where the records were read from the journal, not written by this run. */
   readonly replayed?: true;
-  /** True where the turn goes on behind records that were read: a suspension that is the last of them is over. */
+  /** True if the turn continues after records that were read: a suspension that is the last of them is over. */
   readonly goesOn?: boolean;
   /** True where the turn had ended before it was opened: what is shown is how it ended then. */
   readonly endedBefore?: true;
@@ -29,7 +29,7 @@ export interface Commit {
   readonly durable?: () => void;
 }
 
-/** A sign of life of a running tool. */
+/** A progress update of a running tool. */
 export interface ToolProgress {
   readonly type: 'tool-progress';
   readonly callId: string;
@@ -68,7 +68,7 @@ export interface Stamper {
 /** One append in the making: records are stamped and folded as they are added. */
 export class CommitDraft {
   readonly steps: Step[] = [];
-  /** The state behind the records so far. */
+  /** The state after the records so far. */
   after: LoopState;
   readonly #stamper: Stamper;
   /** Of the first record: those of one append have one time. */
@@ -91,13 +91,13 @@ export class CommitDraft {
     this.after = applyRecord(before, stamped as JournalRecord);
   }
 
-  /** The append; `barrier` where the engine waits for it before it goes on. */
+  /** The append; `barrier` if the engine waits for it before it continues. */
   finish(barrier: boolean): Commit {
     return { type: 'commit', steps: this.steps, after: this.after, barrier };
   }
 }
 
-/** One append of records behind a state. */
+/** One append of records after a state. */
 export function commitOf(stamper: Stamper, state: LoopState, records: readonly TurnRecord[], barrier = false): Commit {
   const draft = new CommitDraft(stamper, state);
   for (const record of records) draft.add(record);

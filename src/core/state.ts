@@ -173,7 +173,7 @@ export interface LoopFields {
   readonly pendingToolCalls: readonly PendingToolCall[];
   /** What was answered in the whole turn, in order: an answer that comes twice is known. */
   readonly answers: readonly GivenAnswer[];
-  /** Messages that came while calls were open; they enter the history behind the results. */
+  /** Messages that came while calls were open; they enter the history after the results. */
   readonly told: readonly Message[];
   /** Child turns of calls that have no result. */
   readonly openChildren: readonly ChildLink[];
@@ -340,7 +340,7 @@ export function openCallIndex(state: LoopFields, callId: string): number {
 const zero = 48;
 const colon = 58;
 
-/** The number behind the colon, read without a string of its own: each record of a call is looked up by it, and each of its events. */
+/** The number after the colon, parsed without allocating a string: each record of a call is looked up by it, and each of its events. */
 function indexOf(callId: string): number {
   let index = 0;
   for (let at = callId.length - 1, power = 1; at >= 0; at--, power *= 10) {

@@ -1,9 +1,9 @@
-/** Estimates the tokens of a text by its characters; the rule stands at `estimateTokens`. Rounds up. Linear. */
+/** Estimates the tokens of a string by its characters; see `estimateTokens` for the rule. Rounds up. Linear. */
 export function textTokens(text: string): number {
   return Math.ceil(quartersOf(text) / 4);
 }
 
-/** Counts the tokens of a text that comes in pieces, as `textTokens` does of the whole; keeps none of them. */
+/** Counts the tokens of a string that arrives in pieces, like `textTokens` for the whole; buffers nothing. */
 export class StreamedTokens {
   #quarters = 0;
 

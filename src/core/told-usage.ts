@@ -17,12 +17,12 @@ export class ToldUsage {
     if (isUsage(usage)) this.#sum = addUsage(this.#sum ?? noUsage, usage);
   }
 
-  /** Nothing where nothing was told, by a provider that leaves it to a guess. */
+  /** `undefined` if the provider reported nothing, so that usage is estimated. */
   get sum(): Usage | undefined {
     return this.#sum;
   }
 
-  /** The answer of the call with what was told besides, unless it says that itself. */
+  /** The answer of the call with the usage that was reported separately, unless it includes that. */
   answered(response: LLMResponse): LLMResponse {
     if (this.#sum === undefined || this.#sum.totalTokens === 0 || response.usage?.discarded) return response;
     return withDiscarded(response, this.#params, this.#sum);

@@ -102,7 +102,7 @@ function ownDecision(
   return attempt(() => needsApproval(request.arguments, request), next, { who: 'needsApproval' });
 }
 
-/** Goes on with what an approver answers, at once where it does. */
+/** Continues with the answer of an approver, synchronously if it is synchronous. */
 function attempt<T>(
   ask: () => T | Promise<T>,
   next: (answer: T) => Decision | Promise<Decision>,

@@ -8,7 +8,7 @@ export interface OfferedTool {
   readonly provider: ToolProvider;
 }
 
-/** What a model is told of tools. */
+/** The part of tool definitions that the model receives. */
 export interface Offer {
   /** Without the engine's own members. */
   readonly offered: readonly ToolDefinition[];

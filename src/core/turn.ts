@@ -25,7 +25,7 @@ export interface TurnOptions {
   readonly scope: AbortScope;
   readonly inbox: Inbox;
   readonly projection: EventProjectorOptions;
-  /** What there is of the turn's value while the model writes it. */
+  /** The partial value of the turn while the model writes it. */
   readonly partialsOf: (events$: Observable<AgentEvent>) => Observable<unknown>;
   /** Starts at once, and nobody's leaving stops it. */
   readonly detached: boolean;
@@ -92,7 +92,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     return this.#shared.state?.turn.contextId ?? this.#contextId;
   }
 
-  /** The turn behind the last event that was shown; `undefined` before the first. */
+  /** The state after the last event that was emitted; `undefined` before the first. */
   get state(): LoopState | undefined {
     return this.#shared.state;
   }
@@ -119,8 +119,8 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * The text of the turn as it streams, also for `for await`. The pieces, joined, are `result().allText`: a text after the first one starts on
-   * a new line. No text of child turns and of tools' artifacts. Text that a failed model call or an extension withdraws is told to
+   * The text of the turn as it streams, also for `for await`. The pieces, joined, are `result().allText`: each text after the first one starts on
+   * a new line. No text of child turns and of tools' artifacts. Text that a failed model call or an extension discards is passed to
    * `onDiscard`; the joined pieces still have it.
    *
    * Reads the turn as any subscriber does: it starts it, late ones get the text so far, and leaving may cancel it. Completes where the turn
@@ -131,7 +131,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
   }
 
   /**
-   * What there is of the value of the turn while the model writes it, also for `for await`: with each snapshot texts and arrays grow and
+   * The partial value of the turn while the model writes it, also for `for await`: with each snapshot strings and arrays grow and
    * members appear; the last one is the value. After an attempt that was discarded they start anew. Unchecked but for the last one, which
    * is the only one where the model answers in XML. A slow `for await` gets the latest snapshot, not each.
    *
@@ -184,7 +184,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     this.#inbox.resume();
   }
 
-  /** Adds a message to the history before the next model call; a turn that would have ended goes on with it. */
+  /** Adds a message to the history before the next model call; a turn that would have ended continues with it. */
   steer(message: Message): void {
     checkMessages([message]);
     this.#checkRunning();
@@ -235,7 +235,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     this.#shared.connect();
   }
 
-  /** Nobody reads any more. A turn that runs elsewhere is its owner's: leaving it is only to stop watching. */
+  /** The last subscriber has left. A turn that another process owns is not cancelled: unsubscribing only stops watching. */
   #leave(): void {
     if (!this.#inbox.forwards) this.#abort('every subscriber left');
     else if (this.#whenOver.length === 0) this.#shared.disconnect();

@@ -4,7 +4,7 @@ import { type Message, pairedMessages, textOf } from './messages.ts';
 import type { LoopState } from './state.ts';
 import type { HookDeps } from './turn-deps.ts';
 
-/** What the model is told at the limit under `onLimit: 'summarize'`. */
+/** The message to the model at the limit with `onLimit: 'summarize'`. */
 const summaryRequest: Message = {
   role: 'user',
   content:
@@ -51,7 +51,7 @@ export function pairedByHook(
   return paired;
 }
 
-/** The system prompt with the system and developer messages of a history behind it. */
+/** The system prompt with the system and developer messages of a history after it. */
 export function instructionsOf(history: History, systemPrompt: string | undefined): string | undefined {
   if (!history.hasInstructions) return systemPrompt;
   const texts = history

@@ -4,7 +4,7 @@ import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 
 /**
  * Asks the user of the turn a server's question, and returns the answer: what `elicitation/create` expects, `{ action, content }`, or
- * the content alone. An answer that does not fit the server's schema is asked for again. Throws where there is no answer yet, as `ask` does.
+ * the content alone. An answer that does not match the server's schema is asked for again. Throws without an answer, as `ask` does.
  * `onAnswer` is called for each answer that is taken.
  */
 export async function askUser(

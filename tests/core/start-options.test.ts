@@ -121,8 +121,8 @@ describe('the messages of a turn', () => {
     ['[null]', 'messages[0] needs a role out of: system, developer, user, assistant, tool.'],
     ['["Hello"]', 'messages[0] needs a role'],
     ['[{"role":"user","content":"a"},{"role":"bot","content":"b"}]', 'messages[1] needs a role'],
-    ['[{"role":"user"}]', 'messages[0].content must be a text or an array of parts, not undefined.'],
-    ['[{"role":"user","content":null}]', 'messages[0].content must be a text or an array of parts, not null.'],
+    ['[{"role":"user"}]', 'messages[0].content must be a string or an array of parts, not undefined.'],
+    ['[{"role":"user","content":null}]', 'messages[0].content must be a string or an array of parts, not null.'],
     ['[{"role":"user","content":{"text":"a"}}]', 'not an object.'],
     [
       '[{"role":"user","content":["a"]}]',
@@ -131,7 +131,7 @@ describe('the messages of a turn', () => {
     ['[{"role":"user","content":[{"type":"audio"}]}]', 'it is "audio".'],
     [
       '[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text"}]}]',
-      'messages[0].content[1].text must be a text.',
+      'messages[0].content[1].text must be a string.',
     ],
     [
       '[{"role":"user","content":[{"type":"image_url","image_url":"https://a"}]}]',
@@ -140,7 +140,7 @@ describe('the messages of a turn', () => {
     ['[{"role":"user","content":[{"type":"file"}]}]', 'messages[0].content[0].file must be an object'],
     ['[{"role":"tool","content":"a"}]', 'messages[0] is a tool message and needs the toolCallId'],
     ['[{"role":"tool","content":"a","toolCallId":"a","status":"done"}]', 'messages[0].status must be ok or error'],
-    ['[{"role":"user","content":"a","id":7}]', 'messages[0].id must be a text, not 7.'],
+    ['[{"role":"user","content":"a","id":7}]', 'messages[0].id must be a string, not 7.'],
     ['[{"role":"user","content":"a","createdAt":"soon"}]', 'messages[0].createdAt must be a time of ISO 8601'],
     ['[{"role":"user","content":"a","createdAt":0}]', 'messages[0].createdAt must be a time of ISO 8601, not 0.'],
     ['[{"role":"user","content":"a","metadata":[]}]', 'messages[0].metadata must be an object, not an array.'],

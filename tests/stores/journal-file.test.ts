@@ -113,7 +113,7 @@ describe('a journal file', () => {
       'a result that fails the turn without a reason',
       6,
       (text) => text.replace('"success":true', '"success":true,"fails":{"code":"GUARDRAIL","message":"No."}'),
-      { code: 'POISON', message: /^Line 6 .*tool\.result: fails needs reason, a text/ },
+      { code: 'POISON', message: /^Line 6 .*tool\.result: fails needs reason, a string/ },
     ],
     [
       'a time that no date has, which lists of all tasks would fail with',

@@ -31,7 +31,7 @@ const parameters = {
 } as const;
 
 /**
- * A tool that finds the lines of the workspace's text files that hold a text, without regard to case. Gives
+ * A tool that finds the lines of the workspace's text files that contain a string, ignoring case. Gives
  * `file:line: text` in the order of the names, at most 100 lines of at most 200 characters.
  *
  * Links, binary files, files over 1 MiB, what the workspace keeps private, and the folders `node_modules` and `dist` are left out; at most 20,000

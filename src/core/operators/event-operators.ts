@@ -16,12 +16,12 @@ export function projectEvents(options: EventProjectorOptions): OperatorFunction<
 
 const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
 
-/** Only the events behind a cursor, and deltas. Errors at once with `INVALID_INPUT` for what is no cursor. */
+/** Only the events after a cursor, and deltas. Errors at once with `INVALID_INPUT` for an invalid cursor. */
 export function eventsBehind<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
   return cursor === undefined ? (source) => source : filter<E>(isBehind(cursor));
 }
 
-/** Whether an event comes behind a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for what is no cursor. */
+/** Whether an event comes after a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for an invalid cursor. */
 export function isBehind(cursor: string): (event: AgentEvent) => boolean {
   const from = placeOf(cursor);
   return (event) => {

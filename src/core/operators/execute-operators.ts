@@ -71,7 +71,7 @@ function turnError(thrown: unknown): AgentLoopError {
 }
 
 /**
- * Errors with `SHUTDOWN` behind a run that was left to another process, once all it did is written and its lease given back; a store
+ * Errors with `SHUTDOWN` after a run that was handed over to another process, once its work is written and its lease released; a store
  * that does not answer delays that by `abortGraceMs` beyond the time of the tools at most.
  */
 export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
@@ -174,14 +174,14 @@ export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
   });
 }
 
-/** Says that a turn is not gone on with in this process. */
+/** The error of a turn that this process does not continue. */
 export function shutDown(taskId: string): AgentLoopError {
-  const message = `Turn "${taskId}" is left because this process shuts down; go on with AgentLoop.resume elsewhere.`;
+  const message = `Turn "${taskId}" was released because this process shuts down; resume it with AgentLoop.resume in another process.`;
   return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
 }
 
 /**
- * Asks the extensions behind the record of an end: `afterTurn` where they were not asked before it, then `afterEnd`. The stream completes
+ * Calls the extensions after the record of an end: `afterTurn` if it was not called before it, then `afterEnd`. The stream completes
  * when they have answered. What they answer changes nothing, and their failures are logged only: the last event is out.
  */
 export function askBehindEnd(
@@ -232,7 +232,7 @@ function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'pl
 }
 
 /**
- * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything behind this operator hears
+ * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything downstream of this operator hears
  * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, but not for
  * one that was left because the process shuts down.
  */

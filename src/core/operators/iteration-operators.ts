@@ -46,7 +46,7 @@ class IterationFailure extends Stage<Signal> {
   }
 }
 
-/** Ends the span of an iteration on every way out, before anything behind this operator hears of it. */
+/** Ends the span of an iteration on every way out, before anything downstream of this operator hears of it. */
 export function completeIteration(deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
   return staged((to) => new IterationEnd(deps, span, to));
 }
@@ -255,7 +255,7 @@ class IterationLoop {
     });
   }
 
-  /** Goes on with what extensions answered. A turn that is stopped does not wait for them. */
+  /** Continues with the answer of the extensions. A turn that is stopped does not wait for them. */
   #await<A>(answer: A | Promise<A>, goOn: (answer: A) => void): void {
     if (!(answer instanceof Promise)) return goOn(answer);
     this.#asking = answer;

@@ -25,7 +25,7 @@ export interface JournalDeps {
  * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
  * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
  * kept silent. Any other failure errors it at once. Ends as the source does, also with its error, once everything is durable.
- * Unsubscribing stops the source and the retries. Holds the signals behind the oldest unacknowledged commit.
+ * Unsubscribing stops the source and the retries. Buffers the signals after the oldest unacknowledged commit.
  */
 export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
   return staged((to) => new JournalLine(deps, to));

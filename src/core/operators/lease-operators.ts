@@ -77,7 +77,7 @@ function unrenewed(ms: number): AgentLoopError {
 }
 
 /**
- * Gives the lease back when the turn is over, and completes behind that. A store that cannot take it back delays that by the length
+ * Releases the lease when the turn is over, and completes after that. A store that cannot release it delays that by the length
  * of the lease at most: by then it has run out by itself. Where the stream errors or is left, the lease is given back without waiting.
  */
 export function releaseLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {

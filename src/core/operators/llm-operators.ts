@@ -41,7 +41,7 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   };
 }
 
-/** A model call that extensions are asked about, without what comes behind it: that goes round the asking too. */
+/** A model call around which extensions are called, without the downstream stages: those also apply to answers of extensions. */
 function callAsked(deps: TurnDeps, traceContext: Context) {
   const prepare = prepareLLMCall(deps, traceContext);
   const change = changeCall(deps, traceContext);
@@ -65,7 +65,7 @@ function callAsked(deps: TurnDeps, traceContext: Context) {
     });
 }
 
-/** What every model call goes through. A step that extensions look at later is told what its call was made with. */
+/** What every model call goes through. A step that extensions inspect later records the options of its call. */
 function stagesOf(deps: TurnDeps, call: PreparedCall, { state, traceContext }: HookPlace) {
   const { hooks } = deps;
   hooks.lastCall = { iteration: state.iteration, params: call.params, historyLength: state.history.length };
@@ -121,7 +121,7 @@ function give(response: LLMResponse, to: Subscriber<LLMChunk>): void {
 
 /**
  * Watches one model call pass: its metrics go to the span and the log when it is done, and the span ends on every way out,
- * before anything behind this operator hears of it: with the `done` chunk, with an error, or when the call is left.
+ * before anything downstream of this operator hears of it: with the `done` chunk, with an error, or when the call is left.
  */
 export function tapLLMResponse(deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new ResponseTap(deps, call, to));

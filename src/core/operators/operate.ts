@@ -13,7 +13,7 @@ export interface Sink<T> {
 
 /**
  * What one operator does in one subscription: it takes what comes and puts what it makes into `to`. What it does not override passes on. Ending
- * closes it and all before it, then what is behind it hears of the end.
+ * closes it and everything upstream, then downstream hears of the end.
  */
 export abstract class Stage<T, R = T> implements Sink<T> {
   // Declared only, and none of them with #: V8 defines and finds private names slowly in a class that many others extend.
@@ -96,7 +96,7 @@ export abstract class Stage<T, R = T> implements Sink<T> {
     this.to.complete();
   }
 
-  /** Called once, when the stream has ended or was left, before anything behind the operator hears of it. */
+  /** Called once, when the stream has ended or was unsubscribed, before anything downstream of the operator hears of it. */
   protected left(): void {}
 
   protected threw(thrown: unknown): void {
@@ -154,7 +154,7 @@ export interface FusibleOperator<T, R> extends OperatorFunction<T, R> {
 }
 
 /**
- * An operator from its stage, made anew for each subscription. What the stage throws errors the stream. Teardown runs before what is behind the
+ * An operator from its stage, made anew for each subscription. What the stage throws errors the stream. Teardown runs before what is downstream of the
  * operator hears of the end. The subscription to the source is linked before the source starts, so that a synchronous source can be stopped in
  * the middle.
  */
@@ -213,7 +213,7 @@ export function fusedSubscriber<A, B, C, D>(
   return subscriberOf<A>(operators, to);
 }
 
-/** A chain of operators: the sink of the last is the end of the chain, the sink of each other the stage of the operator behind it. */
+/** A chain of operators: the sink of the last is the end of the chain, the sink of each other the stage of the next operator. */
 function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): Subscriber<T> {
   const last = new Outlet(to);
   let first: Stage<unknown> = last;

@@ -20,7 +20,7 @@ export interface SharedTurn<X extends Tool = Tool> {
   readonly events$: Observable<AgentEvent<X>>;
   /** What is shown from now on; subscribing starts nothing, and who looks on is no reader. */
   readonly live$: Observable<AgentEvent<X>>;
-  /** The state behind the last record that was shown. */
+  /** The state after the last record that was emitted. */
   readonly state: LoopState | undefined;
   /** What was thrown where the turn failed. */
   readonly cause: unknown;
@@ -33,9 +33,9 @@ export interface SharedTurn<X extends Tool = Tool> {
 }
 
 /**
- * Shares one execution between all subscribers, however often they come and go. The first subscriber starts it. One who comes
- * later gets the events of the records so far and the text so far, one event per artifact, then the live events; one who comes
- * after the end gets the same and the end. Leaving never stops the execution here: `onIdle` is told when nobody is left. An event
+ * Shares one execution between all subscribers, which may come and go. The first subscriber starts it. Late
+ * subscribers receive a replay: the events of the records so far and the text so far, one event per artifact; then live events, or the
+ * end. Unsubscribing never stops the execution here: `onIdle` is called when no subscriber is left. An event
  * that a subscriber causes from within its own handler is shown after the one at hand. Holds the records and the text of the open
  * model call, never single deltas.
  */
@@ -57,9 +57,9 @@ class Share implements SharedTurn {
   endedBefore = false;
   readonly #execution$: Observable<Signal>;
   readonly #options: ShareOptions;
-  /** The records that were shown; those who come later are told of them anew. */
+  /** The records that were emitted; late subscribers receive a replay of them. */
   #records: JournalRecord[] = [];
-  /** Whether the turn goes on behind the last of them, although it is a suspension. */
+  /** Whether the turn continues after the last of them, although it is a suspension. */
   #goesOn = false;
   #queue: Signal[] = [];
   #readers: readonly Subscriber<AgentEvent>[] = [];
@@ -127,7 +127,7 @@ class Share implements SharedTurn {
     this.#readers = [...this.#readers, ...this.#waiting.splice(0)];
     this.#end = { error: { cause } };
     if (!this.#ended) this.#close(this.#end);
-    // Behind the call that subscribes, so that an execution that broke within it is left too.
+    // After the call that subscribes, so that an execution that failed synchronously is unsubscribed too.
     queueMicrotask(() => this.#execution?.unsubscribe());
   }
 

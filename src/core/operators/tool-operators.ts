@@ -27,7 +27,7 @@ class ToolCalls extends Stage<Signal> implements BatchOwner {
   readonly #deps: TurnDeps;
   readonly #calling: Calling;
   #batch: MergedBatch | undefined;
-  /** The source, and the batch behind a commit. */
+  /** The source, and the batch after a commit. */
   #open = 1;
 
   constructor(deps: TurnDeps, calling: Calling, to: Sink<Signal>) {
@@ -127,7 +127,7 @@ function startAfter({ scope, drain }: TurnDeps, { loading, start, to }: LateStar
 }
 
 /**
- * Runs one call in its `tool[name]` span: signs of life, then exactly one result, also for a throw (`Tool error: <name>:
+ * Runs one call in its `tool[name]` span: progress updates, then exactly one result, also for a throw (`Tool error: <name>:
  * <message>`), a timeout (its signal is aborted), and a cancelled call that does not stop within `abortGraceMs`. Never errors.
  * Unsubscribing aborts the call's signal.
  */

@@ -12,7 +12,7 @@ export interface Deadline {
 
 interface Asked<T> {
   readonly deadline: Deadline;
-  /** Who waits: where it is left, the answer is dropped. */
+  /** The subscriber: after it unsubscribes, the answer is dropped. */
   readonly to: Subscriber<unknown>;
   give(answer: T): void;
   fail(error: unknown): void;

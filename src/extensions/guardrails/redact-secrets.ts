@@ -17,7 +17,7 @@ const somePatterns: OptionKind = {
 };
 const someValues: OptionKind = {
   isValid: (value) => Array.isArray(value) && value.every((each) => typeof each === 'string'),
-  words: 'a list of texts',
+  words: 'an array of strings',
   secret: true,
 };
 

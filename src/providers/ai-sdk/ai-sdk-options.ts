@@ -107,7 +107,7 @@ const kinds: Readonly<Record<keyof AISDKProviderOptions, OptionKind>> = {
   },
   secrets: {
     isValid: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
-    words: 'a list of texts',
+    words: 'an array of strings',
   },
   onWarning: aFunction,
   clock: aClock,

@@ -231,23 +231,23 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
   [
     'prepareIteration with messages outside of its view',
     { prepareIteration: () => nonsense({ messages: [] }) },
-    /it answered with "messages", which nobody reads here; give data, event, fail, usage, usageBy, view, finish/,
+    /unknown property "messages"; allowed: data, event, fail, usage, usageBy, view, finish/,
   ],
   [
     'beforeLLMCall with messages',
     { beforeLLMCall: () => nonsense({ messages: [] }) },
-    /give params, provider, response/,
+    /allowed: params, provider, response/,
   ],
-  ['afterLLMCall with a text', { afterLLMCall: () => nonsense({ text: '' }) }, /answered with "text"/],
+  ['afterLLMCall with a text', { afterLLMCall: () => nonsense({ text: '' }) }, /unknown property "text"/],
   [
     'beforeToolCall with a word of its own',
     { beforeToolCall: () => nonsense({ denied: 'no' }) },
-    /"denied".* give deny/,
+    /"denied"; allowed: deny/,
   ],
   ['afterToolCall with content', { afterToolCall: () => nonsense({ content: '' }) }, /"content".* result/],
-  ['beforeFinish with a result', { beforeFinish: () => nonsense({ result: '' }) }, /answered with "result"/],
-  ['afterIteration with a text', { afterIteration: () => nonsense({ text: '' }) }, /answered with "text"/],
-  ['afterTurn with a message', { afterTurn: () => nonsense({ message: '' }) }, /"message".* give text, value, fail/],
+  ['beforeFinish with a result', { beforeFinish: () => nonsense({ result: '' }) }, /unknown property "result"/],
+  ['afterIteration with a text', { afterIteration: () => nonsense({ text: '' }) }, /unknown property "text"/],
+  ['afterTurn with a message', { afterTurn: () => nonsense({ message: '' }) }, /"message"; allowed: text, value, fail/],
   ['shouldPause with a number', { shouldPause: () => nonsense(1) }, /it answered number/],
   [
     'prepareIteration with an unknown tool',
@@ -314,7 +314,7 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
     /finish\.text/,
   ],
   ['afterTurn with a value that is no JSON', { afterTurn: () => ({ value: 1n }) }, /value is not JSON/],
-  ['afterTurn with a text that is none', { afterTurn: () => nonsense({ text: 1 }) }, /its text is no text/],
+  ['afterTurn with a text that is none', { afterTurn: () => nonsense({ text: 1 }) }, /text must be a string/],
 ];
 
 describe('a hook that answers nonsense', () => {

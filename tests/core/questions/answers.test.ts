@@ -102,7 +102,7 @@ describe('answers', () => {
       'there is no open question "1:7"; open questions: "1:0" (approval, one), "1:1" (approval, two)',
     ],
     [{ '1:0': true }, 'INVALID_INPUT', 'the answer to question "1:0" must be { "approved": true }'],
-    [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a text'],
+    [{ '1:0': { approved: true, reason: 3 } }, 'INVALID_INPUT', 'must be a string'],
     [
       { '1:0': { approved: true, arguments: { cents: 1 } } },
       'INVALID_INPUT',

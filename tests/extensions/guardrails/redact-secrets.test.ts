@@ -83,7 +83,7 @@ describe('redactSecrets', () => {
   });
 
   it('shows no secret in an error that was given in a wrong way', () => {
-    const message = 'redactSecrets: values must be a list of texts.';
+    const message = 'redactSecrets: values must be an array of strings.';
     // @ts-expect-error no list
     expect(() => redactSecrets({ values: secret })).toThrow(expect.objectContaining({ message }));
   });
