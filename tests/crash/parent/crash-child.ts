@@ -1,5 +1,4 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import type { Order, Outcome, Report } from '../workload/order.ts';
 
 /** What came of an order. */
@@ -52,16 +51,6 @@ export class CrashChild {
 
   get pid(): number {
     return this.#child.pid ?? 0;
-  }
-
-  /** How long it was ready to run in all, while the machine had other things to do. Milliseconds; 0 where the system does not tell. */
-  get waitedMs(): number {
-    try {
-      const [, waitedNs] = readFileSync(`/proc/${this.pid}/schedstat`, 'utf8').split(' ');
-      return Number(waitedNs) / 1e6;
-    } catch {
-      return 0;
-    }
   }
 
   get isGone(): boolean {

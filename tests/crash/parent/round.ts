@@ -219,7 +219,7 @@ export class Round {
     const remoteMs = remote === undefined ? 0 : (leases?.below ?? 0) + remoteAgainMs;
     // Who cancels from outside and dies leaves a lease of its own behind.
     const outsideMs = this.ending === 'canceled' ? outsideLeaseMs : 0;
-    return settledInTime(child, this.#server, lease + endsBehindLeaseMs + remoteMs + outsideMs);
+    return settledInTicks(child, (lease + endsBehindLeaseMs + remoteMs + outsideMs) / tickMs);
   }
 
   /** Child turns that are open below ended ones, at this moment. */
@@ -306,18 +306,8 @@ const outsideLeaseMs = 5_000;
 const remoteAgainMs = 10_000;
 const tickMs = 50;
 
-/**
- * As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. The time that the process, or
- * the server that it calls, is ready to run and does not get the machine does not count.
- */
-async function settledInTime(child: CrashChild, server: CrashChild | undefined, withinMs: number): Promise<boolean> {
-  const waited = () => child.waitedMs + (server?.waitedMs ?? 0);
-  let before = waited();
-  for (let spentMs = 0; spentMs < withinMs; ) {
-    if (await child.settled(tickMs)) return true;
-    const now = waited();
-    spentMs += Math.max(0, tickMs - Math.max(0, now - before));
-    before = now;
-  }
+/** As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. */
+async function settledInTicks(child: CrashChild, ticks: number): Promise<boolean> {
+  for (let tick = 0; tick < ticks; tick++) if (await child.settled(tickMs)) return true;
   return false;
 }
