@@ -23,24 +23,33 @@ const traps: readonly (readonly [string, object, object])[] = [
   ['pairs', { list: Array.from({ length: pairs }, (_, id) => ({ id })) }, { pairs }],
 ];
 
-/** Runs one tool in a turn; says what the model reads of it, and the longest time in which nothing else ran. */
+/** The processor time that this process has used: however busy the machine is, it says what the process did. Milliseconds. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+/** Runs one tool in a turn; says what the model reads of it, and the most processor time that was used while nothing else ran. */
 async function called(name: string, args: object): Promise<{ told: string; blockedMs: number }> {
   const llmProvider = scriptedLLM([
     { toolCalls: [{ name: `odd__${name}`, arguments: JSON.stringify(args) }] },
     { text: 'done' },
   ]);
-  let last = performance.now();
+  let last = cpuMs();
   let blockedMs = 0;
-  const beat = setInterval(() => {
-    blockedMs = Math.max(blockedMs, performance.now() - last);
-    last = performance.now();
-  }, 5);
+  const look = () => {
+    const now = cpuMs();
+    blockedMs = Math.max(blockedMs, now - last);
+    last = now;
+  };
+  const beat = setInterval(look, 5);
   const turn = new AgentLoop({ agentId: 'worker', llmProvider, toolProviders: [odd.tools] }).startTurn([
     { role: 'user', content: 'Go.' },
   ]);
   turn.subscribe();
   const { messages } = await turn.result();
   clearInterval(beat);
+  look();
   await turn.settled;
   const told = messages.find(({ role }) => role === 'tool');
   return { told: told ? textOf(told.content) : '', blockedMs };
@@ -122,9 +131,9 @@ describe('text that somebody else wrote', () => {
     ['a page of tags that never end', () => page('<title'.repeat(long))],
     ['a page of angle brackets', () => page('<'.repeat(long))],
   ])('H-11 is read in time that grows with its length: %s', (_, read) => {
-    const begin = performance.now();
+    const begin = cpuMs();
     read();
-    expect(performance.now() - begin).toBeLessThan(1_000);
+    expect(cpuMs() - begin).toBeLessThan(1_000);
   });
 
   it('H-11 still loses its secrets', () => {
