@@ -248,8 +248,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/a2a/client/remote-tools.ts',
-        from: '{ idempotencyKey, signal, traceContext, arguments: args }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(idempotencyKey);',
-        to: '{ idempotencyKey, signal, traceContext, arguments: args, attempt }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(attempt > 1 ? idempotencyKey + attempt : idempotencyKey);',
+        from: '{ idempotencyKey, taskId: turnId, signal, traceContext, arguments: args }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(idempotencyKey);',
+        to: '{ idempotencyKey, taskId: turnId, signal, traceContext, arguments: args, attempt }: ToolContext,\n): Promise<RemoteReference> {\n  const messageId = messageIdOf(attempt > 1 ? idempotencyKey + attempt : idempotencyKey);',
       },
     ],
   },

@@ -18,7 +18,8 @@ const cancelMs = 60_000;
 
 /**
  * Cancels the remote task where the turn ends before it, also that of a message which was not answered. Asks again while the server cannot
- * be reached, for a minute at most. A task that has ended, or that the server no longer knows, needs no cancel.
+ * be reached, for a minute at most. A task that has ended, or that the server no longer knows, needs no cancel, nor does a message that
+ * did not reach the server.
  */
 export function cancelRemote(connection: RemoteConnection, clock: Clock): Extension {
   const extension: Extension = {
@@ -28,9 +29,10 @@ export function cancelRemote(connection: RemoteConnection, clock: Clock): Extens
     async afterTurn({ outcome, state, signal, traceContext, clock }) {
       const reference = remoteTaskOf(state, connection.name.address);
       if (reference?.messageId !== undefined) connection.streams.drop(reference.messageId);
+      const sent = gaveUp(outcome) ? undefined : unanswered(connection, state);
+      connection.forget(state.turn.taskId);
       if (outcome.state === 'completed' || isLeft(signal.reason)) return;
       const scope = { signal, traceContext };
-      const sent = gaveUp(outcome) ? undefined : unanswered(state);
       const cancel = async () => {
         const taskId = (sent && (await taskBegun(connection, sent, scope))) ?? reference?.taskId;
         if (taskId !== undefined) await connection.cancel(taskId, scope);
@@ -90,17 +92,15 @@ function openMessage({ turn, pendingToolCalls }: LoopState): string | undefined 
   return open && messageOfCall(turn, open.callId);
 }
 
-/** The id of the message of the call that the turn ended with, where that failed: its server may have the message. */
-function unanswered({ turn, iteration, messages }: LoopState): string | undefined {
-  const last = messages.at(-1);
-  if (last?.role !== 'tool' || last.status !== 'error') return undefined;
-  const isSend = messages.some(
-    (message) =>
-      message.role === 'assistant' &&
-      message.toolCalls?.some(({ id, function: { name } }) => id === last.toolCallId && name === sendName),
-  );
+/** The id of the message of the call that the turn ended with, where that failed and its server may have the message. */
+function unanswered(connection: RemoteConnection, { turn, closedCalls, epoch }: LoopState): string | undefined {
   // It is the only call of its iteration.
-  return isSend ? messageOfCall(turn, `${iteration}:0`) : undefined;
+  const [last] = closedCalls;
+  if (last?.call.function.name !== sendName || !last.intent || last.result?.success !== false) return undefined;
+  const messageId = messageOfCall(turn, last.callId);
+  // What processes before this one sent, nobody here knows.
+  const isOwn = last.attempts === 1 && last.intent.epoch === epoch && turn.retried?.keys[last.callId] === undefined;
+  return isOwn && !connection.mayHaveSent(turn.taskId, messageId) ? undefined : messageId;
 }
 
 /** A message is named by the key of its call. */

@@ -28,6 +28,7 @@ import {
   isLeft,
   isMisdirected,
   isUnsupported,
+  mayHaveArrived,
   quoted,
   type RemoteName,
   remoteError,
@@ -83,6 +84,8 @@ export class RemoteConnection {
   #secrets: readonly string[] = [];
   #connected: Promise<Connected> | undefined;
   #isKnown = false;
+  /** The last message of each turn that may have arrived, by the id of the turn, until the turn ends. */
+  readonly #sent = new Map<string, string>();
 
   constructor(remote: ResolvedRemote) {
     this.#remote = remote;
@@ -106,6 +109,16 @@ export class RemoteConnection {
     return this.#isKnown;
   }
 
+  /** Whether the last message that a turn sent over this connection is this one, and may have arrived. */
+  mayHaveSent(turnId: string, messageId: string): boolean {
+    return this.#sent.get(turnId) === messageId;
+  }
+
+  /** Forgets what a turn that has ended sent. */
+  forget(turnId: string): void {
+    this.#sent.delete(turnId);
+  }
+
   /** The one for callers that are known, where the other side has one; not older than the connection. */
   async card(scope: RequestScope): Promise<AgentCard> {
     const { card } = await before(scope.signal, this.#connect());
@@ -122,9 +135,9 @@ export class RemoteConnection {
    * Sends a message, and gives the first answer to it: the task, an update of it, or a message. The stream of a new task is kept in
    * `streams` under the id of the message. A reply to a task, and a server that does not stream, are answered with the task as it is. The same `messageId` again is
    * the same message, for a server that keeps to that. A message on its way may have begun a task, and only its answer names it: on a
-   * cancel the answer is waited for as long as a tool may take to stop.
+   * cancel the answer is waited for as long as a tool may take to stop. A message that is not on its way by then is not sent.
    */
-  async send(message: Message, { signal, traceContext }: RequestScope): Promise<StreamResponse> {
+  async send(message: Message, turnId: string, { signal, traceContext }: RequestScope): Promise<StreamResponse> {
     signal.throwIfAborted();
     const late = new AbortController();
     const { abortGraceMs = 5_000 } = this.#remote.local;
@@ -134,7 +147,10 @@ export class RemoteConnection {
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      const first = await this.#send(message, { signal: late.signal, traceContext });
+      const connected = await before(signal, this.#connect());
+      signal.throwIfAborted();
+      const scope = { signal: late.signal, traceContext };
+      const first = await this.#delivered(turnId, message.messageId, () => this.#send(message, connected, scope));
       if (first.payload?.$case === 'task') this.#checked(first.payload.value);
       return first;
     } finally {
@@ -143,8 +159,19 @@ export class RemoteConnection {
     }
   }
 
-  async #send(message: Message, scope: RequestScope): Promise<StreamResponse> {
-    const { client, card } = await before(scope.signal, this.#connect());
+  /** Notes that a message may have arrived, unless this attempt shows that it did not, and it is the first. */
+  async #delivered<T>(turnId: string, messageId: string, deliver: () => Promise<T>): Promise<T> {
+    const isFirst = !this.mayHaveSent(turnId, messageId);
+    this.#sent.set(turnId, messageId);
+    try {
+      return await deliver();
+    } catch (error) {
+      if (isFirst && AgentLoopError.isInstance(error) && !mayHaveArrived(error)) this.forget(turnId);
+      throw error;
+    }
+  }
+
+  async #send(message: Message, { client, card }: Connected, scope: RequestScope): Promise<StreamResponse> {
     const configuration = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
     const request = { tenant: '', message, configuration, metadata: undefined };
     const open = new AbortController();

@@ -97,6 +97,18 @@ export function isMisdirected(error: AgentLoopError): boolean {
   return isUnsupported(error) || error.status === 404 || error.code === 'PROVIDER_UNREACHABLE';
 }
 
+const surelyNotArrived: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'PROVIDER_UNREACHABLE',
+  'PROVIDER_AUTH',
+  'PROVIDER_NOT_FOUND',
+  'PROVIDER_RATE_LIMIT',
+]);
+
+/** A server may work on a message and still fail to answer it: the SDK's refuses a stream whose first event is not the task. */
+export function mayHaveArrived(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && !surelyNotArrived.has(error.code);
+}
+
 export function timedOut(name: RemoteName): AgentLoopError {
   return failure(name, 'PROVIDER_TIMEOUT', 'did not answer in time: raise requestTimeoutMs where it may take longer');
 }

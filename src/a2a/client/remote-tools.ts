@@ -4,7 +4,7 @@ import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
 import type { Reconciled, ToolContext } from '../../tools/interfaces.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { isUnavailable } from './remote-errors.ts';
+import { isUnavailable, mayHaveArrived } from './remote-errors.ts';
 import { type PartJson, partFromJson, textOfParts } from './remote-parts.ts';
 import { messageIdOf, type RemoteReference, replyName, sendName } from './remote-progress.ts';
 import { type Asked, answerOf } from './remote-questions.ts';
@@ -94,7 +94,7 @@ function partsGiven(parts: unknown): readonly PartJson[] {
 async function send(
   { connection, clock, silenceMs, find }: Sender & { readonly find: Find },
   { parts, contextId = '', taskId = '' }: SendArguments & { readonly taskId?: string },
-  { idempotencyKey, signal, traceContext, arguments: args }: ToolContext,
+  { idempotencyKey, taskId: turnId, signal, traceContext, arguments: args }: ToolContext,
 ): Promise<RemoteReference> {
   const messageId = messageIdOf(idempotencyKey);
   const outgoing: Message = {
@@ -112,7 +112,7 @@ async function send(
   const backoff = new Backoff();
   for (;;) {
     try {
-      const { payload } = await connection.send(outgoing, scope);
+      const { payload } = await connection.send(outgoing, turnId, scope);
       if (payload?.$case === 'message') {
         const answer = payload.value;
         return { text: textOfParts(answer.parts), ...(answer.contextId && { contextId: answer.contextId }) };
@@ -157,18 +157,6 @@ async function mayRepeat(connection: RemoteConnection, error: unknown, signal: A
   if (!isAway(error)) return false;
   // Where the card cannot be read either, nothing was sent.
   return !mayHaveArrived(error) || connection.ignoresRepeats(signal).catch(isAway);
-}
-
-const surelyNotArrived: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  'PROVIDER_UNREACHABLE',
-  'PROVIDER_AUTH',
-  'PROVIDER_NOT_FOUND',
-  'PROVIDER_RATE_LIMIT',
-]);
-
-/** A server may work on a message and still fail to answer it: the SDK's refuses a stream whose first event is not the task. */
-function mayHaveArrived(error: unknown): boolean {
-  return AgentLoopError.isInstance(error) && !surelyNotArrived.has(error.code);
 }
 
 /** What became of a message whose sender stopped before it knew. */

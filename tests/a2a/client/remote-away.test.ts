@@ -169,6 +169,20 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
     expect(server.methods.at(-1)).toBe('CancelTask');
   });
 
+  it('keeps no cancel waiting where nothing was sent to it', async () => {
+    const server = await serving({});
+    await server.leave(how);
+    const { auth, requests } = counted();
+    // Its time stands still: whatever waits for the server waits for ever.
+    const far = await connect(server, { auth, clock: fakeClock() });
+    const turn = far.startTurn('Go.');
+    const { ended } = watch(turn);
+    await eventually(() => requests() > 0);
+    await turn.cancel();
+    await ended;
+    expect(server.methods).toEqual([]);
+  });
+
   it('is told of the cancel of a suspended turn once it is back', async () => {
     const server = await serving({ ...answersAsking, CancelTask: answerCanceled });
     const taskStateStore = new InMemoryStateStore();
@@ -269,6 +283,20 @@ describe('H-13 a remote agent whose server is away', () => {
     await server.back();
     await over;
     expect(server.methods.at(-1)).toBe('CancelTask');
+  });
+
+  it('keeps no cancel waiting where the connection for the message was refused', async () => {
+    const gone = await serving({});
+    await gone.leave('down');
+    const server = await serving({}, { at: gone.url });
+    const { auth, requests } = counted();
+    const far = await connect(server, { auth, origins: [gone.url], clock: fakeClock() });
+    const turn = far.startTurn('Go.');
+    const { ended } = watch(turn);
+    // The card, the message, and the card again, which may be another one by now.
+    await eventually(() => requests() > 2);
+    await turn.cancel();
+    await ended;
   });
 
   it('keeps the task of a suspended turn that is cancelled while it says nothing for ten seconds', async () => {

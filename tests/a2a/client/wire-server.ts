@@ -35,6 +35,8 @@ export type WireAnswers = Readonly<Record<string, (call: WireCall) => void>>;
 export interface WireServerOptions {
   readonly streaming?: boolean;
   readonly extensions?: readonly string[];
+  /** The origin of the interface that the card names. Default its own. */
+  readonly at?: string;
   /** Added to the path of the interface that the card names, which answers nowhere else. Default none. */
   readonly path?: () => string;
 }
@@ -57,7 +59,7 @@ export interface WireServer {
 /** A server of A2A 1.0 over JSON-RPC whose every answer is the test's. */
 async function wireServer(
   answers: WireAnswers,
-  { streaming = true, extensions = [], path = () => '' }: WireServerOptions = {},
+  { streaming = true, extensions = [], at, path = () => '' }: WireServerOptions = {},
 ): Promise<WireServer> {
   const calls: Pick<WireCall, 'method' | 'params'>[] = [];
   const methods: string[] = [];
@@ -79,7 +81,7 @@ async function wireServer(
     name: 'Wire',
     description: 'Answers by hand.',
     version: '1',
-    supportedInterfaces: [{ url: `${url}${path()}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
+    supportedInterfaces: [{ url: `${at ?? url}${path()}`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' }],
     capabilities: { streaming, extensions: extensions.map((uri) => ({ uri })) },
     skills: [],
   });
