@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import type { StoreKind } from './parent/campaign.ts';
 import { type Mode, modeNames } from './parent/modes.ts';
@@ -8,7 +9,7 @@ export interface CrashOptions {
   readonly stores: readonly StoreKind[];
   /** Only this round of the one mode and store that are given with it. */
   readonly round: number | undefined;
-  /** Rounds that run at the same time. */
+  /** Rounds that run at the same time. Default: two for each core, as they mostly wait. */
   readonly lanes: number;
   /** For each store and mode; default: as the mode needs. */
   readonly kills: number | undefined;
@@ -47,7 +48,7 @@ export function optionsOf(args: readonly string[]): CrashOptions | { readonly pr
       modes: values.mode?.map((name) => oneOf('mode', modeNames, name)) ?? modeNames,
       stores: values.store?.map((name) => oneOf('store', storeNames, name)) ?? storeNames,
       round,
-      lanes: wholeNumber('lanes', values.lanes) ?? 8,
+      lanes: wholeNumber('lanes', values.lanes) ?? 2 * availableParallelism(),
       kills: wholeNumber('kills', values.kills),
       minutes: wholeNumber('minutes', values.minutes) ?? 10,
       mutations: values.mutations ?? false,

@@ -8,6 +8,7 @@ import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import type { MessageStore } from '../../../src/stores/messages/message-store.ts';
 import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
+import { jsonSchemaChecker } from '../../../src/tools/limited-schema.ts';
 import { Random } from '../random.ts';
 import { distantStore } from './distant-store.ts';
 import { DoomedLife } from './life.ts';
@@ -172,4 +173,6 @@ process.on('message', (order: Order) => {
 });
 // A child does not outlive its parent.
 process.on('disconnect', () => process.exit());
+// What the first check of arguments loads takes longer than the check, and is not the time of a turn.
+await jsonSchemaChecker({ type: 'object' }, 'tool "none"')({});
 report({ type: 'ready' });
