@@ -31,7 +31,10 @@ export interface MixedReady {
 export interface MixedMeasure {
   readonly type: 'measure';
   readonly heap: number;
-  readonly rss: number;
+  /** Memory of its own: the heap, buffers, code. 0 where the system does not tell. */
+  readonly own: number;
+  /** Pages of files that it has mapped, those of LMDB among them: shared, and given back when something else needs them. 0 as above. */
+  readonly mapped: number;
   readonly sockets: number;
   /** Rejections and exceptions that nobody handled since the last measure. */
   readonly unhandled: readonly string[];

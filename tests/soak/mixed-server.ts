@@ -1,6 +1,6 @@
 // One server of the mixed load, in a process of its own: an agent over A2A on all its bindings and over MCP, by HTTP and by stdio, on LMDB
 // or on Redis. Is told by its parent to measure itself and to stop.
-import { readdirSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -127,8 +127,17 @@ process.on('message', async (told: 'measure' | 'stop') => {
 
 function measure(): MixedMeasure {
   for (let round = 0; round < 4; round++) collect();
-  const { heapUsed: heap, rss } = process.memoryUsage();
-  return { type: 'measure', heap, rss, sockets: openSockets(), unhandled: unhandled.splice(0) };
+  const { heapUsed: heap } = process.memoryUsage();
+  const [own, mapped] = [residentBytes('RssAnon'), residentBytes('RssFile')];
+  return { type: 'measure', heap, own, mapped, sockets: openSockets(), unhandled: unhandled.splice(0) };
+}
+
+/** A part of what the process has in memory. */
+function residentBytes(part: 'RssAnon' | 'RssFile'): number {
+  if (process.platform !== 'linux') return 0;
+  const [, kibibytes = 0] =
+    new RegExp(`^${part}:\\s+(\\d+)`, 'm').exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Number(kibibytes) * 1024;
 }
 
 /** Those of clients: what listens, talks to the store and to the parent is there at all times. */

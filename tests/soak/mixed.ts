@@ -29,6 +29,8 @@ if (!(minutes >= 0.2) || !(Number.isInteger(clients) && clients > 0) || !Number.
 }
 /** What the heap may have grown by once all clients have left, and the sockets. */
 const maxGrowth = 30_000_000;
+/** The same of all memory of its own: the allocator keeps some of what the load needed. What is mapped of LMDB's file has no bound but the file. */
+const maxOwnGrowth = 100_000_000;
 const maxSockets = 2;
 const quietMs = 30_000;
 
@@ -64,12 +66,14 @@ for (const [index, { name, load }] of served.entries()) {
   const [base, end] = [bases[index] as MixedMeasure, ends[index] as MixedMeasure];
   const growth = end.heap - base.heap;
   if (growth > maxGrowth) violations.push(`${name}: the heap grew by ${growth} bytes`);
+  const ownGrowth = end.own - base.own;
+  if (ownGrowth > maxOwnGrowth) violations.push(`${name}: memory of its own grew by ${ownGrowth} bytes`);
   if (end.sockets > base.sockets + maxSockets)
     violations.push(`${name}: ${end.sockets} sockets are open, ${base.sockets} before`);
   violations.push(...load.faults);
   const kinds = [...load.done].map(([kind, count]) => `${count} ${kind}`).join(', ');
   console.log(
-    `${name}: ${kinds}; heap ${mb(base.heap)} to ${mb(end.heap)}, RSS ${mb(base.rss)} to ${mb(end.rss)}, sockets ${base.sockets} to ${end.sockets}`,
+    `${name}: ${kinds}; heap ${mb(base.heap)} to ${mb(end.heap)}, own memory ${mb(base.own)} to ${mb(end.own)}, mapped files ${mb(base.mapped)} to ${mb(end.mapped)}, sockets ${base.sockets} to ${end.sockets}`,
   );
 }
 stopping = true;
