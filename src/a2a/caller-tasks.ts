@@ -14,6 +14,7 @@ import { taskIdPattern } from '../stores/interfaces.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';
+import type { ToKeep } from './kept-bytes.ts';
 import { malformed, protocolErrors, taskNotFound, unsupported } from './protocol-errors.ts';
 import type { OwnTask, PushConfigs } from './push-configs.ts';
 import { keptSizeOfJson } from './received-message.ts';
@@ -77,16 +78,16 @@ export class CallerTasks {
     return { taskId, contextId: state.turn.contextId };
   }
 
-  /** Has something of this length written, where the limit of what is kept for the owner has room. Errors: that of the limit. */
-  async keep<T>(bytes: number, write: () => Promise<T>): Promise<T> {
+  /** Has something written, where the limit of what is kept for the owner has room. Errors: that of the limit. */
+  async keep<T>(what: ToKeep, write: () => Promise<T>): Promise<T> {
     const { kept } = this.options;
-    return kept ? kept.keep(this.scope, bytes, write) : write();
+    return kept ? kept.keep(this.scope, what, write) : write();
   }
 
-  /** Lets something of this length in that is written then; the caller says when. Errors: that of the limit. */
-  async admit(bytes: number): Promise<() => void> {
+  /** Lets something in that is written then; the caller says when. Errors: that of the limit. */
+  async admit(what: ToKeep): Promise<() => void> {
     const { kept } = this.options;
-    return kept ? kept.admit(this.scope, bytes) : () => {};
+    return kept ? kept.admit(this.scope, what) : () => {};
   }
 
   /** Stores a push notification configuration of the owner for a task. Errors: as `keep`, and those of `PushConfigs.create`. */
@@ -96,7 +97,7 @@ export class CallerTasks {
     config: TaskPushNotificationConfig,
     version: string,
   ): Promise<TaskPushNotificationConfig> {
-    return this.keep(keptSizeOfJson(config), () => push.create(task, config, version));
+    return this.keep({ bytes: keptSizeOfJson(config) }, () => push.create(task, config, version));
   }
 
   /** A task of the owner; `undefined` where there is none. */

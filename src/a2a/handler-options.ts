@@ -134,5 +134,6 @@ function keptBytes(
   const { messageStore: conversations = journals.messages, artifactStore: artifacts } = agent.options;
   const ready = <T>(ask: () => MaybePromise<T>) => firstValueFrom(whenReady(ask, { clock, ms }));
   const stores = new KeptInStores({ agentId: agent.id, journals, conversations, artifacts, push, ready });
-  return new KeptBytes({ clock, max, count: (owner, most) => stores.count(owner, most) });
+  const history = (contextId: string) => stores.historyBytes(contextId);
+  return new KeptBytes({ clock, max, count: (owner, most) => stores.count(owner, most), history });
 }

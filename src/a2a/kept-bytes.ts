@@ -9,13 +9,38 @@ export interface KeptBytesOptions {
   readonly max: number;
   /** What the stores keep for an owner; may stop at more than `most`. */
   readonly count: (owner: Owner, most: number) => Promise<number>;
+  /** What the next turn of a context copies from the stores into its journal. */
+  readonly history: (contextId: string) => Promise<number>;
 }
+
+/** Something that is to be kept. */
+export interface ToKeep {
+  readonly bytes: number;
+  /** Of a message: its conversation. */
+  readonly contextId?: string;
+  /** Of a message that starts a turn: whether that is the first one of the conversation, or has a history. */
+  readonly turn?: 'first' | 'later';
+}
+
+/** The journal has a message as it came, and as its turn or its command holds it; the conversation has it once. */
+const copies = 3;
+/** What the shortest turn keeps besides its message. */
+const turnBytes = 1_000;
 
 /** Something that was let in since the last count. */
 interface Entry {
+  readonly what: ToKeep;
+  /** What it adds to the stores. */
   readonly bytes: number;
   /** Whether the stores have it, or never will. */
   isSettled: boolean;
+}
+
+/** What the stores have of a conversation. */
+interface History {
+  readonly bytes: number;
+  /** What was let in and is in them for certain. */
+  readonly has: ReadonlySet<Entry>;
 }
 
 /** What is known of an owner. Times are in milliseconds since 1970. */
@@ -40,13 +65,16 @@ const maxOwners = 10_000;
 
 /**
  * Limits what the stores keep for each owner. The stores are counted once, at the owner's first request; after that a request costs the same
- * however much there is: it adds what it lets in, at once, so that requests that come together do not pass the limit together.
+ * however much there is: it adds what it lets in, at once, so that requests that come together do not pass the limit together. A message
+ * counts as often as the stores hold it, and with what its turn copies of the conversation, also of messages that are on their way to that.
  *
  * What turns write, what other processes let in and what is deleted shows with the next count. It begins with a request, at the earliest 2 seconds
  * after the last one, takes at most a twentieth of the time, and is waited for only beyond the limit, or 30 seconds after the last one. So
- * an owner may exceed the limit by what others let in, and turns write, between two counts.
+ * an owner may exceed the limit by what models and tools write in turns that were let in (as many as `maxTurns` at a time), and by what as many
+ * other processes let in, between two counts; by messages of one process not at all. A turn that is refused behind its admission (`busy`)
+ * leaves its id in the conversation, some 100 bytes that are not counted, until the next turn of the context.
  *
- * Memory: 10,000 owners, and for each what was let in since the last count.
+ * Memory: 10,000 owners, and for each what was let in since the last count, and the turns of it that run.
  */
 export class KeptBytes {
   readonly #options: KeptBytesOptions;
@@ -60,32 +88,46 @@ export class KeptBytes {
    * Has something of this length written for an owner, where there is room. Errors: that of the limit; what the stores say that are counted; what
    * `write` rejects with.
    */
-  async keep<T>(owner: Owner, bytes: number, write: () => Promise<T>): Promise<T> {
-    const settle = await this.admit(owner, bytes);
+  async keep<T>(owner: Owner, what: ToKeep, write: () => Promise<T>): Promise<T> {
+    const settle = await this.admit(owner, what);
     return write().finally(settle);
   }
 
-  /** Lets something of this length in, to be written then; the caller says when it was, or will not be. Errors: as `keep`, without `write`. */
-  async admit(owner: Owner, bytes: number): Promise<() => void> {
-    const entry = await this.#admit(owner, bytes);
+  /**
+   * Lets something of this length in, to be written then; the caller says when it was, or will not be: of a message that starts a turn, when
+   * that is over. Errors: as `keep`, without `write`.
+   */
+  async admit(owner: Owner, what: ToKeep): Promise<() => void> {
+    const entry = await this.#admit(owner, what);
     return () => {
       entry.isSettled = true;
     };
   }
 
-  async #admit(owner: Owner, bytes: number): Promise<Entry> {
+  async #admit(owner: Owner, what: ToKeep): Promise<Entry> {
     const { clock, max } = this.#options;
     const ledger = this.#ledgerOf(owner);
-    const isOver = () => (ledger.stored ?? 0) + ledger.addedBytes + bytes > max;
+    let history = await this.#historyOf(what, ledger);
+    const bytes = () => keptOf(what, history, ledger);
+    const isOver = () => (ledger.stored ?? 0) + ledger.addedBytes + bytes() > max;
     const now = clock.now();
-    if (ledger.stored === undefined || now >= (isOver() ? ledger.soon : ledger.until)) await this.#count(owner, ledger);
+    if (ledger.stored === undefined || now >= (isOver() ? ledger.soon : ledger.until)) {
+      await this.#count(owner, ledger);
+      history = await this.#historyOf(what, ledger);
+    }
     // The next request awaits it if necessary, and fails with its error.
     else if (now >= ledger.soon) this.#count(owner, ledger).catch(() => {});
-    if (isOver()) throw this.#full(ledger, bytes);
-    const entry: Entry = { bytes, isSettled: false };
+    if (isOver()) throw this.#full(ledger, bytes());
+    const entry: Entry = { what, bytes: bytes(), isSettled: false };
     ledger.added.add(entry);
-    ledger.addedBytes += bytes;
+    ledger.addedBytes += entry.bytes;
     return entry;
+  }
+
+  async #historyOf({ contextId, turn }: ToKeep, { added }: Ledger): Promise<History> {
+    if (contextId === undefined || turn !== 'later') return { bytes: 0, has: new Set() };
+    const has = new Set([...added].filter(({ isSettled }) => isSettled));
+    return { bytes: await this.#options.history(contextId), has };
   }
 
   #ledgerOf({ group, isAnonymous }: Owner): Ledger {
@@ -127,4 +169,14 @@ export class KeptBytes {
       retryAfterMs: Math.max(1_000, soon - clock.now()),
     });
   }
+}
+
+/** What something adds to the stores. */
+function keptOf({ bytes, contextId, turn }: ToKeep, history: History, { added }: Ledger): number {
+  if (contextId === undefined) return bytes;
+  let kept = bytes * copies + (turn ? turnBytes : 0) + history.bytes;
+  if (turn !== 'later') return kept;
+  for (const entry of added)
+    if (entry.what.contextId === contextId && !history.has.has(entry)) kept += entry.what.bytes;
+  return kept;
 }

@@ -37,6 +37,8 @@ const pageSize = 200;
 /** Messages of a conversation that are measured at a time. */
 const messagesAtOnce = 100;
 const maxMeasured = 10_000;
+/** Tasks of a context, the newest first, that are looked at for open ones. */
+const mostOpen = 1_000;
 
 /**
  * How many bytes the stores keep for an owner: journals with their commands, registrations for notifications, conversations, also those whose
@@ -64,6 +66,22 @@ export class KeptInStores {
       if (bytes > most) break;
     }
     return bytes;
+  }
+
+  /**
+   * How many bytes the next turn of a context copies into its journal at most: the conversation, and what the open turns before it add to that.
+   * Cost: of a conversation what was not measured yet, and a list of the context's last tasks. Rejects with what a store says.
+   */
+  async historyBytes(contextId: string): Promise<number> {
+    const { conversations, journals, ready } = this.#stores;
+    if (!conversations) return 0;
+    const { total, openTurns } = await ready(() => conversations.load(contextId, { limit: 0 }));
+    const bytes = total === 0 ? 0 : await this.#conversationBytes({ contextId, total });
+    if (openTurns.length === 0) return bytes;
+    const tasks = await ready(() => journals.list({ contextId, limit: mostOpen }));
+    const open = tasks.filter(({ taskId }) => openTurns.includes(taskId));
+    const sizes = await Promise.all(open.map((task) => task.bytes ?? this.#journalBytes(task)));
+    return sizes.reduce((sum, size) => sum + size, bytes);
   }
 
   /** Groups are found by their conversations: every turn has one. */
@@ -151,7 +169,7 @@ export class KeptInStores {
     }
   }
 
-  async #conversationBytes({ contextId, total }: ContextSummary): Promise<number> {
+  async #conversationBytes({ contextId, total }: Pick<ContextSummary, 'contextId' | 'total'>): Promise<number> {
     const { conversations, ready } = this.#stores;
     const known = this.#conversations.get(contextId);
     const before = known && known.upTo <= total ? known : { upTo: 0, bytes: 0 };

@@ -64,7 +64,7 @@ async function register({ tasks, call }: Receipt, push: PushConfigs, given: Regi
   const known = await push.get(task, id);
   if (known?.url === config.url) return;
   const create = () => push.create(task, { ...config, id }, call.requestedVersion);
-  await (sent.since === undefined ? tasks.keep(keptSizeOfJson(config), create) : create());
+  await (sent.since === undefined ? tasks.keep({ bytes: keptSizeOfJson(config) }, create) : create());
 }
 
 /** `bytes`: how much is to be kept of the message and what comes with it. */
@@ -77,17 +77,17 @@ async function start(receipt: Receipt, message: WireMessage, bytes: number): Pro
   const metadata = metadataForTools(message, options.agent);
   const given = userMessageOf(message, receipt.inputModes);
   const contextId = scope.contextIn(message.contextId || scope.contextOf(message.messageId));
-  const settle = await receipt.tasks.admit(bytes);
+  const settle = await receipt.tasks.admit({ bytes, contextId, turn: message.contextId === '' ? 'first' : 'later' });
   const turn = options.agent.startTurn(given, {
     ...turnOptions(receipt),
     taskId,
     contextId,
     ...(metadata && { metadata }),
   });
-  const beginning = begun(receipt, turn);
-  // Beside the answer, which a stream waits for.
-  beginning.then(settle, settle);
-  await beginning.catch(async (error: unknown) => {
+  // A turn that waits for others of its context copies the history only then.
+  turn.settled.then(settle, settle);
+  await begun(receipt, turn).catch(async (error: unknown) => {
+    settle();
     // Another message with this id may have come at the same time.
     const first = await receipt.tasks.read(taskId);
     throw first && !startedTurn(first, message, intakeOf(receipt)) ? reusedMessageId() : error;
@@ -111,7 +111,7 @@ async function tell(receipt: Receipt, message: WireMessage, bytes: number): Prom
   const { maxHistory } = tasks.options.limits;
   if (state.history.length >= maxHistory) throw historyIsFull(maxHistory);
   const received = receivedAnswers(state, message);
-  await tasks.keep(bytes, () => follow(receipt, { message, state, received }));
+  await tasks.keep({ bytes, contextId: state.turn.contextId }, () => follow(receipt, { message, state, received }));
   const told = received.rest.length > 0 && { command: commandOf(messageId, tasks.scope) };
   return { ...(await continueTurn(receipt, state)), since: state.seq, ...told };
 }

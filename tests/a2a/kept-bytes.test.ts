@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { KeptBytes } from '../../src/a2a/kept-bytes.ts';
+import { KeptBytes, type ToKeep } from '../../src/a2a/kept-bytes.ts';
 import { limitOf, protocolErrors } from '../../src/a2a/protocol-errors.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 
 const alice = { group: 'alice', isAnonymous: false };
 
 /** A limit over a store that says how much it keeps, and counts how often it is asked. */
-function counting(bytes: () => number | Promise<number>, max = 1_000) {
+function counting(bytes: () => number | Promise<number>, max = 1_000, history = async () => 0) {
   protocolErrors();
   let counts = 0;
   const clock = fakeClock();
@@ -14,9 +14,9 @@ function counting(bytes: () => number | Promise<number>, max = 1_000) {
     counts++;
     return bytes();
   };
-  const kept = new KeptBytes({ clock, max, count });
-  const admit = (size: number, owner = alice, write = async () => {}) =>
-    kept.keep(owner, size, write).then(
+  const kept = new KeptBytes({ clock, max, count, history });
+  const admit = (what: number | ToKeep, owner = alice, write = async () => {}) =>
+    kept.keep(owner, typeof what === 'number' ? { bytes: what } : what, write).then(
       () => true,
       (error: unknown) => {
         if (limitOf(error)?.reason === 'KEPT_LIMIT') return false;
@@ -122,14 +122,30 @@ describe('the count of what is kept', () => {
 
   it('H-17 says how long to wait for another count', async () => {
     const { kept, clock } = counting(() => 1_000);
-    const refused = await kept.keep(alice, 1, async () => {}).catch((error: unknown) => error);
+    const refused = await kept.keep(alice, { bytes: 1 }, async () => {}).catch((error: unknown) => error);
     expect(limitOf(refused)).toMatchObject({
       message: expect.stringMatching(/maxKeptBytes \(1000 bytes\); have .* deleted/),
       metadata: { limit: 'maxKeptBytes', max: '1000' },
       retryAfterMs: 2_000,
     });
     clock.advance(1_500);
-    const again = await kept.keep(alice, 1, async () => {}).catch((error: unknown) => error);
+    const again = await kept.keep(alice, { bytes: 1 }, async () => {}).catch((error: unknown) => error);
     expect(limitOf(again)).toMatchObject({ retryAfterMs: 1_000 });
+  });
+
+  it('H-17 has a message count as often as the stores hold it, and a turn with what it copies of its conversation', async () => {
+    const { admit } = counting(
+      () => 0,
+      10_000,
+      async () => 2_000,
+    );
+    // The journal has it twice, the conversation once, and the turn has records of its own.
+    expect(await admit({ bytes: 3_001, contextId: 'c', turn: 'first' })).toBe(false);
+    expect(await admit({ bytes: 500, contextId: 'c', turn: 'first' })).toBe(true);
+    // 3 + 1,000 + the 2,000 that there are + the 500 that are on their way.
+    expect(await admit({ bytes: 1, contextId: 'c', turn: 'later' })).toBe(true);
+    expect(await admit({ bytes: 1, contextId: 'd', turn: 'later' })).toBe(true);
+    expect(await admit({ bytes: 1, contextId: 'c', turn: 'later' })).toBe(false);
+    expect(await admit({ bytes: 300, contextId: 'c' })).toBe(true);
   });
 });

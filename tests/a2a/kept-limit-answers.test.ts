@@ -82,7 +82,7 @@ async function serve(limits: A2AServerOptions['limits'], more: Partial<A2AServer
 describe.each(wires)('a limit of what is kept, over %s of A2A %s', (...way) => {
   it('H-17 refuses messages, streams and registrations with 429 or its like, the reason, and when to try again', async () => {
     const push = { store: new InMemoryPushStore(), allowPrivateTargets: true, allowHttp: true };
-    const { url } = await serve({ maxKeptBytes: 9_000 }, { push });
+    const { url } = await serve({ maxKeptBytes: 15_000 }, { push });
     const { client, options, refusalOf } = await dial(url, way);
     const task = await client.sendMessage(message(long), options);
     const config = {
@@ -108,7 +108,7 @@ describe.each(wires)('a limit of what is kept, over %s of A2A %s', (...way) => {
         ))
       );
       const answer = await refusalOf(call());
-      expectLimit(way, answer, 'maxKeptBytes', 9_000);
+      expectLimit(way, answer, 'maxKeptBytes', 15_000);
       expect(Number(answer.retryAfter)).toBeGreaterThanOrEqual(1);
     }
   });

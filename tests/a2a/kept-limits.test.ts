@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it, jest } from '@jest/globals';
 import { apiKeyAuth } from '../../src/a2a/index.ts';
+import { KeptInStores } from '../../src/a2a/kept-in-stores.ts';
 import { defaultLimits, resolveLimits } from '../../src/a2a/received-message.ts';
 import type { Clock } from '../../src/core/clock.ts';
+import { groupOf } from '../../src/stores/context-group.ts';
 import type { TaskStateStore } from '../../src/stores/interfaces.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
@@ -79,10 +81,47 @@ describe('what is kept for one caller', () => {
     expect((await answerOf(rpc(kept.url, 'SendMessage', { message }))).error.data[0].reason).toBe('KEPT_LIMIT');
   });
 
+  it.each([
+    ['short messages to a long conversation', 60_000, 10],
+    ['long messages to a new one', 10, 20_000],
+    ['short messages', 10, 10],
+  ])('H-17 is limited for those that come together, whatever their turns copy: %s', async (_, first, later) => {
+    const store = new InMemoryStateStore();
+    const max = 300_000;
+    // It stands still: nothing is counted once more.
+    const clock = fakeClock();
+    const agent = on.echo([], { provider, taskStateStore: store, clock });
+    const { url } = await on.serve({
+      agent,
+      auth: apiKeyAuth({ keys }),
+      rateLimit: null,
+      limits: { maxKeptBytes: max },
+    });
+    const tell = async (messageId: string, length: number) => {
+      const message = { messageId, contextId: 'c', role: 'ROLE_USER', parts: [{ text: 'x'.repeat(length) }] };
+      return (await answerOf(rpc(url, 'SendMessage', { message }, alice))).error;
+    };
+    expect(await tell('first', first)).toBeUndefined();
+    const errors = await Promise.all(Array.from({ length: 100 }, (_, number) => tell(`m${number}`, later)));
+    const kept = new KeptInStores({
+      agentId: agent.id,
+      journals: store,
+      conversations: store.messages,
+      artifacts: undefined,
+      push: undefined,
+      ready: async (ask) => ask(),
+    });
+    const [{ contextId } = { contextId: '' }] = store.list();
+    const group = groupOf(contextId) ?? '';
+    expect(await kept.count({ group, isAnonymous: false }, Number.POSITIVE_INFINITY)).toBeLessThan(max);
+    expect(errors.some((error) => error === undefined)).toBe(true);
+    expect(errors.filter((error) => error).every(({ data }) => data[0].reason === 'KEPT_LIMIT')).toBe(true);
+  });
+
   it('H-17 lets a message through that comes again, and new ones once tasks and conversations were deleted', async () => {
     const store = new InMemoryStateStore();
     const clock = fakeClock();
-    const { url } = await keeping(store, 6_000, clock);
+    const { url } = await keeping(store, 20_000, clock);
     const twice = wireMessage(long, 'twice');
     const one = await answerOf(rpc(url, 'SendMessage', twice, alice));
     expect(await send(url, alice)).toBe('KEPT_LIMIT');
@@ -108,10 +147,11 @@ describe('what is kept for those who do not say who they are', () => {
     const taskStateStore = open();
     const serve = (maxKeptBytes: number) =>
       on.serve({ agent: on.echo([], { provider, taskStateStore }), limits: { maxKeptBytes } });
-    const first = await serve(14_000);
+    const first = await serve(45_000);
     const sent = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((tenant) => ofTenant(first.url, tenant)));
     expect(sent.filter((said) => said === 'kept')).toHaveLength(3);
-    const { url } = await serve(14_000);
+    await first.server.close();
+    const { url } = await serve(45_000);
     expect(await ofTenant(url, 'f')).toBe('KEPT_LIMIT');
     // They stay apart otherwise.
     const { result } = await answerOf(rpc(url, 'ListTasks', { tenant: 'f' }));
