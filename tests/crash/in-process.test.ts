@@ -6,7 +6,7 @@ import { violationsOf } from './invariants.ts';
 import { mutations } from './mutations.ts';
 import { patched } from './parent/child-bundle.ts';
 import { seedOf } from './random.ts';
-import { type Deed, progressOf } from './workload/world.ts';
+import type { Deed } from './workload/world.ts';
 
 const seed = Number(process.env['MILLRACE_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
 const turns = 250;
@@ -114,32 +114,6 @@ describe('the invariants', () => {
 
   it('tell that a journal does not fold', () => {
     expect(told({ records: records.filter(({ seq }) => seq !== 4) })).toEqual(['the journal folds']);
-  });
-});
-
-describe('the progress of a tree', () => {
-  const lease = { type: 'lease', task: 't', epoch: 1, pid: 7, at: 1 } as const;
-  const model = { type: 'model', task: 't', iteration: 1, pid: 7, at: 1 } as const;
-  const start = { type: 'start', id: '7.1', task: 't', callId: '1:0', key: 't:1:0', tool: 'pay', attempt: 1 } as const;
-  const shown = { type: 'shown', task: 't', record: '2-1', pid: 7 } as const;
-
-  it.each<[string, Deed, Deed]>([
-    ['a lease', lease, { ...lease, epoch: 2, at: 9 }],
-    ['a model call', model, { ...model, at: 9 }],
-    ['an execution', { ...start, pid: 7, at: 1 }, { ...start, id: '7.2', attempt: 2, pid: 7, at: 9 }],
-    ['an event', shown, { ...shown, record: '2-2' }],
-  ])('is %s, and not the same again', (_, deed, again) => {
-    expect(progressOf([deed])).toBe(1);
-    expect(progressOf([deed, again])).toBe(1);
-  });
-
-  it.each<[string, Deed]>([
-    ['by another process', { ...lease, pid: 8 }],
-    ['of another turn', { ...lease, task: 'u' }],
-    ['of a later iteration', { ...model, iteration: 2 }],
-    ['of a later record', { ...shown, record: '3-1' }],
-  ])('is what is done %s', (_, deed) => {
-    expect(progressOf([lease, model, shown, deed])).toBe(4);
   });
 });
 

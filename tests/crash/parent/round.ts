@@ -9,7 +9,7 @@ import type { Doom } from '../workload/life.ts';
 import type { Order, Task, TreeWork } from '../workload/order.ts';
 import { planOf } from '../workload/plan.ts';
 import { type TreeMode, turnsOf, type Workload, workloads } from '../workload/tree.ts';
-import { type Deed, progressOf } from '../workload/world.ts';
+import type { Deed } from '../workload/world.ts';
 import type { CrashChild, Nursery } from './crash-child.ts';
 import type { Site } from './site.ts';
 
@@ -212,15 +212,14 @@ export class Round {
     }
   }
 
-  /** Whether a process that lives ends the trees: until it has, their lease and 5 s at most pass without anything new in them. */
+  /** Whether a process that lives ends the trees within their lease and 5 s. */
   async endsInTime(child: CrashChild): Promise<boolean> {
     const { leases, remote } = this.workload ?? {};
     const lease = leases?.root ?? this.leaseMs;
     const remoteMs = remote === undefined ? 0 : (leases?.below ?? 0) + remoteAgainMs;
     // Who cancels from outside and dies leaves a lease of its own behind.
     const outsideMs = this.ending === 'canceled' ? outsideLeaseMs : 0;
-    const mostMs = lease + endsBehindLeaseMs + remoteMs + outsideMs;
-    return settledInTicks(child, mostMs / tickMs, () => progressOf(this.site.deeds()));
+    return settledInTicks(child, (lease + endsBehindLeaseMs + remoteMs + outsideMs) / tickMs);
   }
 
   /** Child turns that are open below ended ones, at this moment. */
@@ -298,26 +297,17 @@ async function freePort(random: Random): Promise<number> {
   }
 }
 
-/** So long behind the end of a lease that nobody keeps any more something has happened in a tree, or it has ended. */
+/** A tree has ended so long behind the end of a lease that nobody keeps any more. */
 const endsBehindLeaseMs = 5_000;
 
 /** Of whoever writes into a journal from outside. */
 const outsideLeaseMs = 5_000;
 /** Each process of a tree with a remote agent loads A2A first, and a client of a server that was away asks it again some seconds later. */
 const remoteAgainMs = 10_000;
-const tickMs = 200;
+const tickMs = 50;
 
-/**
- * As `settled`, in turns of a timer since the last progress: how fast a process gets on is the machine's business, that it does so is not. A
- * machine that is too busy for this process is too busy for the others.
- */
-async function settledInTicks(child: CrashChild, ticks: number, progress: () => number): Promise<boolean> {
-  let known = progress();
-  for (let left = ticks; left > 0; left--) {
-    if (await child.settled(tickMs)) return true;
-    const now = progress();
-    if (now > known) left = ticks;
-    known = now;
-  }
+/** As `settled`, in turns of a timer: a machine that is too busy for this process is too busy for the others. */
+async function settledInTicks(child: CrashChild, ticks: number): Promise<boolean> {
+  for (let tick = 0; tick < ticks; tick++) if (await child.settled(tickMs)) return true;
   return false;
 }

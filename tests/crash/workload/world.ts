@@ -101,27 +101,3 @@ export function readDeeds(path: string): readonly Deed[] {
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line));
 }
-
-/**
- * How far the turns of a ledger are. It grows with what is new: a lease that the same process gets once more, a call that it starts again
- * and a record that it shows again are nothing new, so a process that does the same for ever comes to an end with it.
- */
-export function progressOf(deeds: readonly Deed[]): number {
-  return new Set(deeds.map(stepOf)).size;
-}
-
-function stepOf(deed: Deed): string {
-  const of = `${deed.type} ${deed.task} ${'pid' in deed ? deed.pid : ''}`;
-  switch (deed.type) {
-    case 'start':
-      return `${of} ${deed.callId}`;
-    case 'end':
-      return `${of} ${deed.key}`;
-    case 'model':
-      return `${of} ${deed.agent} ${deed.iteration}`;
-    case 'shown':
-      return `${of} ${deed.record.split('-')[0]}`;
-    default:
-      return of;
-  }
-}
