@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { filter, firstValueFrom, isObservable, lastValueFrom, take } from 'rxjs';
+import { filter, firstValueFrom, isObservable, lastValueFrom, Subscriber, take } from 'rxjs';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { AgentEvent } from '../../src/core/events.ts';
 import { Turn } from '../../src/core/turn.ts';
@@ -21,6 +21,23 @@ async function halfAnswered(options: { readonly detached?: boolean } = {}) {
   const first = watch(turn);
   await first.until('artifact-update');
   return { turn, first, rest, model };
+}
+
+/** Hears whatever it is told, also behind its unsubscription: RxJS lets nothing of that through to an observer. */
+class UnguardedSubscriber extends Subscriber<AgentEvent> {
+  readonly told: unknown[] = [];
+
+  override next(event: AgentEvent): void {
+    this.told.push(event);
+  }
+
+  override error(error: unknown): void {
+    this.told.push(error);
+  }
+
+  override complete(): void {
+    this.told.push('complete');
+  }
 }
 
 function lastRecord() {
@@ -162,12 +179,16 @@ describe('several subscribers of a Turn', () => {
 describe('the last subscriber of a Turn', () => {
   it('S1-11 S1-36 cancels it by leaving: the model call stops, nothing more is seen, the journal ends with turn.canceled', async () => {
     const { turn, first, model } = await halfAnswered();
-    const seen = first.events.length;
+    const unguarded = new UnguardedSubscriber();
+    turn.subscribe(unguarded);
+    const seen = unguarded.told.length;
+    expect(seen).toBe(first.events.length);
     first.leave();
+    unguarded.unsubscribe();
     expect(model.unsubscribed).toBe(1);
     await turn.settled;
     expect(lastRecord()).toMatchObject({ type: 'turn.canceled', reason: 'every subscriber left' });
-    expect(first.events).toHaveLength(seen);
+    expect(unguarded.told.slice(seen)).toEqual([]);
     const [execute] = bench.spans.spans().filter(({ name }) => name === 'agent.execute');
     expect(execute?.attributes['millrace.outcome']).toBe('canceled');
   });

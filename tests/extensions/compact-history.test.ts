@@ -58,6 +58,19 @@ const texts = ({ calls }: ScriptedLLM, call: number) =>
 const summaryText = (text: string) =>
   `Summary of the conversation so far; the messages themselves are left out here:\n\n${text}`;
 
+/** The ids of calls without results and of results without a call, in messages that no other messages follow. */
+function tornCalls(messages: readonly Message[]): readonly string[] {
+  const open = new Set<string>();
+  const torn: string[] = [];
+  for (const message of messages) {
+    if (message.role !== 'tool') torn.push(...open);
+    else if (!open.delete(message.toolCallId)) torn.push(message.toolCallId);
+    if (message.role !== 'tool') open.clear();
+    if (message.role === 'assistant') for (const { id } of message.toolCalls ?? []) open.add(id);
+  }
+  return [...torn, ...open];
+}
+
 describe('compactHistory', () => {
   it('S0-05 puts one summary in the view for the older messages; the log and the journal keep them', async () => {
     const { model } = await play([look, look, look, look, done], { summaries: [{ text: 'Looked twice.' }] });
@@ -111,28 +124,48 @@ describe('compactHistory', () => {
   /** Long enough that most of it is older than what is kept. */
   const longHistory = cleanHistory.filter(({ length }) => length > 12);
 
-  it('S2-44 never tears a call from its results', async () => {
-    let compacted = 0;
+  it('S2-44 compacts beyond the threshold and only there, and never tears a call from its results', async () => {
+    const seen = { whole: 0, compacted: 0, cutBetweenResults: 0 };
+    const oneEach = () => 1;
     await fc.assert(
-      fc.asyncProperty(longHistory, fc.integer({ min: 1, max: 6 }), async (history, keepLast) => {
+      fc.asyncProperty(longHistory, fc.integer({ min: 1, max: 6 }), fc.nat(40), async (history, keepLast, extra) => {
         const model = bench.model([done]);
         const answering = { call: () => Promise.resolve({ message: { role: 'assistant' as const, content: 'Sum.' } }) };
-        const compaction = compactHistory({ contextWindow: 10, threshold: 0.5, keepLast, provider: answering });
-        await new AgentLoop(bench.config(model, { extensions: [compaction] }))
-          .startTurn([...history, ...question])
-          .result();
-        if (model.calls[0]?.messages.some(({ metadata }) => metadata?.['compactedUpTo'])) compacted += 1;
-        const open = new Set<string>();
-        for (const message of model.calls[0]?.messages ?? []) {
-          if (message.role === 'tool') expect(open.delete(message.toolCallId)).toBe(true);
-          else expect([...open]).toEqual([]);
-          if (message.role === 'assistant') for (const { id } of message.toolCalls ?? []) open.add(id);
+        const given = [...history, ...question];
+        const contextWindow = 20 + extra;
+        const threshold = 0.5;
+        const compaction = compactHistory({
+          contextWindow,
+          threshold,
+          keepLast,
+          provider: answering,
+          countTokens: oneEach,
+        });
+        const watcher = watch(new AgentLoop(bench.config(model, { extensions: [compaction] })).startTurn(given));
+        await watcher.ended;
+        const sent = model.calls[0]?.messages ?? [];
+        const log = given.filter(({ role }) => role !== 'system');
+        // A system prompt counts for its text and 4 tokens more.
+        const tokens = log.length + (log.length < given.length ? 5 : 0);
+        const visible = sent.filter(({ role }) => role !== 'system');
+        if (tokens <= Math.floor(contextWindow * threshold)) {
+          seen.whole += 1;
+          expect(visible).toEqual(log);
+          return;
         }
-        expect([...open]).toEqual([]);
+        seen.compacted += 1;
+        const [summary, ...kept] = visible;
+        expect(textOf(summary?.content)).toBe(summaryText('Sum.'));
+        expect(kept.length).toBeLessThanOrEqual(keepLast);
+        expect(kept).toEqual(log.slice(log.length - kept.length));
+        expect(tornCalls(kept)).toEqual([]);
+        // A result that was torn from its call would be repaired away before the request: nothing may be in neither part.
+        expect(watcher.of('internal:compaction')).toMatchObject([{ replaced: given.length - kept.length }]);
+        if (log.at(-keepLast)?.role === 'tool') seen.cutBetweenResults += 1;
       }),
-      { numRuns: 100 },
+      { numRuns: 200 },
     );
-    expect(compacted).toBe(100);
+    expect(Object.entries(seen).filter(([, times]) => times === 0)).toEqual([]);
   });
 
   it('goes by the usage that the provider reports rather than by its own count', async () => {

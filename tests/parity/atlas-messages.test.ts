@@ -38,17 +38,20 @@ it('S4-02 S0-07 keeps the roles of a history and their order; instructions are m
 
 it('S4-12 tells a tool the conversation, the request, the agent and the metadata of its turn', async () => {
   const contexts: ToolContext[] = [];
-  const metadata = { tenant: 'north', flags: [1, 2] };
-  const loop = bench.loop([{ toolCalls: [{ name: 'look' }] }, { text: 'Green.' }], {
-    toolProviders: [localTools({ look: (_args, context) => contexts.push(context) })],
-  });
-  const turn = loop.startTurn(question, { agentId: 'gardener', metadata });
-  const watcher = watch(turn);
-  await watcher.ended;
-  expect(contexts).toHaveLength(1);
-  const { taskId, contextId } = turn;
-  expect(contexts[0]).toMatchObject({ taskId, contextId, agentId: 'gardener', metadata });
-  expect(watcher.of('task')).toMatchObject([{ taskId, contextId, agentId: 'gardener', metadata }]);
+  const step = [{ toolCalls: [{ name: 'look' }] }, { text: 'Green.' }];
+  const toolProviders = [localTools({ look: (_args, context) => contexts.push(context) })];
+  const loop = bench.loop([...step, ...step], { toolProviders });
+  const turns = [
+    { taskId: 'first', contextId: 'garden', agentId: 'gardener', metadata: { tenant: 'north', flags: [1, 2] } },
+    { taskId: 'second', contextId: 'garden', agentId: 'guest', metadata: { tenant: 'south' } },
+  ];
+  for (const told of turns) {
+    const watcher = watch(loop.startTurn(question, told));
+    await watcher.ended;
+    expect(watcher.of('task')).toMatchObject([told]);
+  }
+  const toldTo = ({ taskId, contextId, agentId, metadata }: ToolContext) => ({ taskId, contextId, agentId, metadata });
+  expect(contexts.map(toldTo)).toEqual(turns);
 });
 
 it('S4-15 shows all the text of a provider that has only call at once, then its response with text and calls', async () => {

@@ -1,10 +1,12 @@
 import { expect, it } from '@jest/globals';
 import type { Observable } from 'rxjs';
+import { AgentLoop } from '../../src/core/agent-loop.ts';
 import type { Message } from '../../src/core/messages.ts';
 import type { LLMChunk, LLMProvider as OurLLMProvider } from '../../src/providers/interfaces.ts';
 import { checkedTools } from '../../src/tools/checked-tools.ts';
 import type { JSONSchema, ToolProvider as OurToolProvider, ToolContext } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import { turnBench } from '../core/turn-bench.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 
 // The types of the document that the engine was conceived from, as they stand there. Those that it only names (Message,
@@ -53,6 +55,8 @@ interface LLMProvider {
   stream?(params: LLMCallParams): Observable<LLMChunk>;
 }
 
+const bench = turnBench();
+
 const definition: ToolDefinition = {
   type: 'function',
   function: {
@@ -73,12 +77,19 @@ class SeedTools implements ToolProvider {
   }
 }
 
+/** Asks for the tool that it is offered, then says what it read. */
 class SeedModel implements LLMProvider {
+  readonly asked: LLMCallParams[] = [];
+
   async call(params: LLMCallParams): Promise<LLMResponse> {
-    return {
-      message: { role: 'assistant', content: `read ${params.messages.length}, may call ${params.tools?.length}` },
-      usage: { promptTokens: 1, completionTokens: 1, totalTokens: 2 },
-    };
+    this.asked.push(params);
+    const { messages, tools = [] } = params;
+    const usage = { promptTokens: 1, completionTokens: 1, totalTokens: 2 };
+    const last = messages.at(-1);
+    if (last?.role === 'tool') return { message: { role: 'assistant', content: `It said: ${last.content}` }, usage };
+    const name = tools[0]?.function.name ?? 'none';
+    const toolCalls: ToolCall[] = [{ id: 'a', type: 'function', function: { name, arguments: '{"name":"Ada"}' } }];
+    return { message: { role: 'assistant', content: null }, toolCalls, finishReason: 'tool_calls', usage };
   }
 }
 
@@ -99,12 +110,16 @@ it('S1-111 a tool provider and a tool of the document compile and run unchanged'
   });
 });
 
-it('S1-111 a model provider of the document compiles and runs unchanged', async () => {
-  const seed: OurLLMProvider = new SeedModel();
-  const response = await seed.call({ messages: [{ role: 'user', content: 'hi' }], tools: [definition] });
-  expect([response.message.content, response.finishReason, response.usage?.totalTokens]).toEqual([
-    'read 1, may call 1',
-    undefined,
-    2,
+it('S1-111 a model provider of the document compiles, and a turn runs with it and its tools unchanged', async () => {
+  const seed = new SeedModel();
+  const llmProvider: OurLLMProvider = seed;
+  const config = bench.config(llmProvider, { toolProviders: [new SeedTools()] });
+  const turn = new AgentLoop(config).startTurn([{ role: 'user', content: 'hi' }], { taskId: 't' });
+  const { text, usage, toolCalls } = await turn.result();
+  expect([text, usage.totalTokens, toolCalls]).toEqual(['It said: hello Ada in t', 4, 1]);
+  expect(seed.asked.map(({ messages }) => messages.map(({ role }) => role))).toEqual([
+    ['user'],
+    ['user', 'assistant', 'tool'],
   ]);
+  expect(seed.asked.map(({ tools }) => tools)).toMatchObject([[definition], [definition]]);
 });
