@@ -5,6 +5,7 @@ import {
   contextManagement,
   estimateTokens,
   InMemoryStateStore,
+  isCompactionEvent,
   type LLMProvider,
   LocalToolProvider,
   type Message,
@@ -44,8 +45,9 @@ const loop = new AgentLoop({
 const question: Message = { role: 'user', content: 'What happened on the voyage?' };
 const turn = loop.startTurn([question]);
 turn.subscribe((event) => {
-  if (event.kind !== 'internal:compaction') return;
-  const { iteration, replaced, tokensBefore, tokensAfter } = event;
+  if (!isCompactionEvent(event)) return;
+  const { iteration, payload } = event;
+  const { replaced, tokensBefore, tokensAfter } = payload;
   console.log(`iteration ${iteration}: ${replaced} messages summed up, ${tokensBefore} tokens -> ${tokensAfter}`);
 });
 const { text, messages: added } = await turn.result();

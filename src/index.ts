@@ -82,9 +82,10 @@ export type {
   AgentEvent,
   ArtifactUpdateEvent,
   CheckpointEvent,
-  CompactionEvent,
   ContentOf,
   ExtensionErrorEvent,
+  ExtensionEvent,
+  ExtensionEventKind,
   IterationCompleteEvent,
   IterationStartEvent,
   JsonContent,
@@ -163,7 +164,7 @@ export type {
   AgentChoice,
   Approval,
   CallDetails,
-  ExtensionEvent,
+  EmittedEvent,
   Finish,
   JournalRecord,
   ParentLink,
@@ -191,7 +192,7 @@ export {
   compactionOfTurn,
   withCompaction,
 } from './extensions/carry-over.ts';
-export { compactHistory } from './extensions/compact-history.ts';
+export { type CompactionEvent, compactHistory, isCompactionEvent } from './extensions/compact-history.ts';
 export type { CompactionOptions } from './extensions/context/compaction-options.ts';
 export { type GptTokenizerOptions, gptTokenizer } from './extensions/context/gpt-tokenizer.ts';
 export type { Compaction } from './extensions/context/summary-message.ts';

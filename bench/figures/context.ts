@@ -108,7 +108,7 @@ async function longTurn(iterations: number, extensions: readonly Extension[]) {
   const run = engine(watching, {
     extensions,
     onEvent(event) {
-      if (event.kind === 'internal:compaction') seen.compactions += 1;
+      if (event.kind === 'internal:x.compaction') seen.compactions += 1;
       if (event.kind !== 'internal:iteration-complete') return;
       if (event.iteration === 100) seen.grown = -heapInUse();
       if (event.iteration === iterations) seen.grown += heapInUse();

@@ -17,6 +17,12 @@ export const clientToolsExtension = 'urn:millrace:a2a:client-tools:v1';
  */
 export const toolEventsExtension = 'urn:millrace:a2a:tool-events:v1';
 
+/**
+ * Asked for in `A2A-Extensions`: events of the agent's extensions that the server declares (`extensionEvents`) are shown as `working` updates. In
+ * their metadata stands `{ kind, iteration, payload, label }`, the kind without `internal:`.
+ */
+export const extensionEventsExtension = 'urn:millrace:a2a:extension-events:v1';
+
 /** The header, or the gRPC metadata, with the cursor after which a stream resumes. */
 export const cursorHeader = 'millrace-cursor';
 
@@ -24,7 +30,10 @@ export const cursorHeader = 'millrace-cursor';
 export function agentExtensions(offered: {
   readonly clientTools: boolean;
   readonly toolEvents: boolean;
+  readonly extensionEvents?: readonly string[] | undefined;
 }): AgentExtension[] {
+  const { extensionEvents = [] } = offered;
+  const kinds = extensionEvents.map(wireKind).join(', ');
   return [
     extension(
       turnExtension,
@@ -32,7 +41,13 @@ export function agentExtensions(offered: {
     ),
     ...(offered.clientTools ? [extension(clientToolsExtension, 'Tools that the client brings and runs.')] : []),
     ...(offered.toolEvents ? [extension(toolEventsExtension, 'Tool calls as they start and end.')] : []),
+    ...(kinds === '' ? [] : [extension(extensionEventsExtension, `Events of extensions: ${kinds}.`)]),
   ];
+}
+
+/** The kind of an event as clients read it. */
+export function wireKind(kind: string): string {
+  return kind.slice('internal:'.length);
 }
 
 function extension(uri: string, description: string): AgentExtension {

@@ -4,9 +4,11 @@ import { firstValueFrom } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { Logger } from '../core/config.ts';
+import type { ExtensionEventKind } from '../core/events.ts';
 import { invalidConfig } from '../core/invalid-config.ts';
 import { whenReady } from '../core/operators/when-ready.ts';
 import type { MaybePromise } from '../core/promise-like.ts';
+import { shownValue } from '../core/shown-value.ts';
 import type { Turn } from '../core/turn.ts';
 import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
@@ -43,6 +45,8 @@ export interface A2ARequestHandlerOptions {
   readonly limits?: MessageLimits | undefined;
   /** Shows tool calls, by name, to clients that ask for the extension. Default false. */
   readonly toolEvents?: boolean | undefined;
+  /** Shows these events of the agent's extensions, with their content, to clients that ask for the extension. Kinds: `internal:x.…`. Default none. */
+  readonly extensionEvents?: readonly ExtensionEventKind[] | undefined;
   /** The URL of an artifact's content that is too large to be sent inline. Default: only its metadata is sent. */
   readonly artifactUrl?: ((artifact: ArtifactInfo) => string | undefined) | undefined;
   /** How large a content is sent within a task. Bytes; default 256 KiB. */
@@ -78,6 +82,7 @@ const names: Readonly<Record<keyof A2ARequestHandlerOptions, true>> = {
   push: true,
   limits: true,
   toolEvents: true,
+  extensionEvents: true,
   artifactUrl: true,
   maxInlineArtifactBytes: true,
   cancelDeadlineMs: true,
@@ -107,6 +112,7 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
     throw invalidConfig('cancelDeadlineMs must be above 0', 'give milliseconds, or leave it out');
   if (!(callbackTimeoutMs > 0))
     throw invalidConfig('callbackTimeoutMs must be above 0', 'give milliseconds, or leave it out');
+  checkKinds(options.extensionEvents);
   const limits = resolveLimits(options.limits);
   const { taskStateStore: store, clock = systemClock, logger, storeDeadlineMs = 30_000 } = agent.options;
   if (!store)
@@ -117,6 +123,16 @@ export function resolveHandlerOptions(options: A2ARequestHandlerOptions): Resolv
   const kept = keptBytes(options, { store, clock, storeDeadlineMs, limits });
   const times = { storeDeadlineMs, cancelDeadlineMs, callbackTimeoutMs };
   return { ...options, store, clock, logger, ...times, maxInlineArtifactBytes, limits, kept };
+}
+
+function checkKinds(kinds: unknown): void {
+  if (kinds === undefined) return;
+  const wrong = Array.isArray(kinds) ? kinds.find((kind) => !/^internal:x\.[\w.-]+$/.test(String(kind))) : kinds;
+  if (wrong === undefined) return;
+  throw invalidConfig(
+    `extensionEvents must be an array of kinds "internal:x.<extension>", not ${shownValue(wrong)}`,
+    "write e.g. ['internal:x.compaction']",
+  );
 }
 
 /** Absent where nothing limits what is kept. */

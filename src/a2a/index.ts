@@ -7,6 +7,7 @@ export {
   agentExtensions,
   clientToolsExtension,
   cursorHeader,
+  extensionEventsExtension,
   toolEventsExtension,
   turnExtension,
 } from './extensions.ts';

@@ -21,7 +21,7 @@ import { AgentLoopError, nameOf } from '../core/errors.ts';
 import { inTime } from '../core/in-time.ts';
 import type { AuthContext } from '../tools/interfaces.ts';
 import { CallerTasks } from './caller-tasks.ts';
-import { clientToolsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
+import { clientToolsExtension, extensionEventsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
 import {
   type A2ARequestHandlerOptions,
   type ResolvedHandlerOptions,
@@ -249,9 +249,14 @@ class RequestHandler implements A2AHandler {
 
   /** Called with the method, not with the first pull: transports send the headers in between. */
   #streaming(context: ServerCallContext) {
-    const { clock, toolEvents = false } = this.#options;
+    const { clock, toolEvents = false, extensionEvents = [] } = this.#options;
     activated(context, turnExtension);
-    return { now: () => clock.now(), toolEvents: toolEvents && activated(context, toolEventsExtension) };
+    return {
+      now: () => clock.now(),
+      toolEvents: toolEvents && activated(context, toolEventsExtension),
+      extensionEvents:
+        extensionEvents.length > 0 && activated(context, extensionEventsExtension) ? extensionEvents : [],
+    };
   }
 
   #stream(begin: () => Promise<Observable<StreamResponse>>): AsyncGenerator<StreamResponse, void, undefined> {

@@ -14,6 +14,8 @@ export interface StreamOptions {
   readonly historyLength: number | undefined;
   /** Whether tool calls are shown. */
   readonly toolEvents: boolean;
+  /** The kinds of events of extensions that are shown. Default none. */
+  readonly extensionEvents?: readonly string[];
   /** The cursor of the last update that the client has: later ones are sent again. */
   readonly from: string | undefined;
   /** The stream begins with the task as of this record, followed by updates. Default: the current task. */
@@ -32,6 +34,7 @@ export interface StreamOptions {
  * Where the client names a cursor it has what came before, so the task comes without history and artifacts, and what it missed follows.
  */
 export function streamUpdates(options: StreamOptions): (signals$: Observable<Signal>) => Observable<StreamResponse> {
+  const { toolEvents, extensionEvents = [] } = options;
   return (signals$) =>
     defer(() => {
       const projector = new EventProjector({ checkpoints: true, now: options.now });
@@ -44,7 +47,7 @@ export function streamUpdates(options: StreamOptions): (signals$: Observable<Sig
             if (isSuspension(event) && told === state) return [];
             told = state;
           }
-          return responsesOf(event, { value: endValueOf(commit), toolEvents: options.toolEvents });
+          return responsesOf(event, { value: endValueOf(commit), toolEvents, extensionEvents });
         });
       const responses = (signal: Signal): readonly StreamResponse[] => {
         const events = projector.project(signal);

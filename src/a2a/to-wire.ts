@@ -1,8 +1,16 @@
 import type { Part, StreamResponse } from '@a2a-js/sdk';
-import type { A2APart, AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent, SubAgentEvent } from '../core/events.ts';
+import {
+  type A2APart,
+  type AgentEvent,
+  type ArtifactUpdateEvent,
+  type ExtensionEvent,
+  isExtensionEvent,
+  type StatusUpdateEvent,
+  type SubAgentEvent,
+} from '../core/events.ts';
 import { outputId } from '../core/projection.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
-import { toolEventsExtension } from './extensions.ts';
+import { extensionEventsExtension, toolEventsExtension, wireKind } from './extensions.ts';
 import { dataPart, textPart } from './parts.ts';
 import { shownContext } from './scope.ts';
 import { artifact } from './task-snapshot.ts';
@@ -14,6 +22,8 @@ export interface WireOptions {
   readonly value: unknown;
   /** Whether tool calls are shown. */
   readonly toolEvents: boolean;
+  /** The kinds of events of extensions that are shown. */
+  readonly extensionEvents: readonly string[];
 }
 
 /** What a client is sent of an event. Nothing for the task, which it has got, and for what is internal. */
@@ -29,7 +39,7 @@ export function responsesOf(event: AgentEvent, options: WireOptions): readonly S
     case 'internal:sub-agent':
       return options.toolEvents ? updateBelow(event) : [];
     default:
-      return [];
+      return isExtensionEvent(event) && options.extensionEvents.includes(event.kind) ? [extensionUpdate(event)] : [];
   }
 }
 
@@ -120,6 +130,13 @@ function toolUpdate(event: ToolEvent, below: { readonly path?: readonly object[]
     event.kind === 'internal:tool-start'
       ? { phase: 'start', ...call }
       : { phase: 'complete', ...call, ...endOf(event) };
+  return workingUpdate({ taskId, contextId, timestamp }, { ...turnMetadata({ cursor }), [toolEventsExtension]: shown });
+}
+
+function workingUpdate(
+  { taskId, contextId, timestamp }: Pick<AgentEvent, 'taskId' | 'contextId' | 'timestamp'>,
+  metadata: Readonly<Record<string, unknown>>,
+): StreamResponse {
   return {
     payload: {
       $case: 'statusUpdate',
@@ -127,10 +144,20 @@ function toolUpdate(event: ToolEvent, below: { readonly path?: readonly object[]
         taskId,
         contextId: shownContext(contextId),
         status: { state: wireState('working'), message: undefined, timestamp },
-        metadata: { ...turnMetadata({ cursor }), [toolEventsExtension]: shown },
+        metadata,
       },
     },
   };
+}
+
+/** Unlike tool calls with what it holds: the server declares each kind by name. */
+function extensionUpdate(event: ExtensionEvent): StreamResponse {
+  const { taskId, contextId, timestamp, cursor, kind, iteration, payload, label } = event;
+  const shown = { kind: wireKind(kind), iteration, ...(payload !== undefined && { payload }), ...(label && { label }) };
+  return workingUpdate(
+    { taskId, contextId, timestamp },
+    { ...turnMetadata({ cursor }), [extensionEventsExtension]: shown },
+  );
 }
 
 function endOf({ success, durationMs, error }: Extract<ToolEvent, { kind: 'internal:tool-complete' }>) {

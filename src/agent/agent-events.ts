@@ -1,5 +1,5 @@
 import { AgentLoopError } from '../core/errors.ts';
-import type { AgentEvent } from '../core/events.ts';
+import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../core/events.ts';
 import type { AssistantMessage, Message } from '../core/messages.ts';
 import { shownValue } from '../core/shown-value.ts';
 import type { Tool } from '../tools/interfaces.ts';
@@ -40,12 +40,11 @@ export type AgentNotice<X extends Tool = Tool> =
   | MessageReceivedEvent
   | AgentStateEvent;
 
-export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> = Extract<
-  AgentNotice<X>,
-  { readonly kind: K }
->;
+export type NoticeOf<K extends AgentNotice['kind'], X extends Tool = Tool> =
+  | Extract<AgentNotice<X>, { readonly kind: K }>
+  | (K extends ExtensionEventKind ? ExtensionEvent<K> : never);
 
-const noticeKinds: Readonly<Record<AgentNotice['kind'], true>> = {
+const noticeKinds: Readonly<Record<Exclude<AgentNotice['kind'], ExtensionEventKind>, true>> = {
   task: true,
   'status-update': true,
   'artifact-update': true,
@@ -62,7 +61,6 @@ const noticeKinds: Readonly<Record<AgentNotice['kind'], true>> = {
   'internal:checkpoint': true,
   'internal:paused': true,
   'internal:resumed': true,
-  'internal:compaction': true,
   'internal:sub-agent': true,
   'internal:extension-error': true,
   'message:sent': true,
@@ -72,8 +70,9 @@ const noticeKinds: Readonly<Record<AgentNotice['kind'], true>> = {
 
 /** Throws `INVALID_INPUT`, naming those that there are, where no such event is ever told, or the listener is none. */
 export function checkListener(owner: string, { kind, listener, kinds = noticeKinds }: GivenListener): void {
-  if (!Object.hasOwn(kinds, kind)) {
-    const all = Object.keys(kinds).join(', ');
+  const ofExtensions = kinds === noticeKinds;
+  if (!Object.hasOwn(kinds, kind) && !(ofExtensions && /^internal:x\.[\w.-]+$/.test(kind))) {
+    const all = [...Object.keys(kinds), ...(ofExtensions ? ['internal:x.<extension>'] : [])].join(', ');
     throw new AgentLoopError('INVALID_INPUT', `${owner}.on: there is no event ${shownValue(kind)}; events: ${all}.`);
   }
   if (typeof listener === 'function') return;

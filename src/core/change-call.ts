@@ -92,9 +92,9 @@ export function changeResponse(
         const flaw = change.response && responseFlaw(change.response);
         if (flaw) throw flaw;
         response = change.response ?? response;
-        const { data, event } = change;
+        const { data, events } = change;
         const record = recordOfChange(
-          { ...(data === undefined ? {} : { data }), ...(event && { event }) },
+          { ...(data === undefined ? {} : { data }), ...(events && { events }) },
           { deps, state, name, hook: 'afterLLMCall' },
         );
         if (record) records.push(record);

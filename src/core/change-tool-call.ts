@@ -113,7 +113,7 @@ export function changeOutcome(
   return asked instanceof Promise ? asked.then(changed) : changed();
 }
 
-function besides({ messages, finish, agent, usage, usageBy, data, event }: ToolOutcomeChange): AnyChange {
+function besides({ messages, finish, agent, usage, usageBy, data, events }: ToolOutcomeChange): AnyChange {
   return {
     ...(messages && { messages }),
     ...(finish && { finish }),
@@ -121,6 +121,6 @@ function besides({ messages, finish, agent, usage, usageBy, data, event }: ToolO
     ...(usage && { usage }),
     ...(usageBy && { usageBy }),
     ...(data === undefined ? {} : { data }),
-    ...(event && { event }),
+    ...(events && { events }),
   };
 }

@@ -58,6 +58,7 @@ function checkInner(value: object, inner: Inner | undefined, type: string): void
     if (rule === 'messages') checkMessageList(member, type);
     else if (rule === 'message') checkMessageList([member], type);
     else if (rule === 'calls') checkCalls(member);
+    else if (rule === 'events') checkEvents(member, type);
     else if (isObject(member)) {
       checkMembers(member, rule.members, `${type}: ${name}`);
       checkInner(member, rule.inner, type);
@@ -81,6 +82,15 @@ function checkCalls(calls: unknown): void {
       typeof call.call.function?.name === 'string' &&
       typeof call.call.function.arguments === 'string';
     if (!usable) throw misshapen('llm.done needs calls of the form { callId, call: { id, type, function } }');
+  }
+}
+
+const emitted: Members = { name: 'text?', payload: 'any?', label: 'text?' };
+
+function checkEvents(events: unknown, type: string): void {
+  for (const event of Array.isArray(events) ? events : []) {
+    if (!isObject(event)) throw misshapen(`${type}: an event is an object, not ${shownValue(event)}`);
+    checkMembers(event, emitted, `${type}: events`);
   }
 }
 

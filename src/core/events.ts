@@ -2,7 +2,7 @@ import type { FinishReason, LLMResponse } from '../providers/interfaces.ts';
 import type { Tool } from '../tools/interfaces.ts';
 import type { ErrorCode } from './errors.ts';
 import type { Content, ToolCall } from './messages.ts';
-import type { ExtensionEvent, Question } from './records.ts';
+import type { Question } from './records.ts';
 import type { ShownOptions } from './state.ts';
 import type { TaskState } from './task-state.ts';
 import type { Usage } from './usage.ts';
@@ -237,8 +237,19 @@ export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';
 }
 
-/** Older messages were replaced by a summary in what the model sees; the history keeps them. */
-export interface CompactionEvent extends IterationEventBase, ExtensionEvent {}
+/** `internal:x.<extension>`, or `internal:x.<extension>.<name>` where the extension names its event. */
+export type ExtensionEventKind = `internal:x.${string}`;
+
+/** An event of an extension's own, which a hook gave as one of its `events`. It is an event of a record: late subscribers and a resumed turn see it at its place. */
+export interface ExtensionEvent<Kind extends ExtensionEventKind = ExtensionEventKind> extends IterationEventBase {
+  readonly kind: Kind;
+  /** The name of the extension. */
+  readonly extension: string;
+  /** JSON. Absent where the extension gave none. */
+  readonly payload?: unknown;
+  /** One line for people. */
+  readonly label?: string;
+}
 
 /** A hook of an extension failed. */
 export interface ExtensionErrorEvent extends IterationEventBase {
@@ -292,6 +303,10 @@ export type AgentEvent<X extends Tool = Tool> =
   | CheckpointEvent
   | PausedEvent
   | ResumedEvent
-  | CompactionEvent
+  | ExtensionEvent
   | SubAgentEvent
   | ExtensionErrorEvent;
+
+export function isExtensionEvent(event: AgentEvent): event is ExtensionEvent {
+  return event.kind.startsWith('internal:x.');
+}

@@ -9,7 +9,7 @@ import type { Content, Message, ToolCall } from './messages.ts';
 import type {
   AgentChoice,
   Approval,
-  ExtensionEvent,
+  EmittedEvent,
   Finish,
   RecordedCall,
   ToolResultRecord,
@@ -94,8 +94,11 @@ export interface TurnChange {
   readonly usageBy?: readonly AgentUsage[];
   /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
   readonly data?: unknown;
-  /** Shown to subscribers, live and replayed. */
-  readonly event?: ExtensionEvent;
+  /**
+   * Shown to subscribers in this order, behind what the record of this change shows, live and replayed: `ExtensionEvent`. JSON; together at
+   * most 100 and 256 KiB in UTF-8. They are recorded, so no secrets.
+   */
+  readonly events?: readonly EmittedEvent[];
   /** Ends the turn at once, as failed. Not journaled as a change, but as the turn's end. */
   readonly fail?: Failure;
 }
@@ -122,7 +125,7 @@ export interface IterationView {
 }
 
 /** Changes of one view; the history stays as it is. */
-export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'> {
+export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
   readonly view?: {
     readonly messages?: readonly Message[];
     /** `null`: none. */
@@ -143,7 +146,7 @@ export interface CallChange extends Pick<TurnChange, 'fail'> {
 }
 
 /** Changes of one answer, before it is recorded. */
-export interface ResponseChange extends Pick<TurnChange, 'data' | 'event' | 'fail'> {
+export interface ResponseChange extends Pick<TurnChange, 'data' | 'events' | 'fail'> {
   readonly response?: LLMResponse;
 }
 
@@ -190,7 +193,7 @@ export interface ToolCallOutcome extends ToolCallRequest {
 }
 
 export interface ToolOutcomeChange
-  extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'> {
+  extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
   /** What the model reads. */
   readonly result?: ToolAnswer;
 }
@@ -228,7 +231,7 @@ export interface TurnFinish extends HookContext {
 /** Messages, and another agent, make the turn continue; `finish` changes its text and value. */
 export type FinishChange = Pick<
   TurnChange,
-  'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'event' | 'fail'
+  'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'
 >;
 
 /** How a turn ended, or is about to. */

@@ -13,7 +13,7 @@ import type { HookName } from './hooks.ts';
 
 type Members<Change> = Readonly<Record<keyof Change, true>>;
 
-const noted = { data: true, event: true, fail: true } as const;
+const noted = { data: true, events: true, fail: true } as const;
 const used = { usage: true, usageBy: true } as const;
 const course = { ...noted, ...used, messages: true, settings: true, finish: true } as const;
 const turn = { ...course, tools: true } as const;

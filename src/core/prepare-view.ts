@@ -68,13 +68,13 @@ function shownView({ messages, systemPrompt, offer, settings }: PreparedView): I
   return { messages, systemPrompt, tools: offer.offered, settings };
 }
 
-function kept({ finish, usage, usageBy, data, event }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
+function kept({ finish, usage, usageBy, data, events }: IterationChange): Omit<IterationChange, 'view' | 'fail'> {
   return {
     ...(finish && { finish }),
     ...(usage && { usage }),
     ...(usageBy && { usageBy }),
     ...(data === undefined ? {} : { data }),
-    ...(event && { event }),
+    ...(events && { events }),
   };
 }
 

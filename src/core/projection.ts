@@ -10,21 +10,22 @@ import type {
   StatusUpdateEvent,
 } from './events.ts';
 import { textOf } from './messages.ts';
-import type {
-  ExtensionRecord,
-  Hold,
-  JournalRecord,
-  LlmDone,
-  LlmStart,
-  ToolIntent,
-  ToolResultRecord,
-  TurnAnswered,
-  TurnAsked,
-  TurnCanceled,
-  TurnDone,
-  TurnFailed,
-  TurnStarted,
-  TurnSuspended,
+import {
+  type ExtensionRecord,
+  eventsIn,
+  type Hold,
+  type JournalRecord,
+  type LlmDone,
+  type LlmStart,
+  type ToolIntent,
+  type ToolResultRecord,
+  type TurnAnswered,
+  type TurnAsked,
+  type TurnCanceled,
+  type TurnDone,
+  type TurnFailed,
+  type TurnStarted,
+  type TurnSuspended,
 } from './records.ts';
 import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions } from './state.ts';
 import { type TaskState, waitingState } from './task-state.ts';
@@ -181,11 +182,16 @@ export class Projection {
   }
 
   /** Messages after the last response end its iteration: the turn continues. */
-  extended(before: LoopState, { effects, event }: ExtensionRecord): readonly AgentEvent[] {
-    if (before.phase === 'answered' && effects?.messages?.length) this.iterationOver(before);
-    if (event) {
-      const { iteration } = before;
-      this.#add({ ...event, iteration });
+  extended(before: LoopState, record: ExtensionRecord): readonly AgentEvent[] {
+    if (before.phase === 'answered' && record.effects?.messages?.length) this.iterationOver(before);
+    for (const { name, payload, label } of eventsIn(record)) {
+      this.#add({
+        kind: `internal:${record.type}${name === undefined ? '' : `.${name}`}`,
+        iteration: before.iteration,
+        extension: record.type.slice('x.'.length),
+        ...(payload === undefined ? {} : { payload }),
+        ...(label === undefined ? {} : { label }),
+      });
     }
     return this.#events;
   }

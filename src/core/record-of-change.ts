@@ -5,7 +5,15 @@ import { settingsFlaw } from './check-settings.ts';
 import { recordedUsage } from './child-turns.ts';
 import type { StepChange, TurnBeginning } from './extension.ts';
 import type { Content, Message } from './messages.ts';
-import type { AgentChoice, Effects, ExtensionRecord, Finish, RecordedHook, TurnOverrides } from './records.ts';
+import type {
+  AgentChoice,
+  Effects,
+  EmittedEvent,
+  ExtensionRecord,
+  Finish,
+  RecordedHook,
+  TurnOverrides,
+} from './records.ts';
 import { shownValue } from './shown-value.ts';
 import type { LoopState } from './state.ts';
 import { collectTools } from './tool-set.ts';
@@ -28,10 +36,10 @@ export interface ChangeOrigin {
 /** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
 export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
   const { messages, given, earlier, waitedMs, results, settings, tools } = change;
-  const { finish, agent, usage, usageBy, data, event } = change;
-  checkObjects({ results, settings, tools, finish, agent, usage, event });
-  if (event && event.kind !== 'internal:compaction') throw new TypeError(wrongEvent(event));
-  for (const [name, value] of Object.entries({ messages, given, results, finish, event })) {
+  const { finish, agent, usage, usageBy, data } = change;
+  checkObjects({ results, settings, tools, finish, agent, usage });
+  const events = checkedEvents(change.events);
+  for (const [name, value] of Object.entries({ messages, given, results, finish })) {
     if (value) jsonOf(name, value);
   }
   const effects: Effects = {
@@ -47,12 +55,12 @@ export function recordOfChange(change: AnyChange, origin: ChangeOrigin): Extensi
     ...(usageBy ? { usage: checkedUsage(usage ?? noUsage), usageBy } : usageOfChange(usage, origin.used)),
   };
   const changes = Object.keys(effects).length > 0;
-  if (!changes && data === undefined && !event) return undefined;
+  if (!changes && data === undefined && events.length === 0) return undefined;
   return {
     type: `x.${origin.name}`,
     ...(changes ? { effects } : {}),
     ...(data === undefined ? {} : { data: jsonOf('data', data) }),
-    ...(event ? { event } : {}),
+    ...(events.length > 0 ? { events } : {}),
     hook: origin.hook,
   };
 }
@@ -76,8 +84,40 @@ function checkObjects(members: Readonly<Record<string, unknown>>): void {
   }
 }
 
-function wrongEvent({ kind }: { readonly kind: unknown }): string {
-  return `an extension shows events of the kind "internal:compaction" only, not ${shownValue(kind)}`;
+const eventMembers: Readonly<Record<keyof EmittedEvent, true>> = { name: true, payload: true, label: true };
+const mostEvents = 100;
+const mostEventBytes = 256 * 1024;
+
+/** The events of one answer, as they come back from the journal. */
+function checkedEvents(events: readonly EmittedEvent[] | undefined): readonly EmittedEvent[] {
+  if (events === undefined) return [];
+  if (!Array.isArray(events)) throw new TypeError(`its events must be an array, not ${shownValue(events)}`);
+  if (events.length > mostEvents)
+    throw new TypeError(`it gives ${events.length} events at once, at most ${mostEvents}`);
+  const checked = events.map((event, index) => checkedEvent(event, `events[${index}]`));
+  const bytes = Buffer.byteLength(JSON.stringify(checked));
+  if (bytes <= mostEventBytes) return checked;
+  throw new TypeError(
+    `its events take ${bytes} bytes as JSON, at most ${mostEventBytes}; put large content into an artifact`,
+  );
+}
+
+function checkedEvent(event: EmittedEvent, at: string): EmittedEvent {
+  if (typeof event !== 'object' || event === null || Array.isArray(event))
+    throw new TypeError(`${at} must be { name, payload, label }, not ${shownValue(event)}`);
+  const stray = Object.keys(event).find((member) => !Object.hasOwn(eventMembers, member));
+  if (stray !== undefined)
+    throw new TypeError(`${at} has "${stray}", which is unknown; give ${Object.keys(eventMembers).join(', ')}`);
+  const { name, payload, label } = event;
+  if (name !== undefined && !(typeof name === 'string' && /^[\w.-]{1,100}$/.test(name)))
+    throw new TypeError(`${at}.name must be 1-100 letters, digits, "-", "_" and ".", not ${shownValue(name)}`);
+  if (label !== undefined && !(typeof label === 'string' && label.trim() !== '' && label.length <= 200))
+    throw new TypeError(`${at}.label must be a line of 1-200 characters, not ${shownValue(label)}`);
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(payload === undefined ? {} : { payload: jsonOf(`${at}.payload`, payload) }),
+    ...(label === undefined ? {} : { label }),
+  };
 }
 
 function checkedMessages(messages: readonly Message[]): readonly Message[] {

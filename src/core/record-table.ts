@@ -16,7 +16,14 @@ import {
   suspend,
 } from './fold.ts';
 import type { Projection } from './projection.ts';
-import { type ExtensionRecord, isLeftCall, type Stamped, type TurnRecord, type TurnSuspended } from './records.ts';
+import {
+  type ExtensionRecord,
+  eventsIn,
+  isLeftCall,
+  type Stamped,
+  type TurnRecord,
+  type TurnSuspended,
+} from './records.ts';
 import type { Draft, LoopState } from './state.ts';
 
 /** What a member of a record holds. */
@@ -37,7 +44,7 @@ export type Members = Readonly<Record<string, MemberKind | `${MemberKind}?`>>;
 
 /** What members hold in their turn. */
 export type Inner = Readonly<
-  Record<string, { readonly members: Members; readonly inner?: Inner } | 'message' | 'messages' | 'calls'>
+  Record<string, { readonly members: Members; readonly inner?: Inner } | 'message' | 'messages' | 'calls' | 'events'>
 >;
 
 /** The members of a record, each of them, and those alone. */
@@ -236,8 +243,9 @@ const own: RecordTable = {
 
 /** Records of extensions and of commands: `x.` and a name. */
 const extensions: RecordKind<ExtensionRecord> = {
-  members: { effects: 'object?', data: 'any?', hook: 'text?', event: 'object?', command: 'text?' },
+  members: { effects: 'object?', data: 'any?', hook: 'text?', events: 'list?', event: 'object?', command: 'text?' },
   inner: {
+    events: 'events',
     effects: {
       members: {
         messages: 'list?',
@@ -287,5 +295,7 @@ function suspendedWords({ reason, hold }: TurnSuspended): string {
 
 function extensionWords(record: ExtensionRecord): string {
   if (record.type === 'x.steer') return 'a message was added';
-  return isLeftCall(record) ? 'the process shut down' : record.type;
+  if (isLeftCall(record)) return 'the process shut down';
+  const labels = eventsIn(record).flatMap(({ label }) => label ?? []);
+  return labels.length === 0 ? record.type : `${record.type}: ${labels.join('; ')}`;
 }

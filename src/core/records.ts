@@ -328,14 +328,14 @@ export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
 /** The hooks whose changes are recorded. */
 export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
 
-/** What an extension shows of what it did: plain JSON, under a kind of its own. */
-export interface ExtensionEvent {
-  readonly kind: 'internal:compaction';
-  /** How many messages of the history the summary stands for. */
-  readonly replaced: number;
-  readonly summary: string;
-  readonly tokensBefore: number;
-  readonly tokensAfter: number;
+/** An event of an extension, as a hook gives it and its record keeps it. */
+export interface EmittedEvent {
+  /** Letters, digits, `-`, `_` and `.`, at most 100. Its kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
+  readonly name?: string;
+  /** JSON. */
+  readonly payload?: unknown;
+  /** One line for people, at most 200 characters: the timeline of the command line shows it. Default: the event is not in the timeline. */
+  readonly label?: string;
 }
 
 /** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
@@ -345,10 +345,19 @@ export interface ExtensionRecord {
   readonly data?: unknown;
   /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
   readonly hook?: RecordedHook;
-  /** What subscribers are shown. */
-  readonly event?: ExtensionEvent;
+  /** What subscribers are shown, in order. */
+  readonly events?: readonly EmittedEvent[];
+  /** Written by version 0.1 in place of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */
+  readonly event?: Readonly<Record<string, unknown>>;
   /** The id of the command that this answers, so that it is not followed twice. */
   readonly command?: string;
+}
+
+/** The events of a record, also of one that version 0.1 wrote. */
+export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEvent[] {
+  if (events || !event) return events ?? [];
+  const { kind: _, ...payload } = event;
+  return [{ payload }];
 }
 
 /**

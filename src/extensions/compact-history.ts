@@ -1,4 +1,5 @@
 import { estimateTokens } from '../core/count-tokens.ts';
+import type { AgentEvent, ExtensionEvent } from '../core/events.ts';
 import type {
   Extension,
   HookContext,
@@ -12,6 +13,7 @@ import { addUsage, noUsage, type Usage } from '../core/usage.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';
+import { headAndTail } from './context/head-and-tail.ts';
 import {
   behindCompaction,
   type Compaction,
@@ -29,7 +31,7 @@ import { VisibleHistory } from './context/visible-history.ts';
  * of a turn that begins with a long history; never after the last answer. The history and the journal keep every message.
  *
  * A request is as large as the provider reports, else as it is counted. No call is torn from its results. What the summariser says is not
- * streamed; its usage is added to the turn's; `internal:compaction` shows the summary. It is journaled, so a resumed turn sees
+ * streamed; its usage is added to the turn's; a `CompactionEvent` shows the summary. It is journaled, so a resumed turn sees
  * the same. A compaction that fails is shown as `internal:extension-error`, the turn continues, what it took is counted at the next hook,
  * and it is tried again 2, 4, 8, at most 16 iterations later. Between the turns of a context: `compactConversation` and `carryOver`.
  * Errors: `INVALID_CONFIG`, naming the option.
@@ -47,6 +49,26 @@ export function compactHistory(options: CompactionOptions = {}): Extension {
   };
 }
 
+/** Older messages were replaced by a summary in what the model sees; the history keeps them. */
+export interface CompactionEvent extends ExtensionEvent<`internal:x.${typeof compactionName}`> {
+  readonly payload: {
+    /** How many messages of the history the summary stands for. */
+    readonly replaced: number;
+    /** Of a summary of more than 40,000 characters its beginning and its end. */
+    readonly summary: string;
+    readonly tokensBefore: number;
+    readonly tokensAfter: number;
+  };
+}
+
+/** Whether an event is one of `compactHistory`. */
+export function isCompactionEvent(event: AgentEvent): event is CompactionEvent {
+  return event.kind === `internal:x.${compactionName}`;
+}
+
+/** As many as fit into the event of an extension, whatever they are in UTF-8. */
+const shownCharacters = 40_000;
+
 /** What this process knows of a turn besides its journal: how well counts fit, and when a compaction failed. */
 interface TurnMemory {
   readonly tokens: TurnTokens;
@@ -63,7 +85,7 @@ interface Occasion {
   readonly tokens: number;
 }
 
-type CompactionChange = Required<Pick<TurnChange, 'usage' | 'event'>> & { readonly data: Compaction };
+type CompactionChange = Required<Pick<TurnChange, 'usage' | 'events'>> & { readonly data: Compaction };
 
 type Counted = Pick<TurnChange, 'usage'>;
 type Answer<C> = C | undefined | Promise<C | undefined>;
@@ -133,9 +155,19 @@ class Compactor {
     if (!compacted) return undefined;
     const { compaction, usage, tokensAfter } = compacted;
     const { upTo: replaced, summary } = compaction;
-    const event = { kind: 'internal:compaction', replaced, summary, tokensBefore: tokens, tokensAfter } as const;
-    return { data: compaction, usage, event };
+    const payload: CompactionEvent['payload'] = {
+      replaced,
+      summary: shownSummary(summary),
+      tokensBefore: tokens,
+      tokensAfter,
+    };
+    return { data: compaction, usage, events: [{ payload, label: `${replaced} messages summed up` }] };
   }
+}
+
+function shownSummary(summary: string): string {
+  if (summary.length <= shownCharacters) return summary;
+  return headAndTail(summary, shownCharacters, (leftOut) => `(${leftOut} characters left out)`);
 }
 
 function withLost<C extends Counted>(memory: TurnMemory, change: C | undefined): C | Counted | undefined {

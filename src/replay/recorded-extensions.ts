@@ -118,8 +118,8 @@ function player(score: Score, name: string, records: readonly OwnRecord[]): Exte
 function changeOf(records: readonly OwnRecord[], name: string): StepChange | undefined {
   const record = records.find((each) => nameOf(each) === name);
   if (!record) return undefined;
-  const { effects, data, event } = record;
-  return { ...effects, ...(data === undefined ? {} : { data }), ...(event && { event }) };
+  const { effects, data, events } = record;
+  return { ...effects, ...(data === undefined ? {} : { data }), ...(events && { events }) };
 }
 
 /** The reason of an ending stands in its record, and no extension changes it there. */

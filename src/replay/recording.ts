@@ -2,7 +2,7 @@ import { applyRecord } from '../core/apply-record.ts';
 import { checkRecord } from '../core/check-record.ts';
 import { asOpen, withChild } from '../core/child-questions.ts';
 import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord, LlmStart, Stamped, TurnStarted } from '../core/records.ts';
+import { eventsIn, type JournalRecord, type LlmStart, type Stamped, type TurnStarted } from '../core/records.ts';
 import type { LoopState } from '../core/state.ts';
 
 /** A journal to replay, checked and folded. */
@@ -28,7 +28,7 @@ export function recordingOf(records: readonly JournalRecord[]): Recording {
     checkRecord(record);
     checkEpoch(record, records[before.length - 1]);
     before.push(state);
-    read.push(state ? withChildren(record, state) : record);
+    read.push(state ? asWrittenNow(record, state) : record);
     state = applyRecord(state, record);
   }
   const [started] = read;
@@ -36,10 +36,13 @@ export function recordingOf(records: readonly JournalRecord[]): Recording {
   throw new AgentLoopError('POISON', 'The journal is empty: it has no turn.started record.');
 }
 
-/** A record with what versions before did not record of its questions. */
-function withChildren(record: JournalRecord, before: LoopState): JournalRecord {
+/** A record as this version writes it, so that a replay of one of a version before compares with what was recorded. */
+function asWrittenNow(record: JournalRecord, before: LoopState): JournalRecord {
   if (record.type === 'turn.asked') return { ...record, question: withChild(record.question, before) };
-  return record.type === 'turn.suspended' ? { ...record, questions: asOpen(before, record.questions) } : record;
+  if (record.type === 'turn.suspended') return { ...record, questions: asOpen(before, record.questions) };
+  if (!('event' in record) || record.event === undefined) return record;
+  const { event: _, ...rest } = record;
+  return { ...rest, events: eventsIn(record) };
 }
 
 const takeOvers: ReadonlySet<string> = new Set(['turn.resumed', 'turn.answered', 'turn.canceled']);

@@ -1,6 +1,6 @@
 import type { StreamResponse } from '@a2a-js/sdk';
 import { describe, expect, it } from '@jest/globals';
-import { cursorHeader, toolEventsExtension, turnExtension } from '../../src/a2a/index.ts';
+import { cursorHeader, extensionEventsExtension, toolEventsExtension, turnExtension } from '../../src/a2a/index.ts';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
@@ -115,6 +115,35 @@ describe('a stream', () => {
       ({ payload }) => payload?.$case === 'statusUpdate' && Object(payload.value.metadata?.[toolEventsExtension]).path,
     );
     expect(JSON.stringify(below)).not.toContain(turnExtension);
+  });
+
+  it('shows the events of extensions that the server declares to who asks for them, and no others', async () => {
+    const events = [
+      { name: 'found', payload: { places: 2 }, label: 'found 2 places' },
+      { name: 'kept', payload: 'private' },
+    ];
+    const extensions = [{ name: 'guide', beforeTurn: () => ({ events }) }];
+    const streamed = async (more: object, asked: readonly string[]) => {
+      const { handler } = a2aBench({ steps: [{ text: 'Two.' }], agent: { extensions }, handler: more });
+      return collect(handler.sendMessageStream(request(message('Go')), call({ extensions: asked })));
+    };
+    const declared = { extensionEvents: ['internal:x.guide.found'] };
+    const seen = await streamed(declared, [extensionEventsExtension]);
+    const shown = seen.flatMap(({ payload }) =>
+      payload?.$case === 'statusUpdate' && payload.value.metadata?.[extensionEventsExtension]
+        ? [[payload.value.status?.state, payload.value.metadata]]
+        : [],
+    );
+    const found = { kind: 'x.guide.found', iteration: 0, payload: { places: 2 }, label: 'found 2 places' };
+    expect(shown).toEqual([
+      [2, { [turnExtension]: { cursor: expect.any(String) }, [extensionEventsExtension]: found }],
+    ]);
+    expect(JSON.stringify(seen)).not.toContain('private');
+    expect(JSON.stringify(await streamed(declared, []))).not.toContain('places');
+    expect(JSON.stringify(await streamed({}, [extensionEventsExtension]))).not.toContain('places');
+    for (const wrong of ['internal:x.guide', ['internal:tool-start'], ['guide'], [7]]) {
+      await expect(streamed({ extensionEvents: wrong }, [])).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    }
   });
 
   it('says of a tool call that failed why, by the code alone', async () => {

@@ -132,7 +132,7 @@ describe('what an agent sends', () => {
       messageStore.append('c', 'past', past);
       const reader = watch(start(messageStore));
       await reader.ended;
-      return reader.of('internal:compaction').length;
+      return reader.of('internal:x.compaction').length;
     };
     const asked = user('And now?');
     const shared = { provider, clock: on.bench.clock, contextId: 'c' };

@@ -7,7 +7,7 @@ import { createStyle } from '../../src/cli/style.ts';
 import { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../../src/cli/timeline.ts';
 import { headLines, timelineLines } from '../../src/cli/timeline-lines.ts';
 import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
+import type { EmittedEvent, JournalRecord, TurnRecord } from '../../src/core/records.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
@@ -88,6 +88,16 @@ describe('the lines of a timeline', () => {
       ...stamp,
     });
     expect(timelineLines(alone(changed), options).lines).toEqual(['    1.0 s  · agent billing (hand_off)']);
+  });
+
+  it('show what an extension recorded, with the labels of its events and nothing else of them', () => {
+    const recorded = (events: readonly EmittedEvent[]) => {
+      const record: JournalRecord = { type: 'x.guide', events, seq: 2, epoch: 1, at: 91_000 };
+      return timelineLines(alone(extendTimeline(timeline(1), record)), options).lines;
+    };
+    expect(recorded([{ name: 'kept', payload: 'private' }])).toEqual(['    1.0 s  · x.guide']);
+    const labelled = [{ label: 'found 2\nplaces', payload: 'private' }, {}, { label: 'chose one' }];
+    expect(recorded(labelled)).toEqual(['    1.0 s  · x.guide: found 2 places; chose one']);
   });
 
   it('up to the first that goes on they change no more', () => {

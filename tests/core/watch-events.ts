@@ -1,7 +1,9 @@
 import type { Observable, Subscription } from 'rxjs';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../../src/core/events.ts';
 
-export type EventOf<K extends AgentEvent['kind']> = Extract<AgentEvent, { kind: K }>;
+export type EventOf<K extends AgentEvent['kind']> =
+  | Extract<AgentEvent, { kind: K }>
+  | (K extends ExtensionEventKind ? ExtensionEvent<K> : never);
 
 /** What one subscriber has seen. */
 export interface Watcher {
@@ -105,10 +107,10 @@ function lineOf(event: AgentEvent): string {
       return `paused (${event.reason})`;
     case 'internal:resumed':
       return 'resumed';
-    case 'internal:compaction':
-      return `compaction ${event.replaced}`;
     case 'internal:extension-error':
       return `extension-error ${event.extension}.${event.hook}`;
+    default:
+      return `${nameOf(event)} ${JSON.stringify(event.payload)}`;
   }
 }
 

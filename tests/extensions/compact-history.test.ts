@@ -6,7 +6,7 @@ import { estimateTokens } from '../../src/core/count-tokens.ts';
 import { AgentLoopError } from '../../src/core/errors.ts';
 import type { Extension } from '../../src/core/extension.ts';
 import { type Message, textOf } from '../../src/core/messages.ts';
-import { compactHistory } from '../../src/extensions/compact-history.ts';
+import { compactHistory, isCompactionEvent } from '../../src/extensions/compact-history.ts';
 import type { CompactionOptions } from '../../src/extensions/context/compaction-options.ts';
 import type { LLMProvider } from '../../src/providers/interfaces.ts';
 import { ModelRegistry } from '../../src/providers/models/model-registry.ts';
@@ -89,14 +89,20 @@ describe('compactHistory', () => {
 
   it('S2-51 shows what was replaced, live and read again', async () => {
     const { watcher } = await play([look, look, look, done], { summaries: [{ text: 'Looked twice.' }] });
-    const [shown, ...more] = watcher.of('internal:compaction');
+    const [shown, ...more] = watcher.of('internal:x.compaction');
     expect(more).toEqual([]);
-    expect(shown).toMatchObject({ iteration: 3, replaced: 5, summary: 'Looked twice.' });
-    expect(shown?.tokensBefore).toBeGreaterThan(800);
-    expect(shown?.tokensAfter).toBeLessThan(400);
+    expect(shown).toMatchObject({
+      iteration: 3,
+      extension: 'compaction',
+      payload: { replaced: 5, summary: 'Looked twice.' },
+      label: '5 messages summed up',
+    });
+    const { tokensBefore, tokensAfter } = watcher.events.find(isCompactionEvent)?.payload ?? {};
+    expect(tokensBefore).toBeGreaterThan(800);
+    expect(tokensAfter).toBeLessThan(400);
     const again = watch(AgentLoop.observe('t', { store: bench.store, clock: bench.clock }));
     await again.ended;
-    expect(again.of('internal:compaction')).toEqual([shown]);
+    expect(again.of('internal:x.compaction')).toEqual([shown]);
   });
 
   it('S2-43 S2-51 checks behind each batch, and also where the turn is made to go on without calls', async () => {
@@ -109,10 +115,10 @@ describe('compactHistory', () => {
       summaries: [{ text: 'Talked.' }],
       config: { extensions: [nudged] },
     });
-    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 2, replaced: 4 }]);
+    expect(watcher.of('internal:x.compaction')).toMatchObject([{ iteration: 2, payload: { replaced: 4 } }]);
     expect(texts(model, 2)[0]).toBe(summaryText('Talked.'));
     const kinds = watcher.events.map(({ kind }) => kind);
-    expect(kinds.indexOf('internal:compaction')).toBeLessThan(kinds.lastIndexOf('internal:iteration-start'));
+    expect(kinds.indexOf('internal:x.compaction')).toBeLessThan(kinds.lastIndexOf('internal:iteration-start'));
   });
 
   it('S2-43 asks no summariser between the last answer and the terminal event', async () => {
@@ -160,7 +166,9 @@ describe('compactHistory', () => {
         expect(kept).toEqual(log.slice(log.length - kept.length));
         expect(tornCalls(kept)).toEqual([]);
         // A result that was torn from its call would be repaired away before the request: nothing may be in neither part.
-        expect(watcher.of('internal:compaction')).toMatchObject([{ replaced: given.length - kept.length }]);
+        expect(watcher.of('internal:x.compaction')).toMatchObject([
+          { payload: { replaced: given.length - kept.length } },
+        ]);
         if (log.at(-keepLast)?.role === 'tool') seen.cutBetweenResults += 1;
       }),
       { numRuns: 200 },
@@ -173,11 +181,12 @@ describe('compactHistory', () => {
     const config = { toolProviders: [short] };
     const steps = (tokens: number) => [look, { ...look, usage: usageOf(tokens) }, done];
     const below = await play(steps(700), { config });
-    expect(below.watcher.of('internal:compaction')).toEqual([]);
+    expect(below.watcher.of('internal:x.compaction')).toEqual([]);
     bench.store.delete('t');
     const above = await play(steps(900), { config, summaries: [{ text: 'Looked.' }] });
-    expect(above.watcher.of('internal:compaction')).toMatchObject([{ iteration: 2 }]);
-    expect(above.watcher.of('internal:compaction')[0]?.tokensBefore).toBeGreaterThan(910);
+    expect(above.watcher.of('internal:x.compaction')).toMatchObject([{ iteration: 2 }]);
+    const [shown] = above.watcher.events.filter(isCompactionEvent);
+    expect(shown?.payload.tokensBefore).toBeGreaterThan(910);
   });
 
   it.each([
@@ -194,7 +203,7 @@ describe('compactHistory', () => {
     const config = bench.config(model, { toolProviders, extensions, ...(ofTurn && { model: ofTurn }) });
     const watcher = watch(new AgentLoop(config).startTurn(question));
     await watcher.ended;
-    expect(watcher.of('internal:compaction')).toHaveLength(compactions);
+    expect(watcher.of('internal:x.compaction')).toHaveLength(compactions);
   });
 
   it('takes an earlier summary up into the next one', async () => {
@@ -259,7 +268,7 @@ describe('compactHistory', () => {
       { iteration: 5 },
     ]);
     expect(summarizer.calls).toHaveLength(3);
-    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 9 }]);
+    expect(watcher.of('internal:x.compaction')).toMatchObject([{ iteration: 9 }]);
     expect(model.calls[8]?.messages).toHaveLength(17);
     expect(watcher.events.at(-1)).toMatchObject({ status: { state: 'completed' } });
   });
@@ -308,7 +317,7 @@ describe('compactHistory', () => {
       output,
       'How many?',
     ]);
-    expect(watcher.of('internal:compaction')).toMatchObject([{ iteration: 0, replaced: 6 }]);
+    expect(watcher.of('internal:x.compaction')).toMatchObject([{ iteration: 0, payload: { replaced: 6 } }]);
   });
 
   it('sums up in several calls what is too long for one, each with the notes so far', async () => {

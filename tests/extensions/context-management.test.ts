@@ -36,7 +36,7 @@ describe('contextManagement', () => {
     const loop = new AgentLoop(bench.config(model, { extensions }));
     const watcher = watch(loop.startTurn([...talk, ...batch, ...question]));
     await watcher.ended;
-    expect(watcher.of('internal:compaction')).toMatchObject([{ replaced: 9 }]);
+    expect(watcher.of('internal:x.compaction')).toMatchObject([{ payload: { replaced: 9 } }]);
     const sent = model.calls[0]?.messages ?? [];
     expect(sent.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
     expect(textOf(sent[0]?.content)).toContain('Talked.');
@@ -56,7 +56,7 @@ describe('contextManagement', () => {
     const toolProviders = [plainTools({ look: () => outputs.shift() ?? '' })];
     const watcher = watch(new AgentLoop(bench.config(model, { toolProviders, extensions })).startTurn(question));
     await watcher.ended;
-    expect(watcher.of('internal:compaction')).toMatchObject([{ replaced: 5 }]);
+    expect(watcher.of('internal:x.compaction')).toMatchObject([{ payload: { replaced: 5 } }]);
     expect(model.calls.map(({ messages, tools = [] }) => [messages.length, tools.length])).toEqual([
       [1, 1],
       [3, 1],

@@ -231,7 +231,7 @@ it('S0-46 S0-53 S2-25 S4-33 ends each call that starts exactly once: a return, a
 });
 
 it('S0-47 carries task, context and time in every kind of event', async () => {
-  const kinds: Readonly<Record<Exclude<AgentEvent['kind'], 'internal:sub-agent'>, true>> = {
+  const kinds: Readonly<Record<Exclude<AgentEvent['kind'], 'internal:sub-agent'> | 'internal:x.shows', true>> = {
     task: true,
     'status-update': true,
     'artifact-update': true,
@@ -248,7 +248,7 @@ it('S0-47 carries task, context and time in every kind of event', async () => {
     'internal:checkpoint': true,
     'internal:paused': true,
     'internal:resumed': true,
-    'internal:compaction': true,
+    'internal:x.shows': true,
     'internal:extension-error': true,
   };
   const tools = localTools({
@@ -258,11 +258,10 @@ it('S0-47 carries task, context and time in every kind of event', async () => {
       return 'a tree';
     },
   });
-  const event = { kind: 'internal:compaction', replaced: 0, summary: '', tokensBefore: 2, tokensAfter: 1 } as const;
   const broken = () => {
     throw new Error('broken');
   };
-  const shows = { name: 'shows', beforeTurn: () => ({ event }) };
+  const shows = { name: 'shows', beforeTurn: () => ({ events: [{}] }) };
   const fails = { name: 'fails', onError: 'continue' as const, beforeTurn: broken };
   const options = { toolProviders: [tools], extensions: [shows, fails] };
   const turn = bench

@@ -9,7 +9,7 @@ import { signedCard } from './card-signature.ts';
 import { jsonRpcPath, restPath } from './http/paths.ts';
 import type { A2AServerOptions } from './server-options.ts';
 
-type DeskOptions = Pick<A2AServerOptions, 'card' | 'signing' | 'push' | 'toolEvents'> & {
+type DeskOptions = Pick<A2AServerOptions, 'card' | 'signing' | 'push' | 'toolEvents' | 'extensionEvents'> & {
   readonly agent: Agent;
   readonly auth: readonly Authentication[];
 };
@@ -38,14 +38,14 @@ export class CardDesk {
   }
 
   async open(at: { readonly url: string; readonly grpcAddress?: string }): Promise<void> {
-    const { agent, auth, card = {}, push, signing, toolEvents = false } = this.#options;
+    const { agent, auth, card = {}, push, signing, toolEvents = false, extensionEvents } = this.#options;
     const clientTools = agent.toolProviders.some((provider) => provider instanceof A2AClientTools);
     const request: CardRequest = {
       agent,
       card,
       auth,
       pushNotifications: push !== undefined,
-      extensions: agentExtensions({ clientTools, toolEvents }),
+      extensions: agentExtensions({ clientTools, toolEvents, extensionEvents }),
       interfaces: interfacesAt({
         JSONRPC: `${at.url}${jsonRpcPath}`,
         'HTTP+JSON': `${at.url}${restPath}`,

@@ -19,6 +19,7 @@ const optionNames: OptionNames<A2AServerOptions> = {
   contextOf: true,
   limits: true,
   toolEvents: true,
+  extensionEvents: true,
   artifactUrl: true,
   maxInlineArtifactBytes: true,
   cancelDeadlineMs: true,

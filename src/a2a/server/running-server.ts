@@ -276,10 +276,19 @@ function startedBefore(): Error {
 }
 
 function handlerOptions(options: A2AServerOptions) {
-  const { limits, toolEvents, artifactUrl, maxInlineArtifactBytes, cancelDeadlineMs, callbackTimeoutMs } = options;
+  const {
+    limits,
+    toolEvents,
+    extensionEvents,
+    artifactUrl,
+    maxInlineArtifactBytes,
+    cancelDeadlineMs,
+    callbackTimeoutMs,
+  } = options;
   return {
     ...(limits && { limits }),
     ...(toolEvents !== undefined && { toolEvents }),
+    ...(extensionEvents && { extensionEvents }),
     ...(artifactUrl && { artifactUrl }),
     ...(maxInlineArtifactBytes !== undefined && { maxInlineArtifactBytes }),
     ...(cancelDeadlineMs !== undefined && { cancelDeadlineMs }),

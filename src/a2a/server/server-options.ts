@@ -14,6 +14,7 @@ type HandlerOption =
   | 'contextOf'
   | 'limits'
   | 'toolEvents'
+  | 'extensionEvents'
   | 'artifactUrl'
   | 'maxInlineArtifactBytes'
   | 'cancelDeadlineMs'

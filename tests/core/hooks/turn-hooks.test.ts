@@ -223,15 +223,15 @@ const answers: readonly (readonly [string, Broken, RegExp])[] = [
   ],
   [
     'beforeTurn with an event of the engine',
-    { beforeTurn: () => nonsense({ event: { kind: 'status-update', final: true } }) },
-    /events of the kind "internal:compaction" only/,
+    { beforeTurn: () => nonsense({ events: [{ kind: 'status-update', final: true }] }) },
+    /events\[0\] has "kind"/,
   ],
   ['beforeTurn with data that is no JSON', { beforeTurn: () => ({ data: () => 1 }) }, /data is not JSON/],
   ['beforeTurn with an unknown tool', { beforeTurn: () => ({ tools: { add: ['fly'] } }) }, /no tool "fly"/],
   [
     'prepareIteration with messages outside of its view',
     { prepareIteration: () => nonsense({ messages: [] }) },
-    /unknown property "messages"; allowed: data, event, fail, usage, usageBy, view, finish/,
+    /unknown property "messages"; allowed: data, events, fail, usage, usageBy, view, finish/,
   ],
   [
     'beforeLLMCall with messages',
