@@ -1,3 +1,6 @@
+/** Packages that scripts/build.mjs bundles into the command. */
+const broughtAlong = '^node_modules/(commander|decimal\\.js)/';
+
 /** The layers of design: imports point inward. @type {import('dependency-cruiser').IConfiguration} */
 module.exports = {
   forbidden: [
@@ -72,7 +75,17 @@ module.exports = {
       name: 'no-dev-dependencies',
       severity: 'error',
       from: { path: '^src/' },
-      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['npm-peer', 'type-only'] },
+      to: {
+        pathNot: broughtAlong,
+        dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'],
+        dependencyTypesNot: ['npm-peer', 'type-only'],
+      },
+    },
+    {
+      name: 'brought-along-by-the-command',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/cli/' },
+      to: { path: broughtAlong },
     },
     { name: 'resolvable', severity: 'error', from: {}, to: { couldNotResolve: true } },
   ],

@@ -1,57 +1,87 @@
 // Builds dist/ from src/: declarations with tsc, the code as one module for each entry with shared chunks beside them. A module for each file would take twice as long to import.
 import { execFileSync } from 'node:child_process';
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
+const source = join(root, 'src');
+const types = join(root, 'node_modules', '.cache', 'millrace-types');
 
-for (const file of existsSync(dist) ? readdirSync(dist, { recursive: true }) : []) {
-  const path = String(file);
-  const source = /^(.*)\.d\.ts(\.map)?$/.exec(path)?.[1];
-  const isStale = source === undefined ? /\.(js|map|lua)$/.test(path) : !existsSync(join(root, 'src', `${source}.ts`));
-  if (isStale) rmSync(join(dist, path));
-}
-const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
+/** Packages that the command brings in its own files, with their licences, so that it runs where nothing else is installed. */
+const broughtAlong = ['commander', 'decimal.js'];
+
+const { resolve: locate } = createRequire(import.meta.url);
 try {
-  execFileSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, stdio: 'inherit' });
+  execFileSync(process.execPath, [locate('typescript/bin/tsc'), '-p', 'tsconfig.build.json'], {
+    cwd: root,
+    stdio: 'inherit',
+  });
 } catch {
   process.exit(1);
 }
+rmSync(dist, { recursive: true, force: true });
 
-const { exports: entries, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-const built = [
-  ...Object.values(entries).flatMap((entry) => entry.default ?? []),
-  bin.millrace,
-  './dist/cli/demo/tools-module.js',
-];
+const { exports, bin } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const entries = Object.values(exports).filter((entry) => entry.default !== undefined);
+const library = entries.map((entry) => sourceOf(entry.default));
 await build({
-  entryPoints: built.map((file) => file.replace(/^(\.\/)?dist\//, 'src/').replace(/\.js$/, '.ts')),
   absWorkingDir: root,
-  outdir: 'dist',
-  outbase: 'src',
-  chunkNames: 'chunks/[name]-[hash]',
   bundle: true,
-  splitting: true,
   packages: 'external',
   platform: 'node',
   format: 'esm',
   target: 'node20',
-  sourcemap: true,
-  sourcesContent: false,
   logLevel: 'warning',
-  plugins: [{ name: 'lua', setup: withLua }],
+  logOverride: { 'ignored-bare-import': 'silent' },
+  entryPoints: [...library, sourceOf(bin.millrace), join(source, 'cli', 'demo', 'tools-module.ts')],
+  outdir: 'dist',
+  outbase: 'src',
+  chunkNames: 'chunks/[name]-[hash]',
+  splitting: true,
+  sourcemap: true,
+  plugins: [
+    { name: 'lua', setup: withLua },
+    { name: 'own-stores', setup: withOwnStores },
+    { name: 'brought-along', setup: withPackages },
+    { name: 'engine', setup: withWholeEngine },
+  ],
 });
 keepRequires();
+copyDeclarations();
+writeFileSync(join(dist, 'cli', 'LICENSES.txt'), broughtAlong.map(licence).join('\n'));
 chmodSync(join(dist, 'cli', 'main.js'), 0o755);
+
+function sourceOf(file) {
+  return join(source, file.replace(/^(\.\/)?dist\//, '').replace(/\.js$/, '.ts'));
+}
+
+/**
+ * esbuild makes a chunk for each set of entries and dynamic imports that share files. Each of them but the command reaches the whole root
+ * entry here, so that its files are one chunk and not sixty, and one more for those that the command shows its help with.
+ */
+function withWholeEngine({ onResolve, onLoad }) {
+  const engine = join(source, 'index.ts');
+  onResolve({ filter: /^\./ }, ({ kind, path, resolveDir }) =>
+    kind === 'dynamic-import' ? { path: join(resolveDir, path), namespace: 'dynamic' } : undefined,
+  );
+  onLoad({ filter: /.*/, namespace: 'dynamic' }, ({ path }) => ({
+    contents: `import ${JSON.stringify(engine)};\nexport * from ${JSON.stringify(path)};\n`,
+    resolveDir: source,
+  }));
+  onLoad({ filter: /\.ts$/ }, ({ path }) => {
+    if (path === engine || !library.includes(path)) return undefined;
+    return { contents: `import ${JSON.stringify(engine)};\n${readFileSync(path, 'utf8')}`, loader: 'ts' };
+  });
+}
 
 /** In place of src/stores/redis/read-lua.ts, which reads the files. */
 function withLua({ onLoad }) {
   onLoad({ filter: /[\\/]read-lua\.ts$/ }, () => {
-    const folder = join(root, 'src', 'stores', 'redis', 'lua');
+    const folder = join(source, 'stores', 'redis', 'lua');
     const names = readdirSync(folder).sort();
     const sources = names.map((name) => [name.replace(/\.lua$/, ''), readFileSync(join(folder, name), 'utf8')]);
     const contents = `const sources = ${JSON.stringify(Object.fromEntries(sources))};\nexport function readLua(file) {\n  return sources[file];\n}\n`;
@@ -59,12 +89,58 @@ function withLua({ onLoad }) {
   });
 }
 
-/** esbuild hides the calls of `require` that are there for the user's bundler behind a function of its own. */
+/** In place of src/stores/own-stores.ts, which imports the stores. */
+function withOwnStores({ onLoad }) {
+  onLoad({ filter: /[\\/]own-stores\.ts$/ }, ({ path }) => {
+    const member = (name) =>
+      `${name}() { try { return require("millrace/${name}"); } catch { return loadPackage("millrace/${name}"); } }`;
+    const contents = `import { loadPackage } from './load-package.ts';\nexport const ownStores = { ${member('lmdb')}, ${member('redis')} };\n`;
+    return { contents, loader: 'js', resolveDir: dirname(path) };
+  });
+}
+
+function withPackages({ onResolve }) {
+  const filter = new RegExp(`^(${broughtAlong.join('|').replaceAll('.', '\\.')})$`);
+  onResolve({ filter }, ({ path, importer }) => {
+    if (!importer.startsWith(join(source, 'cli'))) return undefined;
+    return { path: fileURLToPath(import.meta.resolve(path)) };
+  });
+}
+
+function licence(name) {
+  let folder = dirname(locate(name));
+  while (!readdirSync(folder).includes('package.json') || !/^licen[cs]e/i.test(licenceIn(folder)))
+    folder = dirname(folder);
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  return `${name} ${version}\n\n${readFileSync(join(folder, licenceIn(folder)), 'utf8')}`;
+}
+
+function licenceIn(folder) {
+  return readdirSync(folder).find((file) => /^licen[cs]e/i.test(file)) ?? '';
+}
+
+/** esbuild hides calls of `require` behind a function of its own: those that are there for the user's bundler, and commander's for what Node brings. */
 function keepRequires() {
-  const chunks = join(dist, 'chunks');
-  for (const file of readdirSync(chunks).filter((name) => name.endsWith('.js'))) {
-    const text = readFileSync(join(chunks, file), 'utf8');
-    const kept = text.replaceAll('__require("ioredis")', 'require("ioredis")');
-    if (kept !== text) writeFileSync(join(chunks, file), kept);
+  for (const file of readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.js'))) {
+    const text = readFileSync(join(dist, file), 'utf8');
+    const kept = text
+      .replaceAll(/__require\("(ioredis|millrace\/\w+)"\)/g, 'require("$1")')
+      .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")');
+    if (kept !== text) writeFileSync(join(dist, file), kept);
+  }
+}
+
+/** Those that a program can reach from an entry. */
+function copyDeclarations() {
+  const seen = new Set();
+  const waiting = entries.map((entry) => entry.types.replace('./dist/', ''));
+  for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
+    if (seen.has(file)) continue;
+    seen.add(file);
+    const text = readFileSync(join(types, file), 'utf8');
+    mkdirSync(dirname(join(dist, file)), { recursive: true });
+    cpSync(join(types, file), join(dist, file));
+    for (const [, path] of text.matchAll(/(?:from|import\(|import) ?['"](\.{1,2}\/[^'"]+)\.ts['"]/g))
+      waiting.push(join(dirname(file), `${path}.d.ts`));
   }
 }

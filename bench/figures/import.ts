@@ -6,7 +6,7 @@ import { printRows } from '../table.ts';
 const repeats = 15;
 
 /** What only a subpath or the first use of a feature may load. */
-const laterOnes = ['openai', 'ajv', 'mathjs', 'commander', '@opentelemetry/sdk-trace-node', '@opentelemetry/resources'];
+const laterOnes = ['openai', 'ajv', 'ioredis', 'lmdb', '@opentelemetry/sdk-trace-node', '@opentelemetry/resources'];
 
 /** The checkout is the working folder, where the package knows itself by its name. A fresh process that imports the library, against one that imports nothing. */
 export async function measureImport(): Promise<void> {

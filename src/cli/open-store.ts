@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AgentLoopError, messageOf } from '../core/errors.ts';
 import { makeFolderSync, writePrivateSync } from '../files/private-files.ts';
-import type { StateStoreOptions } from '../stores/factory.ts';
 import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { StoreSettings } from './store-settings.ts';
 
@@ -20,8 +19,7 @@ export interface OpenStore {
  * @throws AgentLoopError of the store; for a folder that cannot be used, one that names it and the ways out.
  */
 export async function openStore(settings: StoreSettings): Promise<OpenStore> {
-  const { StoreFactory } = await import('../stores/factory.ts');
-  const store = inFolder(settings, () => StoreFactory.createStateStore(optionsOf(settings)));
+  const store = await madeStore(settings);
   return {
     store,
     settings,
@@ -48,24 +46,29 @@ export function atPlace(thrown: unknown, { kind, place }: StoreSettings): unknow
   return new AgentLoopError(thrown.code, message, { cause: thrown });
 }
 
-function optionsOf(settings: StoreSettings): StateStoreOptions {
+async function madeStore(settings: StoreSettings): Promise<TaskStateStore> {
   switch (settings.kind) {
-    case 'memory':
-      return { type: 'memory' };
-    case 'lmdb':
-      return { type: 'lmdb', path: settings.path };
-    case 'redis':
-      return { type: 'redis', redis: settings.url };
+    case 'memory': {
+      const { InMemoryStateStore } = await import('../stores/memory/in-memory-state-store.ts');
+      return new InMemoryStateStore();
+    }
+    case 'lmdb': {
+      const { LmdbStateStore } = await import('../stores/lmdb/index.ts');
+      return inFolder(settings, () => new LmdbStateStore({ path: settings.path }));
+    }
+    case 'redis': {
+      const { RedisStateStore } = await import('../stores/redis/index.ts');
+      return new RedisStateStore({ redis: settings.url });
+    }
   }
 }
 
-function inFolder<T>(settings: StoreSettings, open: () => T): T {
-  if (settings.kind !== 'lmdb') return open();
+function inFolder<T>({ path }: { readonly path: string }, open: () => T): T {
   try {
-    keepOutOfGit(settings.path);
+    keepOutOfGit(path);
     return open();
   } catch (thrown) {
-    throw unusable(settings.path, thrown);
+    throw unusable(path, thrown);
   }
 }
 

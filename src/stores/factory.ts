@@ -7,16 +7,17 @@ import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './arti
 import type { CacheStore } from './cache/cache-store.ts';
 import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/in-memory-cache-store.ts';
 import type { TaskStateStore } from './interfaces.ts';
-import { LmdbCacheStore, type LmdbCacheStoreOptions } from './lmdb/lmdb-cache-store.ts';
-import { LmdbMessageStore, type LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
-import { LmdbStateStore, type LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
+import type { LmdbCacheStore, LmdbCacheStoreOptions } from './lmdb/lmdb-cache-store.ts';
+import type { LmdbMessageStore, LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
+import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import type { MessageStore } from './messages/message-store.ts';
-import { RedisArtifactStore, type RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
-import { RedisCacheStore, type RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
-import { RedisMessageStore, type RedisMessageStoreOptions } from './redis/redis-message-store.ts';
-import { RedisStateStore, type RedisStateStoreOptions } from './redis/redis-state-store.ts';
+import { ownStores } from './own-stores.ts';
+import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
+import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
+import type { RedisMessageStore, RedisMessageStoreOptions } from './redis/redis-message-store.ts';
+import type { RedisStateStore, RedisStateStoreOptions } from './redis/redis-state-store.ts';
 
 /** `type` says which store; the rest are the options of that store. */
 export type StateStoreOptions =
@@ -42,7 +43,8 @@ export type CacheStoreOptions =
 
 /**
  * Makes stores from plain configuration, synchronously. Where the type is known when the program is compiled, so is the class of the store, and its
- * `close`. Errors: `INVALID_CONFIG` for a type or an option that is not known; those of the store's constructor.
+ * `close`. The first store of `lmdb` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for a type or an option that is not
+ * known; those of the store's constructor.
  */
 export const StoreFactory = { createStateStore, createMessageStore, createArtifactStore, createCacheStore };
 
@@ -56,9 +58,9 @@ function createStateStore(options: StateStoreOptions): TaskStateStore {
     case 'memory':
       return new InMemoryStateStore(withoutType(options));
     case 'lmdb':
-      return new LmdbStateStore(withoutType(options));
+      return new (ownStores.lmdb().LmdbStateStore)(withoutType(options));
     case 'redis':
-      return new RedisStateStore(withoutType(options));
+      return new (ownStores.redis().RedisStateStore)(withoutType(options));
     default:
       throw unknownType(type, ['memory', 'lmdb', 'redis']);
   }
@@ -74,9 +76,9 @@ function createMessageStore(options: MessageStoreOptions): MessageStore {
     case 'memory':
       return new InMemoryMessageStore(withoutType(options));
     case 'lmdb':
-      return new LmdbMessageStore(withoutType(options));
+      return new (ownStores.lmdb().LmdbMessageStore)(withoutType(options));
     case 'redis':
-      return new RedisMessageStore(withoutType(options));
+      return new (ownStores.redis().RedisMessageStore)(withoutType(options));
     default:
       throw unknownType(type, ['memory', 'lmdb', 'redis']);
   }
@@ -98,7 +100,7 @@ function createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
       return folderArtifactStore(path, rest);
     }
     case 'redis':
-      return new RedisArtifactStore(withoutType(options));
+      return new (ownStores.redis().RedisArtifactStore)(withoutType(options));
     default:
       throw unknownType(type, ['memory', 'folder', 'redis']);
   }
@@ -114,9 +116,9 @@ function createCacheStore(options: CacheStoreOptions): CacheStore {
     case 'memory':
       return new InMemoryCacheStore(withoutType(options));
     case 'lmdb':
-      return new LmdbCacheStore(withoutType(options));
+      return new (ownStores.lmdb().LmdbCacheStore)(withoutType(options));
     case 'redis':
-      return new RedisCacheStore(withoutType(options));
+      return new (ownStores.redis().RedisCacheStore)(withoutType(options));
     default:
       throw unknownType(type, ['memory', 'lmdb', 'redis']);
   }

@@ -59,18 +59,28 @@ describe('the package', () => {
     );
   });
 
-  it('brings sources for its source maps', () => {
-    const maps = readdirSync(join(installed, 'dist'), { recursive: true, encoding: 'utf8' }).filter((f) =>
-      f.endsWith('.map'),
-    );
-    const lost = maps.flatMap((map) => {
-      const { sources }: { readonly sources: readonly string[] } = JSON.parse(
-        readFileSync(join(installed, 'dist', map), 'utf8'),
-      );
-      return sources.map((source) => join(installed, 'dist', dirname(map), source)).filter((path) => !existsSync(path));
+  it('brings a source map for each module, with the sources in it', () => {
+    const files = readdirSync(join(installed, 'dist'), { recursive: true, encoding: 'utf8' });
+    const modules = files.filter((file) => file.endsWith('.js'));
+    expect(modules.length).toBeGreaterThan(20);
+    for (const module of modules) {
+      const { sources, sourcesContent }: { readonly sources: readonly string[]; readonly sourcesContent: unknown[] } =
+        JSON.parse(readFileSync(join(installed, 'dist', `${module}.map`), 'utf8'));
+      expect(sourcesContent).toEqual(sources.map(() => expect.any(String)));
+    }
+  });
+
+  it('brings at most 600 files, each declaration with all that it imports', () => {
+    const files = readdirSync(installed, { recursive: true, encoding: 'utf8' });
+    expect(files.length).toBeLessThanOrEqual(600);
+    const declarations = files.filter((file) => file.endsWith('.d.ts'));
+    const missing = declarations.flatMap((file) => {
+      const text = readFileSync(join(installed, file), 'utf8');
+      const imported = [...text.matchAll(/from '(\.{1,2}\/[^']+)\.ts'/g)];
+      return imported.map(([, path]) => join(dirname(file), `${path}.d.ts`)).filter((path) => !files.includes(path));
     });
-    expect(maps.length).toBeGreaterThan(100);
-    expect(lost).toEqual([]);
+    expect(declarations.length).toBeGreaterThan(100);
+    expect(missing).toEqual([]);
   });
 
   it('runs no script where it is installed', () => {

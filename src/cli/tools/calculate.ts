@@ -1,5 +1,5 @@
 import { type Tool, tool } from '../../tools/tool.ts';
-import { type Evaluated, loadEvaluator } from './expression.ts';
+import { type Evaluated, evaluate } from './expression.ts';
 
 const maxLength = 500;
 const roughDigits = 15;
@@ -21,10 +21,9 @@ const parameters = {
 
 /**
  * A tool that computes an arithmetic expression of at most 500 characters. Whole numbers are exact to 40 digits, all
- * others are rounded to 15. mathjs is loaded by the first call.
+ * others are rounded to 15.
  */
 export function calculateTool(): Tool<{ readonly expression: string }> {
-  let evaluator: ReturnType<typeof loadEvaluator> | undefined;
   return tool({
     name: 'calculate',
     description:
@@ -35,8 +34,7 @@ export function calculateTool(): Tool<{ readonly expression: string }> {
     execute({ expression }) {
       if (expression.includes('%'))
         throw new SyntaxError('"%" is ambiguous; write x / 100 for a percentage, a mod b for a remainder');
-      evaluator ??= loadEvaluator();
-      return written(evaluator(expression));
+      return written(evaluate(expression));
     },
   });
 }

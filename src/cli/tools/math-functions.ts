@@ -1,10 +1,10 @@
-import type { BigNumber } from 'mathjs';
+import type { Decimal } from 'decimal.js';
 
 /**
- * Computes with one or more numbers. What it gives as a `BigNumber` is exact to 60 digits; a `number` went through
+ * Computes with one or more numbers. What it gives as a `Decimal` is exact to 60 digits; a `number` went through
  * floating point and holds about 15. Throws a `RangeError` for numbers that it is not for.
  */
-type MathFunction = (first: BigNumber, ...rest: readonly BigNumber[]) => BigNumber | number;
+type MathFunction = (first: Decimal, ...rest: readonly Decimal[]) => Decimal | number;
 
 interface Entry {
   /** The fewest and the most arguments. */
@@ -16,14 +16,13 @@ const largestFactorial = 450;
 const largestPower = 1_000_000;
 const mostDecimals = 60;
 
-/** The operators that are not functions too, by the names that mathjs gives them. */
+/** The operators that are not functions too. */
 export const mathOperators: ReadonlyMap<string, Entry> = new Map<string, Entry>([
-  ['unaryPlus', one((a) => a)],
-  ['unaryMinus', one((a) => a.neg())],
-  ['add', two((a, b) => a.plus(b))],
-  ['subtract', two((a, b) => a.minus(b))],
-  ['multiply', two((a, b) => a.times(b))],
-  ['divide', two((a, b) => a.div(b))],
+  ['+', two((a, b) => a.plus(b))],
+  ['-', two((a, b) => a.minus(b))],
+  ['*', two((a, b) => a.times(b))],
+  ['/', two((a, b) => a.div(b))],
+  ['negative', one((a) => a.neg())],
 ]);
 
 /**
@@ -72,11 +71,11 @@ export const mathFunctions: ReadonlyMap<string, Entry> = new Map<string, Entry>(
   ['tanh', float(Math.tanh)],
 ]);
 
-function one(compute: (a: BigNumber) => BigNumber | number): Entry {
+function one(compute: (a: Decimal) => Decimal | number): Entry {
   return { takes: [1, 1], compute };
 }
 
-function two(compute: (a: BigNumber, b: BigNumber) => BigNumber | number): Entry {
+function two(compute: (a: Decimal, b: Decimal) => Decimal | number): Entry {
   return { takes: [2, 2], compute: (a, b = a) => compute(a, b) };
 }
 
@@ -89,17 +88,17 @@ function float(compute: (a: number) => number): Entry {
 }
 
 /** Of the sign of the divisor, so that `-7 mod 3` is 2. */
-function remainder(a: BigNumber, b: BigNumber): BigNumber {
+function remainder(a: Decimal, b: Decimal): Decimal {
   const rest = a.mod(b);
   return rest.isZero() || rest.isNegative() === b.isNegative() ? rest : rest.plus(b);
 }
 
-function power(a: BigNumber, b: BigNumber): BigNumber | number {
+function power(a: Decimal, b: Decimal): Decimal | number {
   const exact = b.isInteger() && b.abs().lte(largestPower);
   return exact ? a.pow(b) : a.toNumber() ** b.toNumber();
 }
 
-function factorial(a: BigNumber): BigNumber {
+function factorial(a: Decimal): Decimal {
   if (!a.isInteger() || a.isNegative() || a.gt(largestFactorial)) {
     throw new RangeError(`a factorial is computed for whole numbers from 0 to ${largestFactorial}`);
   }
@@ -108,7 +107,7 @@ function factorial(a: BigNumber): BigNumber {
   return product;
 }
 
-function round(a: BigNumber, decimals = a.minus(a)): BigNumber {
+function round(a: Decimal, decimals = a.minus(a)): Decimal {
   if (!decimals.isInteger() || decimals.isNegative() || decimals.gt(mostDecimals)) {
     throw new RangeError(`round(x, n) takes n from 0 to ${mostDecimals}`);
   }
@@ -116,7 +115,7 @@ function round(a: BigNumber, decimals = a.minus(a)): BigNumber {
 }
 
 /** Bases 2 and 10 have functions of their own, which are right to the last digit where a quotient is not. */
-function logarithm(a: BigNumber, base?: BigNumber): number {
+function logarithm(a: Decimal, base?: Decimal): number {
   if (base === undefined) return Math.log(a.toNumber());
   if (base.eq(10)) return Math.log10(a.toNumber());
   return base.eq(2) ? Math.log2(a.toNumber()) : Math.log(a.toNumber()) / Math.log(base.toNumber());

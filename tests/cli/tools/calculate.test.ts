@@ -1,3 +1,4 @@
+import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { calculateTool } from '../../../src/cli/tools/calculate.ts';
@@ -60,6 +61,45 @@ it('adds, subtracts and multiplies whole numbers exactly', async () => {
     fc.asyncProperty(whole, whole, whole, async (a, b, c) => {
       expect(await run(`(${a}) * (${b}) - (${c}) + 1`)).toBe(String(a * b - c + 1n));
     }),
+  );
+});
+
+it('reads precedence, signs and parentheses as JavaScript does', async () => {
+  const { expression } = fc.letrec<{ expression: string; number: string; signed: string; pair: string }>((tie) => ({
+    number: fc.integer({ min: 0, max: 9 }).map(String),
+    signed: tie('expression').map((operand) => `-(${operand})`),
+    pair: fc
+      .tuple(tie('expression'), fc.constantFrom(' + ', ' - ', ' * '), tie('expression'), fc.boolean())
+      .map(([left, operator, right, inside]) => (inside ? `(${left + operator + right})` : left + operator + right)),
+    expression: fc.oneof({ maxDepth: 5 }, tie('number'), tie('signed'), tie('pair')),
+  }));
+  await fc.assert(
+    fc.asyncProperty(
+      expression.filter((text) => text.length <= 200),
+      async (text) => {
+        const expected: unknown = runInNewContext(text);
+        fc.pre(Number.isSafeInteger(expected));
+        expect(await run(text)).toBe(String(Number(expected) + 0));
+      },
+    ),
+  );
+});
+
+it('answers whatever it is given with a number, a SyntaxError or a RangeError', async () => {
+  const pieces = ['1', '.5', '2.', '1e3', 'pi', ' mod ', '+', '-', '*', '/', '^', '!', '(', ')', ',', 'max(', ' ', 'x'];
+  const given = fc.oneof(
+    fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 12 }).map((all) => all.join('')),
+    fc.string({ minLength: 1, maxLength: 30, unit: 'grapheme' }),
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      given.filter((text) => !text.includes('%')),
+      async (text) => {
+        const answer = await run(text).catch((error: Error) => error.name);
+        expect(answer).toMatch(/^(-?\d+(\.\d+)?(e[+-]\d+)?|SyntaxError|RangeError)$/);
+      },
+    ),
+    { numRuns: 1_000 },
   );
 });
 
