@@ -31,13 +31,28 @@ const turn = `
   loop.startTurn([{ role: 'user', content: '2 + 3?' }]).result().then(({ text, messages }) => {
     if (text !== 'five' || messages[1].content !== '5') throw new Error('unexpected: ' + JSON.stringify(messages));
     if (typeof LiteLLMProvider !== 'function' || typeof startTracing !== 'function') throw new Error('a subpath is empty');
-    new RedisStateStore({ redis: 'redis://127.0.0.1:1' });
+    for (const [name, make] of [
+      ['ioredis', () => new RedisStateStore({ redis: 'redis://127.0.0.1:1' })],
+      ['ioredis', () => StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1' })],
+      ['lmdb', () => new LmdbStateStore({ path: 'store' })],
+      ['lmdb', () => StoreFactory.createStateStore({ type: 'lmdb', path: 'store' })],
+    ]) {
+      let code = 'none';
+      try {
+        make();
+      } catch (error) {
+        code = error instanceof AgentLoopError && !/\\n/.test(error.message) && error.code;
+        if (!error.message.includes('run \`npm install ' + name + '\`')) throw error;
+      }
+      if (code !== 'MISSING_PACKAGE') throw new Error(name + ': ' + code);
+    }
     console.log('ok');
   });
 `;
 const parts = [
-  ['millrace', '{ AgentLoop, LocalToolProvider, tool }'],
+  ['millrace', '{ AgentLoop, AgentLoopError, LocalToolProvider, StoreFactory, tool }'],
   ['millrace/litellm', '{ LiteLLMProvider }'],
+  ['millrace/lmdb', '{ LmdbStateStore }'],
   ['millrace/otel', '{ startTracing }'],
   ['millrace/redis', '{ RedisStateStore }'],
   ['millrace/testing', '{ scriptedLLM }'],
@@ -81,6 +96,11 @@ try {
       check(`node ${version} ${name}`, /^ok$/, () => run('npx', node, { cwd: project }));
     }
   }
+  const inMemory = () =>
+    run('npx', ['millrace', 'run', 'What is 12 * 7?'], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] });
+  check('npx millrace run, without lmdb', /84/, inMemory);
+  const demo = () => spawnSync('npx', ['millrace', 'demo'], { cwd: project, encoding: 'utf8' }).stderr;
+  check('npx millrace demo says what to install', /^millrace: .*run `npm install lmdb`[^\n]*$/m, demo);
   const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
   const needed = [
     'zod',
@@ -90,6 +110,8 @@ try {
     '@modelcontextprotocol/server-everything',
     '@ai-sdk/anthropic',
     '@ai-sdk/provider',
+    'ioredis',
+    'lmdb',
   ];
   const exact = [...needed, 'vite'].map((name) => `${name}@${devDependencies[name]}`);
   run('npm', ['install', ...quiet, '--silent', ...exact], { cwd: project });

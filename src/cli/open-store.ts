@@ -32,6 +32,7 @@ export async function openStore(settings: StoreSettings): Promise<OpenStore> {
 
 /** Warnings about the configuration of the store, shown once. */
 export async function storeWarnings({ store, durable, settings }: OpenStore): Promise<readonly string[]> {
+  if (settings.kind === 'memory' && settings.warning !== undefined) return [settings.warning];
   try {
     return durable ? (await store.check()).warnings : [];
   } catch (thrown) {
@@ -80,6 +81,7 @@ function keepOutOfGit(path: string): void {
 }
 
 function unusable(path: string, thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown) && thrown.code === 'MISSING_PACKAGE') return thrown;
   const code = AgentLoopError.isInstance(thrown) ? thrown.code : 'UNAVAILABLE';
   const why = code === 'UNAVAILABLE' ? reasonOf(thrown) : messageOf(thrown).replace(/\.$/, '');
   return new AgentLoopError(

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { AgentLoopError } from '../core/errors.ts';
+import { loadPackage } from '../stores/load-package.ts';
 import type { Environment } from './style.ts';
 
 /** What the command line says about where journals are kept. */
@@ -10,12 +11,13 @@ export interface StoreFlags {
 
 /** Where journals are kept. `place` names it for a person, without a password. */
 export type StoreSettings =
-  | { readonly kind: 'memory'; readonly place: string }
+  | { readonly kind: 'memory'; readonly place: string; readonly warning?: string }
   | { readonly kind: 'lmdb'; readonly path: string; readonly place: string }
   | { readonly kind: 'redis'; readonly url: string; readonly place: string };
 
 const defaultFolder = '.millrace';
 const variable = 'MILLRACE_STORE';
+const memoryPlace = 'the memory of this process';
 
 /**
  * Decides from the command line, then from `MILLRACE_STORE`; else it is LMDB in `.millrace/` of the working folder.
@@ -25,6 +27,26 @@ export function storeSettings({ store }: StoreFlags, env: Environment): StoreSet
   const fromEnvironment = env[variable]?.trim();
   if (store !== undefined) return settingsOf(store.trim(), '--store');
   return settingsOf(fromEnvironment || 'lmdb', variable);
+}
+
+/** The same for a command that runs turns: without the package of the default store they are kept in memory, with a warning. */
+export function turnStore(flags: StoreFlags, env: Environment): StoreSettings {
+  const settings = storeSettings(flags, env);
+  const isChosen = flags.store !== undefined || (env[variable]?.trim() ?? '') !== '';
+  if (isChosen || settings.kind !== 'lmdb' || canLoad('lmdb')) return settings;
+  const warning =
+    'the turn is kept in memory and cannot be resumed later: the package "lmdb" cannot be loaded; run `npm install lmdb`';
+  return { kind: 'memory', place: memoryPlace, warning };
+}
+
+/** An installed package whose binary is for another platform cannot be loaded either. */
+function canLoad(name: string): boolean {
+  try {
+    loadPackage(name);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -49,7 +71,7 @@ export function lastingStore(flags: StoreFlags, env: Environment): Exclude<Store
 }
 
 function settingsOf(text: string, source: string): StoreSettings {
-  if (text === 'memory') return { kind: 'memory', place: 'the memory of this process' };
+  if (text === 'memory') return { kind: 'memory', place: memoryPlace };
   if (text === 'lmdb') return lmdbIn(defaultFolder);
   if (text.startsWith('lmdb:') && text !== 'lmdb:') return lmdbIn(text.slice('lmdb:'.length));
   if (isRedisUrl(text)) return { kind: 'redis', url: text, place: `Redis at ${shownRedis(text)}` };

@@ -2,7 +2,7 @@ import type { CommandHost } from './command-host.ts';
 import { Interruption } from './interruption.ts';
 import { modelSettings } from './model-settings.ts';
 import { openSession, type Session } from './session.ts';
-import { lastingStore, storeSettings } from './store-settings.ts';
+import { lastingStore, turnStore } from './store-settings.ts';
 import { wantsExport } from './trace-view.ts';
 import type { TurnFlags } from './turn-flags.ts';
 
@@ -27,7 +27,7 @@ export async function withSession(
 ): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
-  const store = existing ? lastingStore(flags, terminal.env) : storeSettings(flags, terminal.env);
+  const store = existing ? lastingStore(flags, terminal.env) : turnStore(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
   try {
     const traced = flags.trace === true || wantsExport(flags, terminal.env);

@@ -71,7 +71,16 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
       writeFileSync(join(folder, name), text);
     }
     const tarball = await pack(folder);
-    const packages = [tarball, 'next@16', 'react@19', 'react-dom@19', 'webpack@5', 'webpack-cli@6'];
+    const packages = [
+      tarball,
+      'ioredis@6',
+      'lmdb@3',
+      'next@16',
+      'react@19',
+      'react-dom@19',
+      'webpack@5',
+      'webpack-cli@6',
+    ];
     await run('npm', ['install', '--no-audit', '--no-fund', '--silent', ...packages], { cwd: folder });
   }, 10 * minutes);
   afterAll(async () => {

@@ -5,7 +5,7 @@ import { Interruption } from '../interruption.ts';
 import { type LineSource, PipedLines, TypedLines } from '../line-source.ts';
 import { modelSettings } from '../model-settings.ts';
 import { openSession, type Session } from '../session.ts';
-import { storeSettings } from '../store-settings.ts';
+import { turnStore } from '../store-settings.ts';
 import type { Terminal } from '../terminal.ts';
 import { addContextFlag, addNewTurnFlags } from '../turn-flags.ts';
 
@@ -24,7 +24,7 @@ export function addChatCommand(program: Command, host: CommandHost): void {
 async function chat(flags: ChatFlags, host: CommandHost): Promise<void> {
   const { terminal } = host;
   const model = modelSettings(flags, terminal.env);
-  const store = storeSettings(flags, terminal.env);
+  const store = turnStore(flags, terminal.env);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
   try {
     const start = { model, store, flags, terminal, interruption };

@@ -56,9 +56,10 @@ export function damaged(taskId: string, what: string): AgentLoopError {
 }
 
 export function missingLmdb(cause: unknown): AgentLoopError {
+  const [why] = messageOf(cause).split('\n', 1);
   return new AgentLoopError(
     'MISSING_PACKAGE',
-    `The package "lmdb" cannot be loaded (${messageOf(cause)}); run \`npm install lmdb\`, with optional packages, on this platform, beside a bundle too: its native part cannot be put into one.`,
+    `The package "lmdb" cannot be loaded (${why}); run \`npm install lmdb\`, with optional packages, on this platform, beside a bundle too: its native part cannot be put into one.`,
     { cause },
   );
 }
