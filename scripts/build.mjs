@@ -12,7 +12,7 @@ const source = join(root, 'src');
 const types = join(root, 'node_modules', '.cache', 'millrace-types');
 
 /** Packages that the command brings in its own files, with their licences, so that it runs where nothing else is installed. */
-const broughtAlong = ['commander', 'decimal.js'];
+const broughtAlong = ['commander', 'decimal.js', 'openai'];
 
 const { resolve: locate } = createRequire(import.meta.url);
 try {

@@ -46,7 +46,11 @@ const turn = `
       }
       if (code !== 'MISSING_PACKAGE') throw new Error(name + ': ' + code);
     }
-    console.log('ok');
+    const unanswered = new LiteLLMProvider({ baseUrl: 'http://127.0.0.1:1', model: 'm' }).call({ messages: [], tools: [] });
+    return unanswered.then(
+      () => console.log('answered'),
+      ({ code, message }) => console.log(/npm install openai/.test(message) && code === 'MISSING_PACKAGE' ? 'ok' : message),
+    );
   });
 `;
 const parts = [
@@ -112,6 +116,7 @@ try {
     '@ai-sdk/provider',
     'ioredis',
     'lmdb',
+    'openai',
   ];
   const exact = [...needed, 'vite'].map((name) => `${name}@${devDependencies[name]}`);
   run('npm', ['install', ...quiet, '--silent', ...exact], { cwd: project });

@@ -23,7 +23,7 @@ export async function connectModel(settings: ModelSettings, standIn: StandInOpti
   if (settings.kind === 'demo') return connectStandIn(standIn);
   if (settings.kind === 'vendor') return connectVendor(settings);
   const { baseUrl, model, apiKey } = settings;
-  const { LiteLLMProvider } = await import('../providers/litellm-provider.ts');
+  const LiteLLMProvider = await litellmProvider();
   const provider = new LiteLLMProvider({ baseUrl, model, ...(apiKey !== undefined && { apiKey }) });
   return { provider, label: `${model} at ${new URL(baseUrl).host}`, baseUrl, close: async () => {} };
 }
@@ -35,9 +35,9 @@ async function connectVendor({ model, apiKey, baseUrl }: VendorSettings): Promis
 }
 
 async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnection> {
-  const [{ startModelServer }, { LiteLLMProvider }] = await Promise.all([
+  const [{ startModelServer }, LiteLLMProvider] = await Promise.all([
     import('../testing/model-server.ts'),
-    import('../providers/litellm-provider.ts'),
+    litellmProvider(),
   ]);
   const server = await startModelServer({ delayMs });
   return {
@@ -46,4 +46,14 @@ async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnect
     baseUrl: server.baseUrl,
     close: () => server.close(),
   };
+}
+
+/** With the copy of `openai` that the build puts beside the command, so that a project needs none. */
+async function litellmProvider() {
+  const [{ LiteLLMProvider }, { useOpenAI }] = await Promise.all([
+    import('../providers/litellm-provider.ts'),
+    import('../providers/openai-wire/load-openai.ts'),
+  ]);
+  useOpenAI(() => import('openai'));
+  return LiteLLMProvider;
 }

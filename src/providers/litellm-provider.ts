@@ -1,5 +1,5 @@
 import { context, propagation } from '@opentelemetry/api';
-import OpenAI from 'openai';
+import type OpenAI from 'openai';
 import type { Observable } from 'rxjs';
 import { AgentLoopError } from '../core/errors.ts';
 import { eachOf } from './each-of.ts';
@@ -19,6 +19,7 @@ import { type LiteLLMProviderOptions, type LiteLLMSettings, litellmSettings } fr
 import { answerSink } from './openai-wire/answer-sink.ts';
 import { ChatAnswer } from './openai-wire/chat-answer.ts';
 import { chatRequest } from './openai-wire/chat-request.ts';
+import { loadOpenAI } from './openai-wire/load-openai.ts';
 import { type ModelServer, modelServer } from './openai-wire/model-server.ts';
 import { networkError } from './openai-wire/network-error.ts';
 import { RequestWatch } from './openai-wire/request-watch.ts';
@@ -39,7 +40,7 @@ const lateFailures: ReadonlySet<string> = new Set(['PROVIDER_STREAM_CLOSED', 'PR
  * whole response last. A finish reason is a complete answer, also where the connection then ends without `[DONE]`; an end
  * without one is `PROVIDER_STREAM_CLOSED`. Every failure is an `AgentLoopError` with a `PROVIDER_…` code, or `CANCELED`
  * where `params.signal` was aborted; none of them shows the key or the values of `headers`. Unsubscribing and aborting
- * close the connection at once. Memory: the answer's text; of a body that is not streamed at most `maxBodyBytes`.
+ * close the connection at once. The first request loads `openai`; without it, it fails with `MISSING_PACKAGE`. Memory: the answer's text; of a body that is not streamed at most `maxBodyBytes`.
  *
  * The environment is not read, but for what the `openai` package itself takes from `OPENAI_CUSTOM_HEADERS`.
  * Source: OpenAI API reference, chat completions; the dialects of other vendors as in the recorded streams of the tests.
@@ -49,7 +50,7 @@ export class LiteLLMProvider implements LLMProvider {
   readonly info: LLMProviderInfo;
   readonly #settings: LiteLLMSettings;
   readonly #server: ModelServer;
-  readonly #client: OpenAI;
+  #client: Promise<OpenAI> | undefined;
 
   constructor(options: LiteLLMProviderOptions) {
     const settings = litellmSettings(options);
@@ -60,7 +61,6 @@ export class LiteLLMProvider implements LLMProvider {
       model: dialect.model,
       secrets: [...(apiKey === undefined ? [] : [apiKey]), ...Object.values(headers)],
     });
-    this.#client = openAIClient(settings, this.#server);
     this.capabilities = settings.capabilities;
     this.info = {
       providerName: settings.providerName,
@@ -126,22 +126,28 @@ export class LiteLLMProvider implements LLMProvider {
   }
 
   /** The head of an answer with a good status. */
-  #send(params: LLMCallParams, streaming: boolean, watch: RequestWatch): Promise<Response> {
+  async #send(params: LLMCallParams, streaming: boolean, watch: RequestWatch): Promise<Response> {
     const { traceContext } = params;
     const headers: Record<string, string> = {};
     if (traceContext !== undefined && this.#settings.propagateTrace) propagation.inject(traceContext, headers);
     const body = chatRequest(params, this.#settings.dialect, streaming);
     // Following a redirect would turn the POST into a GET.
     const fetchOptions = { redirect: 'manual' as const, watch };
+    this.#client ??= openAIClient(this.#settings, this.#server);
+    const client = await this.#client;
     const send = (): Promise<Response> =>
-      this.#client.post('/chat/completions', { body, headers, fetchOptions, stream: streaming }).asResponse();
+      client.post('/chat/completions', { body, headers, fetchOptions, stream: streaming }).asResponse();
     return traceContext === undefined ? send() : context.with(traceContext, send);
   }
 }
 
 /** The package's client without retries, log and what it would take from the environment. */
-function openAIClient({ url, apiKey, headers, limits, fetch, clock }: LiteLLMSettings, server: ModelServer): OpenAI {
-  return new OpenAI({
+async function openAIClient(
+  { url, apiKey, headers, limits, fetch, clock }: LiteLLMSettings,
+  server: ModelServer,
+): Promise<OpenAI> {
+  const Client = await loadOpenAI();
+  return new Client({
     baseURL: url.href,
     apiKey: apiKey ?? 'none',
     adminAPIKey: null,
