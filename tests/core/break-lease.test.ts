@@ -41,7 +41,7 @@ describe('a lease that an operator breaks', () => {
       await expect(store.renew(lease)).rejects.toMatchObject({ code: 'FENCED' });
       await store.acquire('t', 'next', 1_000);
       await runInProcess(release);
-      expect((await runInProcess(release)).stderr).toContain('no process holds t');
+      expect((await runInProcess(release)).stderr).toContain('no process runs t');
       const unknown = await runInProcess(['tasks', 'release', 'unknown', '--store', `lmdb:${path}`]);
       expect(unknown).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('there is no task "unknown"') });
     } finally {

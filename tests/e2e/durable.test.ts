@@ -348,7 +348,7 @@ describe('a task or a store that is not there', () => {
   it('a folder without a store is not made by looking into it', async () => {
     const end = await runInProcess(['tasks', '--store', `lmdb:${join(folder.path, 'no')}`]);
     expect(end).toMatchObject({ exitCode: 1, stdout: '' });
-    expect(end.stderr).toContain('there is no such folder');
+    expect(end.stderr).toContain('the folder does not exist');
     const memory = await runInProcess(['resume', 't', '--store', 'memory']);
     expect(memory).toMatchObject({ exitCode: 2, stdout: '' });
   });
