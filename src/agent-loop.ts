@@ -1,6 +1,5 @@
-import { AgentLoop as CoreLoop, type ResumeOptions, type RetryTurnOptions } from './core/agent-loop.ts';
-import type { AgentLoopConfig, AgentSetup } from './core/config.ts';
-import type { Turn } from './core/turn.ts';
+import type { AgentLoopConfig, AgentSetup } from './core/contracts/index.ts';
+import { AgentLoop as CoreLoop, type ResumeOptions, type RetryTurnOptions, type Turn } from './core/turn/index.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';
 

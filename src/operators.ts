@@ -1,33 +1,34 @@
 import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
 import { Observable } from 'rxjs';
-import { AbortScope } from './core/abort-scope.ts';
-import { TurnNode } from './core/child-turns.ts';
-import type { AgentLoopConfig } from './core/config.ts';
-import { Hooks } from './core/hooks.ts';
-import { Inbox } from './core/inbox.ts';
-import type { Message } from './core/messages.ts';
-import { replayOf } from './core/observe-turn.ts';
-import { OpenCall } from './core/open-call.ts';
-import { loopIterations as loopWithJournal } from './core/operators/iteration-operators.ts';
-import { executeTools as executeWithJournal } from './core/operators/tool-operators.ts';
-import { journalSchema } from './core/records.ts';
-import { resolveConfig } from './core/resolve-config.ts';
-import { type Commit, commitOf, type Signal } from './core/signals.ts';
-import type { LoopState } from './core/state.ts';
-import { collectTools, ToolSet } from './core/tool-set.ts';
-import type { TurnDeps } from './core/turn-deps.ts';
+import type { AgentLoopConfig, Message } from './core/contracts/index.ts';
+import { Hooks } from './core/hooks/index.ts';
+import { type Commit, commitOf, journalSchema, type LoopState, replayOf, type Signal } from './core/journal/index.ts';
+import { OpenCall } from './core/model-call/index.ts';
+import { resolveConfig } from './core/options/index.ts';
+import { TurnNode } from './core/ownership/index.ts';
+import { collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
+import { AbortScope, Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/execute-span.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';
 import { withArgumentChecks } from './tools/schema-checks.ts';
 
-export { projectEvents } from './core/operators/event-operators.ts';
-export { catchTurnError, tapAfterTurn } from './core/operators/execute-operators.ts';
-export { catchIterationError, completeIteration, startIterationSpan } from './core/operators/iteration-operators.ts';
-export { catchLLMError, mapLLMResponseToState, tapLLMResponse } from './core/operators/llm-operators.ts';
-export { type PreparedCall, prepareLLMCall } from './core/prepare-call.ts';
-export type { Commit, Signal } from './core/signals.ts';
-export type { TurnDeps } from './core/turn-deps.ts';
+export { type Commit, projectEvents, type Signal } from './core/journal/index.ts';
+export {
+  catchLLMError,
+  mapLLMResponseToState,
+  type PreparedCall,
+  prepareLLMCall,
+  tapLLMResponse,
+} from './core/model-call/index.ts';
+export {
+  catchIterationError,
+  catchTurnError,
+  completeIteration,
+  startIterationSpan,
+  type TurnDeps,
+  tapAfterTurn,
+} from './core/turn/index.ts';
 
 /** All iterations of a turn. Without a journal every record counts as durable once it has been shown. */
 export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { AgentLoop } from '../src/core/agent-loop.ts';
-import type { Message } from '../src/core/messages.ts';
+import type { Message } from '../src/core/contracts/messages.ts';
+import type { ToolContext } from '../src/core/contracts/tool.ts';
+import { AgentLoop } from '../src/core/turn/agent-loop.ts';
 import { gate } from '../src/testing/gate.ts';
-import type { ToolContext } from '../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../src/tools/local-tools.ts';
 import { tool } from '../src/tools/tool.ts';
 import { question } from './core/dead-turn.ts';

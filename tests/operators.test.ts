@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { concat, defer, finalize, lastValueFrom, Observable, of, startWith, toArray } from 'rxjs';
+import type { LLMChunk } from '../src/core/contracts/provider.ts';
 import {
   beginLLMCall,
   type Commit,
@@ -19,7 +20,6 @@ import {
   tapAfterTurn,
   tapLLMResponse,
 } from '../src/operators.ts';
-import type { LLMChunk } from '../src/providers/interfaces.ts';
 import { question } from './core/dead-turn.ts';
 import { plainTools } from './core/plain-tools.ts';
 import { turnBench } from './core/turn-bench.ts';

@@ -1,6 +1,6 @@
 import type { Message, Part } from '@a2a-js/sdk';
-import type { ErrorCode } from '../core/errors.ts';
-import type { Question } from '../core/records.ts';
+import type { ErrorCode } from '../core/contracts/index.ts';
+import type { Question } from '../core/journal/index.ts';
 import { dataPart, textPart } from './parts.ts';
 import { shownContext } from './scope.ts';
 

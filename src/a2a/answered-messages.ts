@@ -1,5 +1,5 @@
 import type { Message } from '@a2a-js/sdk';
-import type { TurnAnswered } from '../core/records.ts';
+import type { TurnAnswered } from '../core/journal/index.ts';
 import { dataPart } from './parts.ts';
 import { shownContext } from './scope.ts';
 

@@ -1,17 +1,22 @@
 import type { Artifact, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import { filter, firstValueFrom, fromEvent, map, NEVER, type Observable, of, takeUntil } from 'rxjs';
-import { foldRecords } from '../core/apply-record.ts';
-import type { StartOptions } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { givenByCaller } from '../core/given-by-caller.ts';
-import { observeTaskTree } from '../core/observe-tree.ts';
-import { observeTask } from '../core/observe-turn.ts';
-import { whenReady } from '../core/operators/when-ready.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
-import type { JournalRecord } from '../core/records.ts';
-import type { Commit, Signal } from '../core/signals.ts';
-import { taskIdPattern } from '../stores/interfaces.ts';
-import type { AuthContext } from '../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type AuthContext,
+  type MaybePromise,
+  type StartOptions,
+  taskIdPattern,
+} from '../core/contracts/index.ts';
+import {
+  type Commit,
+  foldRecords,
+  type JournalRecord,
+  observeTask,
+  observeTaskTree,
+  type Signal,
+} from '../core/journal/index.ts';
+import { whenReady } from '../core/ownership/index.ts';
+import { givenByCaller } from '../core/turn/index.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';
 import type { ToKeep } from './kept-bytes.ts';

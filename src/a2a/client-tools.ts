@@ -1,9 +1,15 @@
 import type { Message as WireMessage } from '@a2a-js/sdk';
 import type { Agent } from '../agent/agent.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { ToolCall } from '../core/messages.ts';
+import {
+  AgentLoopError,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolProvider,
+  type ToolResult,
+} from '../core/contracts/index.ts';
 import { type ClientTool, ClientToolProvider } from '../tools/client-tool-provider.ts';
-import type { ToolContext, ToolDefinition, ToolListContext, ToolProvider, ToolResult } from '../tools/interfaces.ts';
 import { clientToolsExtension } from './extensions.ts';
 import { malformed } from './protocol-errors.ts';
 

@@ -2,17 +2,20 @@ import type { AgentCard } from '@a2a-js/sdk';
 import type { ServerCallContext } from '@a2a-js/sdk/server';
 import { firstValueFrom } from 'rxjs';
 import type { Agent } from '../agent/agent.ts';
-import { type Clock, systemClock } from '../core/clock.ts';
-import type { Logger } from '../core/config.ts';
-import type { ExtensionEventKind } from '../core/events.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { whenReady } from '../core/operators/when-ready.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { Turn } from '../core/turn.ts';
-import type { ArtifactInfo } from '../stores/artifacts/artifact-store.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { AuthContext } from '../tools/interfaces.ts';
+import {
+  type ArtifactInfo,
+  type AuthContext,
+  type Clock,
+  type ExtensionEventKind,
+  invalidConfig,
+  type Logger,
+  type MaybePromise,
+  systemClock,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
+import { whenReady } from '../core/ownership/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import { KeptBytes } from './kept-bytes.ts';
 import { KeptInStores } from './kept-in-stores.ts';
 import type { PushConfigs } from './push-configs.ts';

@@ -1,5 +1,5 @@
 import type { Artifact, Part } from '@a2a-js/sdk';
-import type { ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import type { ArtifactInfo, ArtifactStore } from '../core/contracts/index.ts';
 import { dataPart, textPart } from './parts.ts';
 
 export interface KeptArtifactOptions {

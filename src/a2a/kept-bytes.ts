@@ -1,5 +1,5 @@
-import type { Clock } from '../core/clock.ts';
-import { RecentMap } from '../core/recent-map.ts';
+import type { Clock } from '../core/contracts/index.ts';
+import { RecentMap } from '../core/journal/index.ts';
 import type { Owner } from './kept-in-stores.ts';
 import { limitReached } from './protocol-errors.ts';
 

@@ -1,10 +1,19 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
-import { RecentMap } from '../core/recent-map.ts';
-import type { ArtifactInfo, ArtifactPage, ArtifactQuery, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import {
+  AgentLoopError,
+  type ArtifactInfo,
+  type ArtifactPage,
+  type ArtifactQuery,
+  type ArtifactStore,
+  type ContextPage,
+  type ContextQuery,
+  type ContextSummary,
+  type MaybePromise,
+  type MessageStore,
+  type TaskStateStore,
+  type TaskSummary,
+} from '../core/contracts/index.ts';
+import { RecentMap } from '../core/journal/index.ts';
 import { groupOf } from '../stores/context-group.ts';
-import type { TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
-import type { ContextPage, ContextQuery, ContextSummary, MessageStore } from '../stores/messages/message-store.ts';
 import type { PushConfigs } from './push-configs.ts';
 import { isScoped } from './scope.ts';
 

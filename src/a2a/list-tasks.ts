@@ -1,7 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
-import { isSuspended } from '../core/task-state.ts';
+import { isSuspended, type TaskQuery, type TaskSummary } from '../core/contracts/index.ts';
 import { byStatus } from '../stores/context-group.ts';
-import type { TaskQuery, TaskSummary } from '../stores/interfaces.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { sizeOfTask } from './received-message.ts';

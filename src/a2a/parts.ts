@@ -1,5 +1,5 @@
 import type { Part } from '@a2a-js/sdk';
-import type { Content, ContentPart } from '../core/messages.ts';
+import type { Content, ContentPart } from '../core/contracts/index.ts';
 import { contentNotSupported, malformed } from './protocol-errors.ts';
 
 /** What a part was besides its content, so that a client is shown what it sent. */

@@ -1,7 +1,6 @@
 import { createRequire } from 'node:module';
 import type { A2AError, A2AErrorOptions } from '@a2a-js/sdk/errors';
-import { AgentLoopError } from '../core/errors.ts';
-import { missingPackage } from '../core/missing-package.ts';
+import { AgentLoopError, missingPackage } from '../core/contracts/index.ts';
 
 /** The part of the package that is used. */
 type Errors = Pick<

@@ -1,8 +1,6 @@
 import type { Part, Message as WireMessage } from '@a2a-js/sdk';
-import type { Answers } from '../core/check-answers.ts';
-import { innermostQuestion } from '../core/child-questions.ts';
-import type { Question } from '../core/records.ts';
-import { type LoopState, openQuestions } from '../core/state.ts';
+import { innermostQuestion, type LoopState, openQuestions, type Question } from '../core/journal/index.ts';
+import type { Answers } from '../core/options/index.ts';
 import { malformed } from './protocol-errors.ts';
 
 /** The content of a message to a task: answers to its questions, and other content for the model. */

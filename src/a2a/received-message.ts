@@ -1,6 +1,5 @@
 import type { Part, Task, Message as WireMessage } from '@a2a-js/sdk';
-import { invalidConfig } from '../core/invalid-config.ts';
-import type { UserMessage } from '../core/messages.ts';
+import { invalidConfig, type UserMessage } from '../core/contracts/index.ts';
 import { contentOf, formsOf, type PartForm } from './parts.ts';
 import { malformed } from './protocol-errors.ts';
 

@@ -1,7 +1,6 @@
 import { concatMap, from, lastValueFrom, mergeMap, reduce } from 'rxjs';
-import { AgentLoop } from '../core/agent-loop.ts';
-import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
-import type { TaskStateStore, TaskSummary } from '../stores/interfaces.ts';
+import { AgentLoopError, type ErrorCode, type TaskStateStore, type TaskSummary } from '../core/contracts/index.ts';
+import { AgentLoop } from '../core/turn/index.ts';
 import { isRunnable } from '../stores/runnable.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { isScoped } from './scope.ts';

@@ -1,10 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Part, Message as WireMessage } from '@a2a-js/sdk';
 import type { A2AError } from '@a2a-js/sdk/errors';
-import { asJson } from '../core/check-answers.ts';
-import type { Extension } from '../core/extension.ts';
-import { incomingMessage } from '../core/incoming-message.ts';
-import type { Message } from '../core/messages.ts';
+import type { Extension, Message } from '../core/contracts/index.ts';
+import { asJson } from '../core/options/index.ts';
+import { incomingMessage } from '../core/turn/index.ts';
 import { malformed } from './protocol-errors.ts';
 import { namedAnswers } from './received-answers.ts';
 import { userMessageOf } from './received-message.ts';

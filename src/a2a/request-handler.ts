@@ -17,9 +17,8 @@ import type {
 } from '@a2a-js/sdk';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
 import { catchError, defer, type Observable, switchMap, throwError } from 'rxjs';
-import { AgentLoopError, nameOf } from '../core/errors.ts';
-import { inTime } from '../core/in-time.ts';
-import type { AuthContext } from '../tools/interfaces.ts';
+import { AgentLoopError, type AuthContext, nameOf } from '../core/contracts/index.ts';
+import { inTime } from '../core/options/index.ts';
 import { CallerTasks } from './caller-tasks.ts';
 import { clientToolsExtension, extensionEventsExtension, toolEventsExtension, turnExtension } from './extensions.ts';
 import {

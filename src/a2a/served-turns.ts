@@ -1,10 +1,9 @@
 import { firstValueFrom, type MonoTypeOperatorFunction, Observable } from 'rxjs';
 import type { AgentResumeOptions } from '../agent/agent-options.ts';
-import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
-import { giveBack } from '../core/give-back.ts';
-import { retryAfterMs } from '../core/open-turn.ts';
-import type { Signal } from '../core/signals.ts';
-import type { Turn } from '../core/turn.ts';
+import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
+import type { Signal } from '../core/journal/index.ts';
+import { giveBack } from '../core/ownership/index.ts';
+import { retryAfterMs, type Turn } from '../core/turn/index.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 
 /** The lease with which a turn is tried: it is released again before the agent resumes the turn. */

@@ -1,10 +1,7 @@
 import type { Artifact, StreamResponse, Task, TaskState } from '@a2a-js/sdk';
 import { defer, mergeMap, type Observable, takeWhile } from 'rxjs';
-import { EventProjector } from '../core/event-projector.ts';
-import type { AgentEvent } from '../core/events.ts';
-import { isBehind } from '../core/operators/event-operators.ts';
-import type { Commit, Signal } from '../core/signals.ts';
-import { taskState } from '../core/state.ts';
+import type { AgentEvent } from '../core/contracts/index.ts';
+import { type Commit, EventProjector, isBehind, type Signal, taskState } from '../core/journal/index.ts';
 import { cursorAfter, taskOf } from './task-snapshot.ts';
 import { isSuspension, responsesOf } from './to-wire.ts';
 import { isTerminalState, wireState } from './wire-state.ts';

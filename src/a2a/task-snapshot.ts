@@ -1,9 +1,20 @@
 import type { Artifact, Message, Part, Task, TaskStatus } from '@a2a-js/sdk';
-import { type Message as OwnMessage, textOf, type UserMessage } from '../core/messages.ts';
-import { artifactId, isoTime, outputId } from '../core/projection.ts';
-import type { JournalRecord } from '../core/records.ts';
-import { type LoopState, openQuestions, taskState } from '../core/state.ts';
-import { type TaskState, waitingState } from '../core/task-state.ts';
+import {
+  type Message as OwnMessage,
+  type TaskState,
+  textOf,
+  type UserMessage,
+  waitingState,
+} from '../core/contracts/index.ts';
+import {
+  artifactId,
+  isoTime,
+  type JournalRecord,
+  type LoopState,
+  openQuestions,
+  outputId,
+  taskState,
+} from '../core/journal/index.ts';
 import { agentMessage, failureMessage, finalMessage, questionMessage } from './agent-message.ts';
 import { addAnswer } from './answered-messages.ts';
 import { dataPart, partsOf, textPart } from './parts.ts';

@@ -7,8 +7,8 @@ import {
   isExtensionEvent,
   type StatusUpdateEvent,
   type SubAgentEvent,
-} from '../core/events.ts';
-import { outputId } from '../core/projection.ts';
+} from '../core/contracts/index.ts';
+import { outputId } from '../core/journal/index.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
 import { extensionEventsExtension, toolEventsExtension, wireKind } from './extensions.ts';
 import { dataPart, textPart } from './parts.ts';

@@ -1,5 +1,5 @@
 import type { TaskState as WireState } from '@a2a-js/sdk';
-import type { TaskState } from '../core/task-state.ts';
+import type { TaskState } from '../core/contracts/index.ts';
 
 /** The numbers of the protocol's states; never stored or logged. */
 const wireStates: Readonly<Record<TaskState, WireState>> = {

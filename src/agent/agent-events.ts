@@ -1,8 +1,13 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../core/events.ts';
-import type { AssistantMessage, Message } from '../core/messages.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { Tool } from '../tools/interfaces.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type AssistantMessage,
+  type ExtensionEvent,
+  type ExtensionEventKind,
+  type Message,
+  type Tool,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 
 /** `created` until the first turn is asked for; `busy` while turns of any context run. */
 export type AgentState = 'created' | 'ready' | 'busy' | 'closed';

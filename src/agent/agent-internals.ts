@@ -1,6 +1,4 @@
-import type { AgentLoopConfig } from '../core/config.ts';
-import type { Defined } from '../core/defined.ts';
-import type { AgentUsage } from '../core/usage.ts';
+import type { AgentLoopConfig, AgentUsage, Defined } from '../core/contracts/index.ts';
 import type { AgentNotice } from './agent-events.ts';
 import type { Dependencies } from './agent-options.ts';
 import type { Opening } from './conversation.ts';

@@ -1,14 +1,19 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { ResumeOptions, RetryTurnOptions } from '../core/agent-loop.ts';
-import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
-import type { HookContext, ValueExtension } from '../core/extension.ts';
+import type {
+  AgentLoopConfig,
+  CallSettings,
+  HookContext,
+  LLMProvider,
+  MessageStore,
+  StartOptions,
+  Tool,
+  ValueExtension,
+} from '../core/contracts/index.ts';
+import type { ResumeOptions, RetryTurnOptions } from '../core/turn/index.ts';
 import type { ContextManagementOptions } from '../extensions/context-management.ts';
 import type { OutputSchema, StructuredOutputOptions } from '../extensions/structured-output/output-options.ts';
-import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import type { RetryOptions } from '../providers/policies/retry.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { FromJsonSchema } from '../tools/from-json-schema.ts';
-import type { Tool } from '../tools/interfaces.ts';
 
 /** What becomes of a turn that starts while another of its context has not ended. */
 export type BusyPolicy =

@@ -1,9 +1,13 @@
-import { parentTurnOf } from '../core/child-turns.ts';
-import type { Extension } from '../core/extension.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import type { Message, UserMessage } from '../core/messages.ts';
+import {
+  type Extension,
+  invalidConfig,
+  type Message,
+  type ToolContext,
+  type ToolProvider,
+  type UserMessage,
+} from '../core/contracts/index.ts';
+import { parentTurnOf } from '../core/ownership/index.ts';
 import { assertKnownOptions } from '../stores/known-options.ts';
-import type { ToolContext, ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { Agent } from './agent.ts';

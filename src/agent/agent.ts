@@ -1,18 +1,19 @@
 import { context as activeContext } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import { withAdmission } from '../core/admission.ts';
-import { AgentLoop } from '../core/agent-loop.ts';
-import { parentTurnOf } from '../core/child-turns.ts';
-import type { AgentSetup } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { AgentEvent } from '../core/events.ts';
-import type { Message } from '../core/messages.ts';
-import type { Turn } from '../core/turn.ts';
-import type { TurnResult } from '../core/turn-result.ts';
-import type { Usage } from '../core/usage.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type AgentSetup,
+  type Message,
+  type Tool,
+  type ToolProvider,
+  type Usage,
+} from '../core/contracts/index.ts';
+import type { TurnResult } from '../core/journal/index.ts';
+import { parentTurnOf } from '../core/ownership/index.ts';
+import { AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
 import type { OutputSchema } from '../extensions/structured-output/output-options.ts';
 import { assertContextId } from '../stores/messages/check-input.ts';
-import type { Tool, ToolProvider } from '../tools/interfaces.ts';
 import { type AgentNotice, type AgentState, checkListener, type NoticeOf } from './agent-events.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type {

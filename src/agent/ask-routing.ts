@@ -1,11 +1,7 @@
-import { childResult, hookParentOf, isLeft, TurnLost, withParent } from '../core/child-turns.ts';
-import type { Clock } from '../core/clock.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { HookContext } from '../core/extension.ts';
-import { givenByCaller } from '../core/given-by-caller.ts';
-import type { Message } from '../core/messages.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { Turn } from '../core/turn.ts';
+import { AgentLoopError, type Clock, type HookContext, type Message, messageOf } from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
+import { childResult, hookParentOf, isLeft, TurnLost, withParent } from '../core/ownership/index.ts';
+import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import type { Choice, RoutingContext, RoutingRequest } from './routing.ts';
 

@@ -1,10 +1,6 @@
-import type { Logger } from '../core/config.ts';
-import { messageOf } from '../core/errors.ts';
-import type { Usage } from '../core/usage.ts';
+import { type LLMProvider, type Logger, type MessageStore, messageOf, type Usage } from '../core/contracts/index.ts';
 import { compactConversation, compactionOf, withCompaction } from '../extensions/carry-over.ts';
 import type { CompactionOptions } from '../extensions/context/compaction-options.ts';
-import type { LLMProvider } from '../providers/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
 import type { ResolvedAgent } from './resolve-agent.ts';
 
 interface BetweenTurnsOptions {

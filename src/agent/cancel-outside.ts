@@ -1,10 +1,11 @@
-import { foldRecords } from '../core/apply-record.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Extension } from '../core/extension.ts';
-import type { JournalRecord } from '../core/records.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type Extension,
+  type TaskStateStore,
+  type ToolProvider,
+} from '../core/contracts/index.ts';
+import { foldRecords, type JournalRecord } from '../core/journal/index.ts';
 
 /**
  * Cancels what a turn that nobody runs has begun outside of it, by its journal. Called before the end of the turn is written; the function

@@ -1,15 +1,14 @@
 import { catchError, finalize, firstValueFrom, from, map, Observable, of, switchMap, tap, throwError } from 'rxjs';
-import type { Admission } from '../core/admission.ts';
-import type { Logger } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { HookContext } from '../core/extension.ts';
-import { giveBack } from '../core/give-back.ts';
-import { handOver } from '../core/operators/hand-over.ts';
-import { operate } from '../core/operators/operate.ts';
-import { type Deadline, whenReady } from '../core/operators/when-ready.ts';
-import type { Signal } from '../core/signals.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
+import {
+  AgentLoopError,
+  type HookContext,
+  type Logger,
+  type MessageStore,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import type { Signal } from '../core/journal/index.ts';
+import { type Deadline, giveBack, whenReady } from '../core/ownership/index.ts';
+import { type Admission, handOver, operate } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import { type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';

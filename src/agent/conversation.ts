@@ -1,10 +1,16 @@
 import { firstValueFrom } from 'rxjs';
-import type { Admission } from '../core/admission.ts';
-import { TurnLost } from '../core/child-turns.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { Extension, HookContext, TurnBeginning, TurnEnd } from '../core/extension.ts';
-import { type Message, repairHistory } from '../core/messages.ts';
-import { whenReady } from '../core/operators/when-ready.ts';
+import {
+  AgentLoopError,
+  type Extension,
+  type HookContext,
+  type Message,
+  messageOf,
+  repairHistory,
+  type TurnBeginning,
+  type TurnEnd,
+} from '../core/contracts/index.ts';
+import { TurnLost, whenReady } from '../core/ownership/index.ts';
+import type { Admission } from '../core/turn/index.ts';
 import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/carry-over.ts';
 import type { BetweenTurns } from './between-turns.ts';
 import { ContextQueue, type ContextQueueOptions, isAway, isBusy } from './context-queue.ts';

@@ -1,5 +1,5 @@
 import { filter, type MonoTypeOperatorFunction, map } from 'rxjs';
-import type { AgentEvent } from '../core/events.ts';
+import type { AgentEvent } from '../core/contracts/index.ts';
 
 const answers = /^answer-\d+(\.\d+)?$/;
 

@@ -1,6 +1,5 @@
-import type { Extension, ToolCallOutcome, ToolOutcomeChange } from '../core/extension.ts';
+import type { Extension, ToolCallOutcome, ToolOutcomeChange, ToolProvider } from '../core/contracts/index.ts';
 import { engineTool } from '../tools/engine-tools.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import type { Agent } from './agent.ts';

@@ -1,5 +1,4 @@
-import type { Extension, HookContext } from '../core/extension.ts';
-import type { AssistantMessage, Message } from '../core/messages.ts';
+import type { AssistantMessage, Extension, HookContext, Message } from '../core/contracts/index.ts';
 
 /** Changes of messages on their way; what they give back is what models, stores and listeners get. */
 export interface Interceptors {

@@ -1,8 +1,6 @@
 import { type Observable, Subject } from 'rxjs';
-import type { Logger } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Turn } from '../core/turn.ts';
-import type { Tool } from '../tools/interfaces.ts';
+import { AgentLoopError, type Logger, type Tool } from '../core/contracts/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './between-turns.ts';
 import { receivedMessage } from './received-message.ts';

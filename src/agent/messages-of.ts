@@ -1,9 +1,6 @@
-import { invalidConfig } from '../core/invalid-config.ts';
-import { checkStore } from '../core/resolve-config.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { invalidConfig, type MessageStore, type TaskStateStore } from '../core/contracts/index.ts';
+import { checkStore, shownValue } from '../core/options/index.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
 
 /** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */
 const ofProcess = new WeakSet<MessageStore>();

@@ -1,10 +1,11 @@
-import { foldRecords } from '../core/apply-record.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
-import { closedMessages, type LoopState } from '../core/state.ts';
-import { isSuspended } from '../core/task-state.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
+import {
+  AgentLoopError,
+  isSuspended,
+  type Message,
+  type MessageStore,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { closedMessages, foldRecords, type LoopState } from '../core/journal/index.ts';
 
 /** What the extension that loads a conversation records of it. */
 export const conversationName = 'conversation';

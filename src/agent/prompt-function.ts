@@ -1,5 +1,5 @@
-import type { Extension } from '../core/extension.ts';
-import type { TurnIdentity } from '../core/state.ts';
+import type { Extension } from '../core/contracts/index.ts';
+import type { TurnIdentity } from '../core/journal/index.ts';
 import type { PromptFunction } from './agent-options.ts';
 
 /** Puts what a function gives in front of the instructions of each model call, unless the turn has a system prompt of its own: that is for the agent that runs it first. */

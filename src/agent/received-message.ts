@@ -1,6 +1,5 @@
-import type { AgentEvent } from '../core/events.ts';
-import type { LoopState } from '../core/state.ts';
-import { resultOf } from '../core/turn-result.ts';
+import type { AgentEvent } from '../core/contracts/index.ts';
+import { type LoopState, resultOf } from '../core/journal/index.ts';
 import type { MessageReceivedEvent } from './agent-events.ts';
 
 /** What the agent tells in front of the last event of a turn that completed. */

@@ -1,16 +1,19 @@
-import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
-import type { Extension } from '../core/extension.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { knownOptions } from '../core/resolve-config.ts';
-import { shownValue } from '../core/shown-value.ts';
+import {
+  type AgentLoopConfig,
+  type AgentSetup,
+  type CallSettings,
+  type Extension,
+  invalidConfig,
+  type LLMProvider,
+  type MessageStore,
+  type ToolProvider,
+} from '../core/contracts/index.ts';
+import { knownOptions, shownValue } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
-import type { CallSettings, LLMProvider } from '../providers/interfaces.ts';
 import { policyNames } from '../providers/policies/policy-names.ts';
 import { retry } from '../providers/policies/retry.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { withArgumentChecks } from '../tools/schema-checks.ts';
 import type { Tool } from '../tools/tool.ts';

@@ -1,14 +1,17 @@
-import { systemClock } from '../core/clock.ts';
-import type { AgentLoopConfig, AgentSetup } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Extension } from '../core/extension.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { textOf } from '../core/messages.ts';
-import type { AgentChoice } from '../core/records.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { LLMProvider } from '../providers/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type AgentSetup,
+  type Extension,
+  invalidConfig,
+  type LLMProvider,
+  type MessageStore,
+  systemClock,
+  type ToolProvider,
+  textOf,
+} from '../core/contracts/index.ts';
+import type { AgentChoice } from '../core/journal/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import { Agent, agent } from './agent.ts';
 import type { TeamMembers } from './agent-internals.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';

@@ -1,7 +1,5 @@
-import type { HookContext } from '../core/extension.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import type { Message } from '../core/messages.ts';
-import type { TurnResult } from '../core/turn-result.ts';
+import { type HookContext, invalidConfig, type Message } from '../core/contracts/index.ts';
+import type { TurnResult } from '../core/journal/index.ts';
 import type { Agent } from './agent.ts';
 
 /** What a choice depends on. */

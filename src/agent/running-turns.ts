@@ -1,6 +1,5 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
-import type { Turn } from '../core/turn.ts';
+import { AgentLoopError, type Message } from '../core/contracts/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 
 export interface RunningTurn {

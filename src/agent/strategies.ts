@@ -1,9 +1,15 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { Extension } from '../core/extension.ts';
-import { type AssistantMessage, type Message, textOf } from '../core/messages.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { LLMProvider, LLMResponse } from '../providers/interfaces.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type AssistantMessage,
+  type Extension,
+  type LLMProvider,
+  type LLMResponse,
+  type Message,
+  messageOf,
+  type ToolProvider,
+  textOf,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import type { Agent } from './agent.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
 import { limited, type RoutingLimit } from './ask-routing.ts';

@@ -1,12 +1,8 @@
 import { createHash } from 'node:crypto';
-import { kindAbove } from '../core/child-questions.ts';
-import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/child-turns.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { givenByCaller } from '../core/given-by-caller.ts';
-import { isSuspended } from '../core/task-state.ts';
-import type { TurnResult } from '../core/turn-result.ts';
-import { taskIdPattern } from '../stores/interfaces.ts';
-import type { ToolContext } from '../tools/interfaces.ts';
+import { AgentLoopError, isSuspended, type ToolContext, taskIdPattern } from '../core/contracts/index.ts';
+import { kindAbove, type TurnResult } from '../core/journal/index.ts';
+import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/ownership/index.ts';
+import { givenByCaller } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
 import type { TurnInput } from './turn-input.ts';

@@ -1,7 +1,11 @@
-import type { ErrorCode } from '../core/errors.ts';
-import type { ToolCompleteEvent, ToolEvent, ToolStartEvent } from '../core/events.ts';
-import type { Message } from '../core/messages.ts';
-import type { Tool } from '../tools/interfaces.ts';
+import type {
+  ErrorCode,
+  Message,
+  Tool,
+  ToolCompleteEvent,
+  ToolEvent,
+  ToolStartEvent,
+} from '../core/contracts/index.ts';
 import type { AgentNotice } from './agent-events.ts';
 
 /**

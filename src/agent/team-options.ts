@@ -1,8 +1,5 @@
-import type { Extension } from '../core/extension.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
+import { type Extension, invalidConfig, type MessageStore, type TaskStateStore } from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { Interceptors } from './interceptors.ts';

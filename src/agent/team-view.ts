@@ -1,5 +1,4 @@
-import type { Extension, HookContext, IterationView } from '../core/extension.ts';
-import { type Message, textOf } from '../core/messages.ts';
+import { type Extension, type HookContext, type IterationView, type Message, textOf } from '../core/contracts/index.ts';
 
 /**
  * Changes what an agent is sent of the messages before it had the turn, those of earlier turns included; the history keeps all of them. `from`

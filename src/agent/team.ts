@@ -1,11 +1,8 @@
 import type { Observable } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { Turn } from '../core/turn.ts';
-import type { TurnResult } from '../core/turn-result.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
-import type { Tool } from '../tools/interfaces.ts';
+import { AgentLoopError, invalidConfig, type MessageStore, type Tool } from '../core/contracts/index.ts';
+import type { TurnResult } from '../core/journal/index.ts';
+import { shownValue } from '../core/options/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';
 import type { AgentResumeOptions, AgentTurnOptions } from './agent-options.ts';

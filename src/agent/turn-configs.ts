@@ -1,8 +1,5 @@
-import { AgentLoop } from '../core/agent-loop.ts';
-import { systemClock } from '../core/clock.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { usageOf } from '../core/usage.ts';
+import { type AgentLoopConfig, AgentLoopError, systemClock, usageOf } from '../core/contracts/index.ts';
+import { AgentLoop } from '../core/turn/index.ts';
 import type { AgentInternals } from './agent-internals.ts';
 import type { Dependencies } from './agent-options.ts';
 import type { BetweenTurns } from './between-turns.ts';

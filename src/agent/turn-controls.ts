@@ -1,11 +1,13 @@
-import { AgentLoop } from '../core/agent-loop.ts';
-import { systemClock } from '../core/clock.ts';
-import type { AgentLoopConfig } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { incomingMessage } from '../core/incoming-message.ts';
-import type { Message } from '../core/messages.ts';
-import { ready } from '../core/operators/when-ready.ts';
-import type { Command, TaskStateStore } from '../stores/interfaces.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type Command,
+  type Message,
+  systemClock,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { ready } from '../core/ownership/index.ts';
+import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
 import { cancelOutside } from './cancel-outside.ts';
 import type { RunningTurns } from './running-turns.ts';
 

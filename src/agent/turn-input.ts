@@ -1,7 +1,5 @@
-import { checkMessages } from '../core/check-messages.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
-import { shownValue } from '../core/shown-value.ts';
+import { AgentLoopError, type Message } from '../core/contracts/index.ts';
+import { checkMessages, shownValue } from '../core/options/index.ts';
 
 /** The input of a turn: a string, a message, or several. */
 export type TurnInput = string | Message | readonly Message[];

@@ -1,7 +1,6 @@
 import type { Context } from '@opentelemetry/api';
-import type { AgentLoopConfig } from '../core/config.ts';
-import type { Message } from '../core/messages.ts';
-import type { LoopState } from '../core/state.ts';
+import type { AgentLoopConfig, Message } from '../core/contracts/index.ts';
+import type { LoopState } from '../core/journal/index.ts';
 import {
   failSpan,
   isSilent,

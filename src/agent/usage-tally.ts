@@ -1,5 +1,5 @@
-import type { LoopState } from '../core/state.ts';
-import { addUsage, noUsage, type Usage } from '../core/usage.ts';
+import { addUsage, noUsage, type Usage } from '../core/contracts/index.ts';
+import type { LoopState } from '../core/journal/index.ts';
 
 /** What turns took, added up. */
 export interface UsageSummary {

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 
 /** The answers of `--answer CALL=JSON`, by call id. */
 export type Answers = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from 'commander';
-import { taskIdPattern } from '../stores/interfaces.ts';
+import { taskIdPattern } from '../core/contracts/index.ts';
 
 /** Reads a whole number from `least` on, for an option of the command line. */
 export function wholeNumber(least: number, most: number = Number.MAX_SAFE_INTEGER): (text: string) => number {

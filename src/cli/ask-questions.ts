@@ -1,4 +1,4 @@
-import type { Question } from '../core/records.ts';
+import type { Question } from '../core/journal/index.ts';
 import type { Answers } from './answers.ts';
 import type { LineSource } from './line-source.ts';
 import { complain } from './notes.ts';

@@ -1,7 +1,6 @@
-import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
-import type { Question } from '../core/records.ts';
-import type { Turn } from '../core/turn.ts';
+import { AgentLoopError, type ErrorCode, type Message } from '../core/contracts/index.ts';
+import type { Question } from '../core/journal/index.ts';
+import type { Turn } from '../core/turn/index.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
 import { askQuestions } from './ask-questions.ts';
 import type { CommandHost } from './command-host.ts';
@@ -207,7 +206,7 @@ export class Chat {
     if (isCancelled) await session.agent.cancel(taskId, 'interrupted');
     if (isCancelled) return 'cancel';
     if (answers === 'leave') return 'leave';
-    const { AgentLoop } = await import('../core/agent-loop.ts');
+    const { AgentLoop } = await import('../core/turn/index.ts');
     await AgentLoop.answer(taskId, { store, answers }).catch((thrown: unknown) => {
       if (!AgentLoopError.isInstance(thrown) || !answeredElsewhere.has(thrown.code)) throw thrown;
       complain(host.terminal, sentenceOf(thrown));

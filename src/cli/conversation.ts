@@ -1,8 +1,5 @@
 import { type OpenTurn, settleTurnsAhead } from '../agent/open-turns.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { AgentEvent } from '../core/events.ts';
-import type { Message } from '../core/messages.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { type AgentEvent, AgentLoopError, type Message, type TaskStateStore } from '../core/contracts/index.ts';
 
 /** The text of a response that is not complete; empty where none is open. */
 export function foldOpenText(open: string, event: AgentEvent): string {

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { isNativeError } from 'node:util/types';
-import { AgentLoopError, messageOf, nameOf } from '../core/errors.ts';
+import { AgentLoopError, messageOf, nameOf } from '../core/contracts/index.ts';
 
 /** A file that the command line names, and what it is for: `tools file`, `agent file`. */
 export interface NamedFile {

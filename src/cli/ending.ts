@@ -1,4 +1,4 @@
-import type { StatusUpdateEvent } from '../core/events.ts';
+import type { StatusUpdateEvent } from '../core/contracts/index.ts';
 
 /** What the process says and answers at the end. */
 export interface Ending {

@@ -1,7 +1,5 @@
-import { foldRecords } from '../core/apply-record.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { LoopState } from '../core/state.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
+import { foldRecords, type LoopState } from '../core/journal/index.ts';
 import type { Answers } from './answers.ts';
 import type { CommandHost } from './command-host.ts';
 import { duration } from './duration.ts';

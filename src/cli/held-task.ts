@@ -1,5 +1,5 @@
-import type { LoopState } from '../core/state.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { TaskStateStore } from '../core/contracts/index.ts';
+import type { LoopState } from '../core/journal/index.ts';
 
 /** More turns than a context has. */
 const most = 10_000;

@@ -1,8 +1,5 @@
-import { foldRecords } from '../core/apply-record.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord } from '../core/records.ts';
-import { type LoopState, taskState } from '../core/state.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
+import { foldRecords, type JournalRecord, type LoopState, taskState } from '../core/journal/index.ts';
 
 const leaseMs = 30_000;
 

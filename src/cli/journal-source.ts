@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { JournalRecord } from '../core/records.ts';
-import { taskIdPattern } from '../stores/interfaces.ts';
+import { AgentLoopError, messageOf, taskIdPattern } from '../core/contracts/index.ts';
+import type { JournalRecord } from '../core/journal/index.ts';
 import { parseJournal } from '../stores/journal-file.ts';
 import type { CommandHost } from './command-host.ts';
 import type { StoreFlags } from './store-settings.ts';

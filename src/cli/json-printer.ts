@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../core/events.ts';
+import type { AgentEvent } from '../core/contracts/index.ts';
 import type { Output } from './output.ts';
 import type { Printer } from './printer.ts';
 

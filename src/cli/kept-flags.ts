@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { StartOptions } from '../core/config.ts';
+import type { StartOptions } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { isHttpUrl } from './arguments.ts';
 import { isServersFile } from './mcp-servers.ts';

@@ -1,6 +1,6 @@
 import { Agent, agent } from '../agent/agent.ts';
 import type { AgentOptions, AgentSettings } from '../agent/agent-options.ts';
-import { messageOf } from '../core/errors.ts';
+import { messageOf } from '../core/contracts/index.ts';
 import { defaultExport, invalidFile } from './default-export.ts';
 
 /**

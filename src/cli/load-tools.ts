@@ -1,5 +1,4 @@
-import { type AgentLoopError, messageOf } from '../core/errors.ts';
-import type { ToolProvider } from '../tools/interfaces.ts';
+import { type AgentLoopError, messageOf, type ToolProvider } from '../core/contracts/index.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { type Tool, tool } from '../tools/tool.ts';
 import { assertToolOptions } from '../tools/tool-options.ts';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import type { McpServerOptions } from '../mcp/mcp-options.ts';
 import { isHttpUrl } from './arguments.ts';
 import { nameOfAddress, nameOfCommand } from './mcp-server-name.ts';

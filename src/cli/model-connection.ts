@@ -1,4 +1,4 @@
-import type { LLMProvider } from '../providers/interfaces.ts';
+import type { LLMProvider } from '../core/contracts/index.ts';
 import type { ModelSettings, VendorSettings } from './model-settings.ts';
 
 /** A provider that is ready to be asked. */

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
 import { type VendorName, vendors } from '../providers/ai-sdk/vendors.ts';
 import { isHttpUrl } from './arguments.ts';

@@ -1,4 +1,4 @@
-import { logText } from '../core/log-text.ts';
+import { logText } from '../core/contracts/index.ts';
 import type { Terminal } from './terminal.ts';
 import { wrapLines } from './wrap-lines.ts';
 

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
 import { makeFolderSync, writePrivateSync } from '../files/private-files.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
 import type { StoreSettings } from './store-settings.ts';
 
 /** A store that is ready to be used. */

@@ -1,4 +1,4 @@
-import type { Turn } from '../core/turn.ts';
+import type { Turn } from '../core/turn/index.ts';
 import type { Answers } from './answers.ts';
 import type { CommandHost } from './command-host.ts';
 import { endingOf } from './ending.ts';

@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../core/events.ts';
+import type { AgentEvent } from '../core/contracts/index.ts';
 
 /** Shows the events of one turn. */
 export interface Printer {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { debuglog, inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
-import { AgentLoopError, type ErrorCode, messageOf } from '../core/errors.ts';
+import { AgentLoopError, type ErrorCode, messageOf } from '../core/contracts/index.ts';
 import type { CommandHost } from './command-host.ts';
 import { addCancelCommand } from './commands/cancel-command.ts';
 import { addChatCommand } from './commands/chat-command.ts';

@@ -1,11 +1,11 @@
-import type {
-  AgentEvent,
-  SubAgentEvent,
-  ToolCompleteEvent,
-  ToolProgressEvent,
-  ToolStartEvent,
-} from '../core/events.ts';
-import { textOf } from '../core/messages.ts';
+import {
+  type AgentEvent,
+  type SubAgentEvent,
+  type ToolCompleteEvent,
+  type ToolProgressEvent,
+  type ToolStartEvent,
+  textOf,
+} from '../core/contracts/index.ts';
 import { oneLine, resultLine } from './one-line.ts';
 
 /** A tool call as a line shows it. */

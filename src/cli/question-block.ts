@@ -1,5 +1,4 @@
-import { innermostQuestion } from '../core/child-questions.ts';
-import type { Question } from '../core/records.ts';
+import { innermostQuestion, type Question } from '../core/journal/index.ts';
 import { columnsOf } from './one-line.ts';
 import { meaningOf, type QuestionLineOptions } from './questions.ts';
 

@@ -1,4 +1,4 @@
-import type { Question } from '../core/records.ts';
+import type { Question } from '../core/journal/index.ts';
 import { quoted, resumeCommand, type TaskPlace } from './next-commands.ts';
 import { cut, oneLine } from './one-line.ts';
 import type { Style } from './style.ts';

@@ -1,4 +1,4 @@
-import type { Logger } from '../core/config.ts';
+import type { Logger } from '../core/contracts/index.ts';
 import { cancelCommand, resumeCommand, type TaskPlace } from './next-commands.ts';
 import { note } from './notes.ts';
 import type { Terminal } from './terminal.ts';

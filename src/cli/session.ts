@@ -1,6 +1,6 @@
 import type { Agent } from '../agent/agent.ts';
+import type { ToolDefinition, ToolProvider } from '../core/contracts/index.ts';
 import type { McpTools } from '../mcp/mcp-tools.ts';
-import type { ToolDefinition, ToolProvider } from '../tools/interfaces.ts';
 import type { Interruption } from './interruption.ts';
 import { connectModel } from './model-connection.ts';
 import type { ModelSettings } from './model-settings.ts';

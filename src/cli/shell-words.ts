@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 
 /**
  * The words of a command, quotes and backslashes as a shell has them, and nothing else of a shell: no variables, no pipes. Throws

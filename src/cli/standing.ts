@@ -1,5 +1,5 @@
-import { openQuestions, taskState } from '../core/state.ts';
-import { isSuspended } from '../core/task-state.ts';
+import { isSuspended } from '../core/contracts/index.ts';
+import { openQuestions, taskState } from '../core/journal/index.ts';
 import { duration } from './duration.ts';
 import { withKeptFlags } from './kept-flags.ts';
 import { resumeCommand, showCommand, type TaskPlace, watchCommand } from './next-commands.ts';

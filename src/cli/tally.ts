@@ -1,4 +1,4 @@
-import type { AgentEvent, StatusUpdateEvent, SubAgentEvent } from '../core/events.ts';
+import type { AgentEvent, StatusUpdateEvent, SubAgentEvent } from '../core/contracts/index.ts';
 import { duration } from './duration.ts';
 
 /** What a turn amounted to, from its events. */

@@ -1,5 +1,5 @@
-import type { AgentEvent, ArtifactUpdateEvent, SubAgentStep } from '../core/events.ts';
-import type { Question } from '../core/records.ts';
+import type { AgentEvent, ArtifactUpdateEvent, SubAgentStep } from '../core/contracts/index.ts';
+import type { Question } from '../core/journal/index.ts';
 import { localTime } from './duration.ts';
 import { LiveRegion } from './live-region.ts';
 import { columnsOf, cut, oneLine, withoutControls } from './one-line.ts';

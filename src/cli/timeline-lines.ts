@@ -1,5 +1,4 @@
-import { textOf } from '../core/messages.ts';
-import type { Usage } from '../core/usage.ts';
+import { textOf, type Usage } from '../core/contracts/index.ts';
 import { duration, elapsed, localTime } from './duration.ts';
 import { columnsOf, cut, oneLine, pad, resultLine } from './one-line.ts';
 import { type LineOptions, toolRowLine } from './progress-lines.ts';

@@ -1,12 +1,15 @@
-import { applyRecord } from '../core/apply-record.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { textOf } from '../core/messages.ts';
-import { kindOf } from '../core/record-table.ts';
-import type { ForkOrigin, JournalRecord, LlmDone, LlmStart, ToolResultRecord } from '../core/records.ts';
-import { type LoopState, openCallIndex } from '../core/state.ts';
-import type { Usage } from '../core/usage.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
-import type { ChildLink } from '../tools/interfaces.ts';
+import { AgentLoopError, type ChildLink, type TaskStateStore, textOf, type Usage } from '../core/contracts/index.ts';
+import {
+  applyRecord,
+  type ForkOrigin,
+  type JournalRecord,
+  kindOf,
+  type LlmDone,
+  type LlmStart,
+  type LoopState,
+  openCallIndex,
+  type ToolResultRecord,
+} from '../core/journal/index.ts';
 import { oneLine } from './one-line.ts';
 import { count } from './tally.ts';
 

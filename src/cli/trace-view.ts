@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { attribute } from '../observability/attributes.ts';
 import type { FinishedSpan } from '../observability/finished-span.ts';
 import type { StartTracingOptions, Tracing } from '../observability/tracing.ts';

@@ -1,6 +1,5 @@
-import { answerFlaw } from '../core/check-answers.ts';
-import { innermostQuestion } from '../core/child-questions.ts';
-import type { Question } from '../core/records.ts';
+import { innermostQuestion, type Question } from '../core/journal/index.ts';
+import { answerFlaw } from '../core/options/index.ts';
 
 /** What was typed, as the answer to a question; or what is wrong with it. */
 export type TypedAnswer = { readonly answer: unknown } | { readonly flaw: string };

@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
 import { isHeld } from './held-task.ts';
 import { LiveRegion } from './live-region.ts';
 import type { TaskPlace } from './next-commands.ts';

@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
 import type { CommandHost } from './command-host.ts';
 import { type TaskPlace, tasksCommand } from './next-commands.ts';
 import { atPlace, openStore } from './open-store.ts';

@@ -1,12 +1,14 @@
 import { AgentLoop } from '../agent-loop.ts';
-import { childResult, hookParentOf, withParent } from '../core/child-turns.ts';
-import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { HookContext } from '../core/extension.ts';
-import { givenByCaller } from '../core/given-by-caller.ts';
-import type { Message } from '../core/messages.ts';
-import type { Turn } from '../core/turn.ts';
-import type { TurnResult } from '../core/turn-result.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type HookContext,
+  type Message,
+  type StartOptions,
+} from '../core/contracts/index.ts';
+import type { TurnResult } from '../core/journal/index.ts';
+import { childResult, hookParentOf, withParent } from '../core/ownership/index.ts';
+import { givenByCaller, type Turn } from '../core/turn/index.ts';
 
 /** Runs turns: an `Agent` or an `AgentLoop`. */
 export interface TurnStarter {

@@ -1,10 +1,7 @@
 import type { Context } from '@opentelemetry/api';
-import { estimateTokens } from '../core/count-tokens.ts';
-import { isInstruction } from '../core/history.ts';
-import type { Message } from '../core/messages.ts';
-import type { LoopState } from '../core/state.ts';
-import type { Usage } from '../core/usage.ts';
-import type { LLMProvider } from '../providers/interfaces.ts';
+import type { LLMProvider, Message, Usage } from '../core/contracts/index.ts';
+import { isInstruction, type LoopState } from '../core/journal/index.ts';
+import { estimateTokens } from '../core/model-call/index.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { tokenLimit } from './context/context-limits.ts';

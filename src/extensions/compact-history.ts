@@ -1,15 +1,18 @@
-import { estimateTokens } from '../core/count-tokens.ts';
-import type { AgentEvent, ExtensionEvent } from '../core/events.ts';
-import type {
-  Extension,
-  HookContext,
-  IterationChange,
-  IterationStep,
-  IterationView,
-  TurnChange,
-} from '../core/extension.ts';
-import type { LoopState, TurnIdentity } from '../core/state.ts';
-import { addUsage, noUsage, type Usage } from '../core/usage.ts';
+import {
+  type AgentEvent,
+  addUsage,
+  type Extension,
+  type ExtensionEvent,
+  type HookContext,
+  type IterationChange,
+  type IterationStep,
+  type IterationView,
+  noUsage,
+  type TurnChange,
+  type Usage,
+} from '../core/contracts/index.ts';
+import type { LoopState, TurnIdentity } from '../core/journal/index.ts';
+import { estimateTokens } from '../core/model-call/index.ts';
 import { compactVisible } from './context/compact-visible.ts';
 import { assertCompactionOptions, type CompactionOptions } from './context/compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context/context-limits.ts';

@@ -1,4 +1,4 @@
-import type { Extension } from '../core/extension.ts';
+import type { Extension } from '../core/contracts/index.ts';
 import { assertOptions, type OptionKind } from '../providers/policies/policy-options.ts';
 import { compactHistory } from './compact-history.ts';
 import type { CompactionOptions } from './context/compaction-options.ts';

@@ -1,7 +1,13 @@
-import type { Extension, IterationChange, IterationView, ToolAnswer, ToolCallRequest } from '../core/extension.ts';
-import { History } from '../core/history.ts';
-import type { Message, ToolMessage } from '../core/messages.ts';
-import type { LoopState, TurnIdentity } from '../core/state.ts';
+import type {
+  Extension,
+  IterationChange,
+  IterationView,
+  Message,
+  ToolAnswer,
+  ToolCallRequest,
+  ToolMessage,
+} from '../core/contracts/index.ts';
+import { History, type LoopState, type TurnIdentity } from '../core/journal/index.ts';
 import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
 import { OutputIds, outputOf } from './context/output-ids.ts';
 import { outputPart, pageOf, readToolOutputName, toolOutputReader } from './context/read-tool-output.ts';

@@ -1,6 +1,5 @@
-import { estimateTokens, type TokenCounter } from '../core/count-tokens.ts';
-import type { Extension, IterationView } from '../core/extension.ts';
-import type { Message } from '../core/messages.ts';
+import type { Extension, IterationView, Message } from '../core/contracts/index.ts';
+import { estimateTokens, type TokenCounter } from '../core/model-call/index.ts';
 import { aFunction, assertOptions, someCount } from '../providers/policies/policy-options.ts';
 import { cutHistory } from './context/cut-history.ts';
 import { isSummary } from './context/summary-message.ts';

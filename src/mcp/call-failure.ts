@@ -1,4 +1,4 @@
-import { AgentLoopError, type ErrorCode } from '../core/errors.ts';
+import { AgentLoopError, type ErrorCode } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { SecretWords } from './secret-words.ts';
 

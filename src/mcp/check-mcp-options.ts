@@ -1,6 +1,6 @@
-import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/body-counter.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { shownValue } from '../core/shown-value.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
+import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/model-call/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import { assertKnownOptions } from '../stores/known-options.ts';
 import type {
   McpHttpOptions,

@@ -1,5 +1,5 @@
 import type { CallToolResult, ContentBlock, ReadResourceResult } from '@modelcontextprotocol/sdk/types.js';
-import type { Content, ContentPart, TextPart } from '../core/messages.ts';
+import type { Content, ContentPart, TextPart } from '../core/contracts/index.ts';
 
 /** What the model reads of a tool's result: one text where there is nothing else, else its parts in their order. */
 export function contentOf({ content, structuredContent }: CallToolResult): Content {

@@ -1,5 +1,5 @@
 import type { ElicitRequest, ElicitResult } from '@modelcontextprotocol/sdk/types.js';
-import type { JSONSchema, ToolContext } from '../tools/interfaces.ts';
+import type { JSONSchema, ToolContext } from '../core/contracts/index.ts';
 import { foreignSchemaChecker } from '../tools/limited-schema.ts';
 
 /**

@@ -1,9 +1,8 @@
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { boundedResponse } from '../core/body-counter.ts';
-import { systemClock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { inTime } from '../core/in-time.ts';
+import { AgentLoopError, systemClock } from '../core/contracts/index.ts';
+import { boundedResponse } from '../core/model-call/index.ts';
+import { inTime } from '../core/options/index.ts';
 import { bodyLimitsOf } from './check-mcp-options.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpHeaders, McpHttpOptions } from './mcp-options.ts';

@@ -1,4 +1,4 @@
-import { missingPackage } from '../core/missing-package.ts';
+import { missingPackage } from '../core/contracts/index.ts';
 
 /** The parts of `@modelcontextprotocol/sdk` that a client needs. */
 export type ClientSdk = Awaited<ReturnType<typeof importClient>>;

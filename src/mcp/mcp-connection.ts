@@ -10,7 +10,7 @@ import type {
   ElicitRequest,
   ElicitResult,
 } from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { isHttp } from './check-mcp-options.ts';
 import { ChildTransport } from './child-transport.ts';
 import { httpTransport } from './http-transport.ts';

@@ -1,6 +1,4 @@
-import type { Logger } from '../core/config.ts';
-import type { LLMProvider } from '../providers/interfaces.ts';
-import type { ToolListContext, ToolPolicy } from '../tools/interfaces.ts';
+import type { LLMProvider, Logger, ToolListContext, ToolPolicy } from '../core/contracts/index.ts';
 
 /** A tool as its server describes it. */
 export interface McpToolInfo {

@@ -1,7 +1,14 @@
-import type { Logger } from '../core/config.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { ToolCall } from '../core/messages.ts';
-import type { ToolContext, ToolDefinition, ToolListContext, ToolProvider, ToolResult } from '../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type Logger,
+  messageOf,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolProvider,
+  type ToolResult,
+} from '../core/contracts/index.ts';
 import { checkMcpOptions } from './check-mcp-options.ts';
 import type { McpToolsOptions } from './mcp-options.ts';
 import type { ServerTool } from './resource-tools.ts';

@@ -1,5 +1,5 @@
 import type { CallToolResult, ElicitRequest, ElicitResult, Progress } from '@modelcontextprotocol/sdk/types.js';
-import type { ToolContext } from '../tools/interfaces.ts';
+import type { ToolContext } from '../core/contracts/index.ts';
 import type { Failure } from './call-failure.ts';
 import { CallLimits } from './call-limits.ts';
 

@@ -1,6 +1,5 @@
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
-import type { Content } from '../core/messages.ts';
-import type { JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../tools/interfaces.ts';
+import type { Content, JSONSchema, ToolContext, ToolDefinition, ToolResult } from '../core/contracts/index.ts';
 import { jsonSchemaChecker } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import { contentOfResource } from './content-parts.ts';

@@ -5,14 +5,19 @@ import type {
   SamplingMessageContentBlock,
 } from '@modelcontextprotocol/sdk/types.js';
 import { type Context, trace } from '@opentelemetry/api';
-import { usageOfAnswer, usageWithoutAnswer } from '../core/estimate-usage.ts';
-import { type ContentPart, type Message, textOf } from '../core/messages.ts';
-import { ToldUsage } from '../core/told-usage.ts';
+import {
+  type ContentPart,
+  type LLMCallParams,
+  type LLMResponse,
+  type Message,
+  type ToolContext,
+  textOf,
+} from '../core/contracts/index.ts';
+import { ToldUsage } from '../core/journal/index.ts';
+import { usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
 import { tracedCall } from '../extensions/context/traced-call.ts';
 import { leaveToAttempts } from '../observability/spans/attempt-span.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';
-import type { LLMCallParams, LLMResponse } from '../providers/interfaces.ts';
-import type { ToolContext } from '../tools/interfaces.ts';
 import { partOf } from './content-parts.ts';
 import type { ClientSdk } from './load-sdk.ts';
 import type { McpSamplingOptions } from './mcp-options.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import { type Failure, failureOf } from './call-failure.ts';
 import { type ClientSdk, loadClientSdk } from './load-sdk.ts';
 import { McpConnection } from './mcp-connection.ts';

@@ -1,7 +1,5 @@
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import type { Logger } from '../core/config.ts';
-import { messageOf } from '../core/errors.ts';
-import type { JSONSchema, ToolDefinition } from '../tools/interfaces.ts';
+import { type JSONSchema, type Logger, messageOf, type ToolDefinition } from '../core/contracts/index.ts';
 import { foreignSchemaChecker, verifyForeignSchema } from '../tools/limited-schema.ts';
 import { toolError } from './call-failure.ts';
 import type { McpConnection } from './mcp-connection.ts';

@@ -1,8 +1,13 @@
 import type { CallToolRequest, CallToolResult } from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import { textOf } from '../core/messages.ts';
+import {
+  AgentLoopError,
+  type ArgumentChecker,
+  messageOf,
+  type ToolContext,
+  type ToolResult,
+  textOf,
+} from '../core/contracts/index.ts';
 import { carrierFromContext } from '../observability/trace-carrier.ts';
-import type { ArgumentChecker, ToolContext, ToolResult } from '../tools/interfaces.ts';
 import { toolError } from './call-failure.ts';
 import { contentOf, withTexts } from './content-parts.ts';
 import { askUser } from './elicitation.ts';

@@ -1,4 +1,4 @@
-import type { ToolPolicy } from '../tools/interfaces.ts';
+import type { ToolPolicy } from '../core/contracts/index.ts';
 import type { McpAnnotations, McpServerOptions, McpToolInfo } from './mcp-options.ts';
 
 /**

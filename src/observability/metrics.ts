@@ -1,7 +1,7 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api';
 import { getBooleanFromEnv } from '@opentelemetry/core';
 import type { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { flushAtExit } from './exit-flush.ts';
 import { within } from './within.ts';
 

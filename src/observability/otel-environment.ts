@@ -1,5 +1,5 @@
 import { getStringFromEnv, getStringListFromEnv } from '@opentelemetry/core';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import type { OtlpSignal } from './otlp-endpoint.ts';
 
 /** Where the environment says that spans or metrics go; `none` is the empty list. Default OTLP. Any other name is `INVALID_CONFIG`. */

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 
 /** Where an OTLP receiver listens by default, and where `docker-compose.yml` publishes Jaeger's. */
 export const defaultOtlpEndpoint = 'http://localhost:4318';

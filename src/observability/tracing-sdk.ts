@@ -27,7 +27,7 @@ import {
   type SpanExporter,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
-import { messageOf } from '../core/errors.ts';
+import { messageOf } from '../core/contracts/index.ts';
 import type { FinishedSpan } from './finished-span.ts';
 import { assertProtobuf, exportersFromEnvironment } from './otel-environment.ts';
 import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';

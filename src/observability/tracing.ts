@@ -1,7 +1,7 @@
 import { DiagConsoleLogger, diag } from '@opentelemetry/api';
 import { diagLogLevelFromString, getBooleanFromEnv, getStringFromEnv } from '@opentelemetry/core';
 import type { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { flushAtExit } from './exit-flush.ts';
 import { registeredTracer } from './spans/tracing-options.ts';
 import { registerSdk, type SdkOptions, unregisterSdk } from './tracing-sdk.ts';

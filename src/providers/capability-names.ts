@@ -1,4 +1,4 @@
-import type { LLMCapabilities } from './interfaces.ts';
+import type { LLMCapabilities } from '../core/contracts/index.ts';
 
 const names: Readonly<Record<keyof LLMCapabilities, true>> = {
   streaming: true,

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../core/errors.ts';
+import type { ErrorCode } from '../core/contracts/index.ts';
 
 /** Failures that usually pass. */
 export const retryableCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([

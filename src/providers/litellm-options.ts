@@ -1,9 +1,7 @@
-import { defaultBodyLimits } from '../core/body-counter.ts';
-import { type Clock, systemClock } from '../core/clock.ts';
-import type { AgentLoopError } from '../core/errors.ts';
+import { type AgentLoopError, type Clock, type LLMCapabilities, systemClock } from '../core/contracts/index.ts';
+import { defaultBodyLimits } from '../core/model-call/index.ts';
 import { capabilityWords, wrongCapability } from './capability-names.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from './connection-options.ts';
-import type { LLMCapabilities } from './interfaces.ts';
 import type { ChatDialect } from './openai-wire/chat-request.ts';
 import { isJsonObject } from './openai-wire/json-object.ts';
 import type { RequestLimits } from './openai-wire/request-watch.ts';

@@ -1,17 +1,17 @@
 import { context, propagation } from '@opentelemetry/api';
 import type OpenAI from 'openai';
 import type { Observable } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMCapabilities,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMProviderInfo,
+  type LLMResponse,
+} from '../core/contracts/index.ts';
 import { eachOf } from './each-of.ts';
 import { fromAsyncIterable } from './from-async-iterable.ts';
-import type {
-  LLMCallParams,
-  LLMCapabilities,
-  LLMChunk,
-  LLMProvider,
-  LLMProviderInfo,
-  LLMResponse,
-} from './interfaces.ts';
 
 export type { LiteLLMProviderOptions } from './litellm-options.ts';
 

@@ -1,6 +1,4 @@
-import { systemClock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
+import { AgentLoopError, type Message, systemClock } from '../core/contracts/index.ts';
 import {
   type ExtensionRecord,
   isTerminal,
@@ -8,7 +6,7 @@ import {
   type Stamped,
   type ToolResultRecord,
   type TurnSuspended,
-} from '../core/records.ts';
+} from '../core/journal/index.ts';
 import type { ReplayClock } from './replay-clock.ts';
 import type { ReplayRun } from './replay-runs.ts';
 import type { Score } from './score.ts';

@@ -1,4 +1,4 @@
-import type { JournalRecord } from '../core/records.ts';
+import type { JournalRecord } from '../core/journal/index.ts';
 
 /** Where a replay did something else than the recording says. */
 export interface Deviation {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../core/errors.ts';
+import type { ErrorCode } from '../core/contracts/index.ts';
 
 /** How a turn fails by what an extension says or does. */
 export const extensionCodes: ReadonlySet<ErrorCode> = new Set([

@@ -1,9 +1,6 @@
-import { AgentLoop } from '../core/agent-loop.ts';
-import type { AgentLoopConfig, StartOptions } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord } from '../core/records.ts';
-import type { LoopState } from '../core/state.ts';
-import type { Turn } from '../core/turn.ts';
+import { type AgentLoopConfig, AgentLoopError, type StartOptions } from '../core/contracts/index.ts';
+import type { JournalRecord, LoopState } from '../core/journal/index.ts';
+import { AgentLoop, type Turn } from '../core/turn/index.ts';
 import { Conductor, type Controls, leaseMs } from './conductor.ts';
 import { type Deviation, nameOf } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';

@@ -1,4 +1,4 @@
-import type { ApprovalDecision, Extension } from '../core/extension.ts';
+import type { ApprovalDecision, ArgumentCheck, Extension, ToolDefinition } from '../core/contracts/index.ts';
 import type {
   JournalRecord,
   Question,
@@ -7,8 +7,7 @@ import type {
   ToolIntent,
   ToolResultRecord,
   TurnAsked,
-} from '../core/records.ts';
-import type { ArgumentCheck, ToolDefinition } from '../tools/interfaces.ts';
+} from '../core/journal/index.ts';
 import { callIdOf, difference } from './deviation.ts';
 
 /** What became of one call. */

@@ -1,6 +1,6 @@
-import type { ErrorCode } from '../core/errors.ts';
 import type {
   EndChange,
+  ErrorCode,
   Extension,
   Failure,
   HookContext,
@@ -9,8 +9,8 @@ import type {
   StepChange,
   ToolCallChange,
   ToolCallRequest,
-} from '../core/extension.ts';
-import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/records.ts';
+} from '../core/contracts/index.ts';
+import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/journal/index.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
 import { type RecordedCallRun, recordedApprovals } from './recorded-calls.ts';

@@ -1,9 +1,16 @@
-import { applyRecord } from '../core/apply-record.ts';
-import { checkRecord } from '../core/check-record.ts';
-import { asOpen, withChild } from '../core/child-questions.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { eventsIn, type JournalRecord, type LlmStart, type Stamped, type TurnStarted } from '../core/records.ts';
-import type { LoopState } from '../core/state.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
+import {
+  applyRecord,
+  asOpen,
+  checkRecord,
+  eventsIn,
+  type JournalRecord,
+  type LlmStart,
+  type LoopState,
+  type Stamped,
+  type TurnStarted,
+  withChild,
+} from '../core/journal/index.ts';
 
 /** A journal to replay, checked and folded. */
 export interface Recording {

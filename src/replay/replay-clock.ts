@@ -1,4 +1,4 @@
-import type { Clock } from '../core/clock.ts';
+import type { Clock } from '../core/contracts/index.ts';
 
 /** A clock that stands still. What is scheduled runs only when the recording says that it did. */
 export interface ReplayClock extends Clock {

@@ -1,9 +1,14 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { Message } from '../core/messages.ts';
-import { isTerminal, type JournalRecord, type LlmDone } from '../core/records.ts';
-import { noUsage, type Usage } from '../core/usage.ts';
-import { viewOf } from '../core/view.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../providers/interfaces.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMProvider,
+  type LLMResponse,
+  type Message,
+  noUsage,
+  type Usage,
+} from '../core/contracts/index.ts';
+import { isTerminal, type JournalRecord, type LlmDone } from '../core/journal/index.ts';
+import { viewOf } from '../core/model-call/index.ts';
 import { type Conductor, theModel } from './conductor.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';

@@ -1,4 +1,4 @@
-import { isLeftCall, isTerminal, type JournalRecord } from '../core/records.ts';
+import { isLeftCall, isTerminal, type JournalRecord } from '../core/journal/index.ts';
 
 /** The records that one owner of the turn wrote, by index; `to` is exclusive. */
 export interface ReplayRun {

@@ -1,8 +1,6 @@
-import { foldRecords } from '../core/apply-record.ts';
-import type { AgentLoopConfig, AgentSetup, OnLength, OnLimit } from '../core/config.ts';
-import type { Defined } from '../core/defined.ts';
-import type { JournalRecord, Stamped, ToolResultRecord } from '../core/records.ts';
-import { hasFailed } from '../core/tool-results.ts';
+import type { AgentLoopConfig, AgentSetup, Defined, OnLength, OnLimit } from '../core/contracts/index.ts';
+import { foldRecords, type JournalRecord, type Stamped, type ToolResultRecord } from '../core/journal/index.ts';
+import { hasFailed } from '../core/tool-call/index.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
 
 /** The options of a loop that a journal does not say, as far as what it did shows them. */

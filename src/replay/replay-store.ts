@@ -1,6 +1,5 @@
-import type { JournalRecord, Stamped, TurnStarted } from '../core/records.ts';
-import { taskState } from '../core/state.ts';
-import type { Lease, Under } from '../stores/interfaces.ts';
+import type { Lease, Under } from '../core/contracts/index.ts';
+import { type JournalRecord, type Stamped, type TurnStarted, taskState } from '../core/journal/index.ts';
 import { InMemoryStateStore } from '../stores/memory/in-memory-state-store.ts';
 import { fenced } from '../stores/store-errors.ts';
 import type { Conductor } from './conductor.ts';

@@ -1,17 +1,23 @@
-import { askedFor } from '../core/child-questions.ts';
-import { parentTurnOf } from '../core/child-turns.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord, LlmStart, Question, ToolResultRecord } from '../core/records.ts';
-import { lessUsage, usageOf } from '../core/usage.ts';
-import type {
-  AskOptions,
-  ChildLink,
-  Reconciled,
-  ToolContext,
-  ToolDefinition,
-  ToolProvider,
-  ToolResult,
-} from '../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type AskOptions,
+  type ChildLink,
+  lessUsage,
+  type Reconciled,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolProvider,
+  type ToolResult,
+  usageOf,
+} from '../core/contracts/index.ts';
+import {
+  askedFor,
+  type JournalRecord,
+  type LlmStart,
+  type Question,
+  type ToolResultRecord,
+} from '../core/journal/index.ts';
+import { parentTurnOf } from '../core/ownership/index.ts';
 import type { Conductor } from './conductor.ts';
 import {
   isOwnQuestion,

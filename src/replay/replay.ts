@@ -1,11 +1,7 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
-import type { AgentEvent } from '../core/events.ts';
-import { eventsOf } from '../core/events-of.ts';
-import { iterateEvents } from '../core/iterate-events.ts';
-import type { JournalRecord } from '../core/records.ts';
-import { shownValue } from '../core/shown-value.ts';
-import { resultOf, type TurnResult } from '../core/turn-result.ts';
+import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
+import { eventsOf, iterateEvents, type JournalRecord, resultOf, type TurnResult } from '../core/journal/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import type { Deviation } from './deviation.ts';
 import { performReplay, type ReplayConfig } from './perform-replay.ts';

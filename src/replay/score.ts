@@ -1,7 +1,5 @@
-import { applyRecord } from '../core/apply-record.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { JournalRecord, LlmStart } from '../core/records.ts';
-import type { LoopState } from '../core/state.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
+import { applyRecord, type JournalRecord, type LlmStart, type LoopState } from '../core/journal/index.ts';
 import { callIdOf, type Deviation, describe, difference, nameOf } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
 import type { Recording } from './recording.ts';

@@ -1,6 +1,5 @@
-import { isKnownType } from '../core/record-table.ts';
-import { isTerminal, type JournalRecord } from '../core/records.ts';
-import type { Lease } from './interfaces.ts';
+import type { Lease } from '../core/contracts/index.ts';
+import { isKnownType, isTerminal, type JournalRecord } from '../core/journal/index.ts';
 import { ended, rewound, unknownRecord } from './store-errors.ts';
 
 /** Where a journal ends. */

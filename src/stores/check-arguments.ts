@@ -1,23 +1,24 @@
 import { throwError } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { ArtifactQuery, ArtifactStore, ChunkOptions, VersionOptions } from './artifacts/artifact-store.ts';
-import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
 import {
+  AgentLoopError,
+  type ArtifactQuery,
+  type ArtifactStore,
+  type ChunkOptions,
+  type ContextQuery,
+  type LoadOptions,
+  type MessageQuery,
+  type MessageStore,
+  type MetadataOptions,
   type PostOptions,
   type ReadOptions,
   type TaskQuery,
   type TaskStateStore,
+  type TurnAppendOptions,
   taskIdPattern,
-} from './interfaces.ts';
-import type {
-  ContextQuery,
-  LoadOptions,
-  MessageQuery,
-  MessageStore,
-  MetadataOptions,
-  TurnAppendOptions,
-} from './messages/message-store.ts';
+  type VersionOptions,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
+import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
 import type { PushStore } from './push/push-store.ts';
 
 /** What is wrong with an argument. */

@@ -1,6 +1,5 @@
-import { AgentLoopError } from '../core/errors.ts';
-import { jsonFlaw } from '../core/json-flaw.ts';
-import { shownValue } from '../core/shown-value.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
+import { jsonFlaw, shownValue } from '../core/options/index.ts';
 
 /** How large metadata may be, in characters of their JSON. */
 const maxMetadataLength = 1024 * 1024;

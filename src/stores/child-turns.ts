@@ -1,5 +1,4 @@
-import type { Under } from './interfaces.ts';
-import { taskIdPattern } from './interfaces.ts';
+import { taskIdPattern, type Under } from '../core/contracts/index.ts';
 import { olderParent } from './store-errors.ts';
 
 /**

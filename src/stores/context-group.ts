@@ -1,5 +1,5 @@
-import type { JournalRecord } from '../core/records.ts';
-import type { TaskQuery } from './interfaces.ts';
+import type { TaskQuery } from '../core/contracts/index.ts';
+import type { JournalRecord } from '../core/journal/index.ts';
 
 /** The group that a context belongs to: what stands before the first colon of its id; `undefined` where there is none. */
 export function groupOf(contextId: string): string | undefined {

@@ -1,18 +1,20 @@
-import { AgentLoopError } from '../core/errors.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { ArtifactStore } from './artifacts/artifact-store.ts';
+import {
+  AgentLoopError,
+  type ArtifactStore,
+  invalidConfig,
+  type MessageStore,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
 import type { CacheStore } from './cache/cache-store.ts';
 import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from './cache/in-memory-cache-store.ts';
-import type { TaskStateStore } from './interfaces.ts';
 import type { LmdbCacheStore, LmdbCacheStoreOptions } from './lmdb/lmdb-cache-store.ts';
 import type { LmdbMessageStore, LmdbMessageStoreOptions } from './lmdb/lmdb-message-store.ts';
 import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
-import type { MessageStore } from './messages/message-store.ts';
 import { ownStores } from './own-stores.ts';
 import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
 import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';

@@ -1,8 +1,5 @@
-import { applyRecord } from '../core/apply-record.ts';
-import { checkRecord } from '../core/check-record.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { JournalRecord } from '../core/records.ts';
-import type { LoopState } from '../core/state.ts';
+import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
+import { applyRecord, checkRecord, type JournalRecord, type LoopState } from '../core/journal/index.ts';
 
 /** What the first line of a journal file says. */
 export interface JournalHeader {

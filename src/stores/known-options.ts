@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../core/errors.ts';
-import { shownValue } from '../core/shown-value.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 
 /** The names of an object of options, all of them and no other. */
 export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;

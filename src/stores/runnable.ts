@@ -1,4 +1,4 @@
-import type { TaskState } from '../core/task-state.ts';
+import type { TaskState } from '../core/contracts/index.ts';
 
 /** Whether a turn in that state is to be run: by its owner, or by anybody where nobody holds it. */
 export function isRunnable(state: TaskState): boolean {

@@ -1,7 +1,5 @@
-import { AgentLoopError } from '../core/errors.ts';
-import { journalSchema } from '../core/records.ts';
-import type { Lease, Under } from './interfaces.ts';
-import { taskIdPattern } from './interfaces.ts';
+import { AgentLoopError, type Lease, taskIdPattern, type Under } from '../core/contracts/index.ts';
+import { journalSchema } from '../core/journal/index.ts';
 
 /** Refuses a task id that no store may take: `INVALID_INPUT`. */
 export function assertTaskId(taskId: string): void {

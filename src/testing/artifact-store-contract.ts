@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { MaybePromise } from '../core/promise-like.ts';
-import type { ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import type { ArtifactStore, MaybePromise } from '../core/contracts/index.ts';
 import type { ArtifactStoreUnderTest } from './artifact-store-contract/artifact-case.ts';
 import { artifactCases } from './artifact-store-contract/artifact-cases.ts';
 import { draftCases } from './artifact-store-contract/draft-cases.ts';

@@ -1,5 +1,5 @@
 import { Observable, type Subscription } from 'rxjs';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import type { TaskStateStore } from '../core/contracts/index.ts';
 
 export interface AsyncStoreOptions {
   /** When a call reaches the store: in a later microtask, or after I/O and timers had their turn. Default `'macrotask'`. */

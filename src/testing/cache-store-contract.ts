@@ -1,5 +1,4 @@
-import type { Clock } from '../core/clock.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
+import type { Clock, MaybePromise } from '../core/contracts/index.ts';
 import type { CacheStore } from '../stores/cache/cache-store.ts';
 import { type CacheStoreUnderTest, cacheCases } from './cache-store-contract/cache-cases.ts';
 import { defineContract, type NamedHarness, withPair } from './contract/define-contract.ts';

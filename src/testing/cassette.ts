@@ -1,11 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { basename, dirname, extname } from 'node:path';
-import { checkRecord } from '../core/check-record.ts';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { JournalRecord } from '../core/records.ts';
+import { AgentLoopError, messageOf, type TaskStateStore } from '../core/contracts/index.ts';
+import { checkRecord, type JournalRecord } from '../core/journal/index.ts';
 import { makeFolder, writePrivate } from '../files/private-files.ts';
 import { redactMembers } from '../redaction/redact-members.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
 import { formatJournal, parseJournal } from '../stores/journal-file.ts';
 import { stableRecords } from './cassette/stable-records.ts';
 

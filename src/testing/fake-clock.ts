@@ -1,5 +1,4 @@
-import type { Clock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError, type Clock } from '../core/contracts/index.ts';
 
 export interface FakeClockOptions {
   /** Milliseconds since 1970. Default 0. */

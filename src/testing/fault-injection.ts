@@ -1,8 +1,14 @@
 import { defer, type Observable, throwError } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
-import type { Command, Delta, FollowSignal, ReadOptions, TaskStateStore } from '../stores/interfaces.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
+import {
+  AgentLoopError,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  type MaybePromise,
+  type MessageStore,
+  type ReadOptions,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
 import type { Gate } from './gate.ts';
 
 type AnsweringMethod = Exclude<keyof TaskStateStore, 'messages' | 'commands' | 'follow' | 'publish'>;

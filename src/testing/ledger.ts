@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 
 /** How many of each kind: `{ Timeout: 1, TCPSocketWrap: 2 }`. The kinds are Node's names of them. */
 export type ResourceCounts = Readonly<Record<string, number>>;

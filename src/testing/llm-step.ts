@@ -1,6 +1,12 @@
-import type { AssistantMessage, ToolCall } from '../core/messages.ts';
-import type { Usage } from '../core/usage.ts';
-import type { FinishReason, LLMCallParams, LLMChunk, LLMResponse } from '../providers/interfaces.ts';
+import type {
+  AssistantMessage,
+  FinishReason,
+  LLMCallParams,
+  LLMChunk,
+  LLMResponse,
+  ToolCall,
+  Usage,
+} from '../core/contracts/index.ts';
 
 export interface LLMStepCall {
   readonly name: string;

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { MaybePromise } from '../core/promise-like.ts';
-import type { MessageStore } from '../stores/messages/message-store.ts';
+import type { MaybePromise, MessageStore } from '../core/contracts/index.ts';
 import { defineContract, type NamedHarness, withPair } from './contract/define-contract.ts';
 import { agentCases } from './message-store-contract/agent-cases.ts';
 import { contextCases } from './message-store-contract/context-cases.ts';

@@ -1,5 +1,5 @@
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import { type ChatBody, ModelDesk } from './model-server/model-desk.ts';
 import type { ScriptStep } from './model-server/script-step.ts';
 

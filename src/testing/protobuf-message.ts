@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 
 type Field =
   | { readonly number: number; readonly scalar: bigint }

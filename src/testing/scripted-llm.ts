@@ -1,13 +1,13 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { AgentLoopError } from '../core/errors.ts';
-import type {
-  LLMCallParams,
-  LLMCapabilities,
-  LLMChunk,
-  LLMProvider,
-  LLMProviderInfo,
-  LLMResponse,
-} from '../providers/interfaces.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMCapabilities,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMProviderInfo,
+  type LLMResponse,
+} from '../core/contracts/index.ts';
 import { itemsOf, type ScriptedLLMStep, type StepItem } from './llm-step.ts';
 
 export interface ScriptedLLMOptions {

@@ -6,7 +6,7 @@ import {
   type Span,
   type SpanProcessor,
 } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError } from '../core/errors.ts';
+import { AgentLoopError } from '../core/contracts/index.ts';
 import { dropIdGenerator } from '../observability/spans/chosen-ids.ts';
 import { turnIdGenerator } from '../observability/tracing-sdk.ts';
 

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '../core/clock.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import type { MaybePromise } from '../core/promise-like.ts';
-import type { TaskStateStore } from '../stores/interfaces.ts';
+import { AgentLoopError, type Clock, type MaybePromise, type TaskStateStore } from '../core/contracts/index.ts';
 import { type FakeClock, fakeClock } from './fake-clock.ts';
 import { appendCases } from './store-contract/append-cases.ts';
 import { argumentCases } from './store-contract/argument-cases.ts';

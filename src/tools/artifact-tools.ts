@@ -1,10 +1,15 @@
-import type { AgentLoopConfig } from '../core/config.ts';
-import { AgentLoopError } from '../core/errors.ts';
-import { invalidConfig } from '../core/invalid-config.ts';
-import { shownValue } from '../core/shown-value.ts';
-import type { Artifact, ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type Artifact,
+  type ArtifactInfo,
+  type ArtifactStore,
+  invalidConfig,
+  type ToolContext,
+  type ToolProvider,
+} from '../core/contracts/index.ts';
+import { shownValue } from '../core/options/index.ts';
 import { groupOf } from '../stores/context-group.ts';
-import type { ToolContext, ToolProvider } from './interfaces.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';
 import { innermost } from './wrapped-tools.ts';

@@ -1,4 +1,4 @@
-import type { ToolContext } from './interfaces.ts';
+import type { ToolContext } from '../core/contracts/index.ts';
 
 /** One of the calls of an invocation of `executeBatch`. */
 export interface BatchedCall<Args = unknown, C = unknown> {

@@ -1,4 +1,4 @@
-import type { ToolCall } from '../core/messages.ts';
+import type { ToolCall, ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../core/contracts/index.ts';
 import {
   aFunction,
   assertGiven,
@@ -8,7 +8,6 @@ import {
 } from '../providers/policies/policy-options.ts';
 import { keyOf } from '../providers/policies/request-key.ts';
 import type { CacheStore } from '../stores/cache/cache-store.ts';
-import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
 import { wrapping } from './wrapped-tools.ts';
 
 /** Calls that share their results: of one turn, of one conversation, of all, or those for which a function gives the same text. */

@@ -1,4 +1,4 @@
-import type { ToolDefinition, ToolListContext, ToolProvider } from './interfaces.ts';
+import type { ToolDefinition, ToolListContext, ToolProvider } from '../core/contracts/index.ts';
 import { verifyForeignSchema } from './limited-schema.ts';
 import { jsonSchemaChecks } from './schema-checks.ts';
 import { wrapping } from './wrapped-tools.ts';

@@ -1,14 +1,14 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { ToolCall } from '../core/messages.ts';
+import {
+  AgentLoopError,
+  type ClientToolAnswer,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolProvider,
+  type ToolResult,
+} from '../core/contracts/index.ts';
 import { checkedTools } from './checked-tools.ts';
-import type {
-  ClientToolAnswer,
-  ToolContext,
-  ToolDefinition,
-  ToolListContext,
-  ToolProvider,
-  ToolResult,
-} from './interfaces.ts';
 import { toContent } from './tool-content.ts';
 import { assertDescription } from './tool-options.ts';
 

@@ -1,4 +1,4 @@
-import type { ToolDefinition } from './interfaces.ts';
+import type { ToolDefinition } from '../core/contracts/index.ts';
 import type { Tool } from './tool.ts';
 
 const definitions = new WeakSet<ToolDefinition>();

@@ -1,6 +1,5 @@
 import type { Ajv2020, ErrorObject, Options, ValidateFunction } from 'ajv/dist/2020.js';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { JSONSchema } from './interfaces.ts';
+import { AgentLoopError, type JSONSchema, messageOf } from '../core/contracts/index.ts';
 
 type Draft = '2020-12' | '2019-09' | 'draft-07';
 type Ajv = Pick<Ajv2020, 'compile' | 'errorsText' | 'validateSchema'> & { errors?: ErrorObject[] | null | undefined };

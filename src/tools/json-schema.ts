@@ -1,6 +1,6 @@
 import type { ErrorObject, ValidateFunction } from 'ajv/dist/2020.js';
+import type { ArgumentCheck, ArgumentChecker, JSONSchema } from '../core/contracts/index.ts';
 import { argumentPath, problemText } from './argument-problems.ts';
-import type { ArgumentCheck, ArgumentChecker, JSONSchema } from './interfaces.ts';
 import { compileJsonSchema } from './json-schema-engine.ts';
 
 /**

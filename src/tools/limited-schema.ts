@@ -1,6 +1,5 @@
 import type { Context, Script } from 'node:vm';
-import { AgentLoopError } from '../core/errors.ts';
-import type { ArgumentChecker, JSONSchema } from './interfaces.ts';
+import { AgentLoopError, type ArgumentChecker, type JSONSchema } from '../core/contracts/index.ts';
 import { unlimitedChecker } from './json-schema.ts';
 import { loadJsonSchemaEngine, verifyJsonSchema } from './json-schema-engine.ts';
 

@@ -1,8 +1,15 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { ToolCall } from '../core/messages.ts';
-import { isPromiseLike } from '../core/promise-like.ts';
-import { DoneSignal, TaskComplete } from '../core/task-complete.ts';
-import type { ToolContext, ToolDefinition, ToolProvider, ToolResult } from './interfaces.ts';
+import {
+  AgentLoopError,
+  DoneSignal,
+  isPromiseLike,
+  messageOf,
+  TaskComplete,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolProvider,
+  type ToolResult,
+} from '../core/contracts/index.ts';
 import { policyOf, type Tool, tool } from './tool.ts';
 import { toContent } from './tool-content.ts';
 

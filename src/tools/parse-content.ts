@@ -1,5 +1,4 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { JsonContent } from '../core/events.ts';
+import { AgentLoopError, type JsonContent, messageOf } from '../core/contracts/index.ts';
 
 /**
  * The value that a tool returned, of the content of its `internal:tool-complete` event: what its JSON says, with the type that `tool` has read of

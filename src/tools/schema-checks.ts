@@ -1,6 +1,5 @@
-import type { AgentLoopConfig } from '../core/config.ts';
-import { RecentMap } from '../core/recent-map.ts';
-import type { ArgumentChecker, ArgumentChecks, JSONSchema } from './interfaces.ts';
+import type { AgentLoopConfig, ArgumentChecker, ArgumentChecks, JSONSchema } from '../core/contracts/index.ts';
+import { RecentMap } from '../core/journal/index.ts';
 import { foreignSchemaChecker, loadLimitedChecks } from './limited-schema.ts';
 
 /** Schemas that are remembered by what they say; the one that was not asked for longest is forgotten first. */

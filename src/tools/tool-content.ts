@@ -1,5 +1,4 @@
-import { AgentLoopError, messageOf } from '../core/errors.ts';
-import type { Content, ContentPart } from '../core/messages.ts';
+import { AgentLoopError, type Content, type ContentPart, messageOf } from '../core/contracts/index.ts';
 
 const marker = Symbol.for('millrace.ContentParts');
 

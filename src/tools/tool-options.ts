@@ -1,8 +1,14 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError } from '../core/errors.ts';
+import {
+  AgentLoopError,
+  type JSONSchema,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolListContext,
+  type ToolPolicy,
+} from '../core/contracts/index.ts';
 import type { BatchedCall, BatchResults } from './batched-calls.ts';
 import type { FromJsonSchema } from './from-json-schema.ts';
-import type { JSONSchema, ToolContext, ToolDefinition, ToolListContext, ToolPolicy } from './interfaces.ts';
 import { effectCure } from './tool-parameters.ts';
 
 /**

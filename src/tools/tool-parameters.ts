@@ -1,7 +1,12 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError, messageOf } from '../core/errors.ts';
+import {
+  AgentLoopError,
+  type ArgumentCheck,
+  type ArgumentChecker,
+  type JSONSchema,
+  messageOf,
+} from '../core/contracts/index.ts';
 import { argumentPath, problemText } from './argument-problems.ts';
-import type { ArgumentCheck, ArgumentChecker, JSONSchema } from './interfaces.ts';
 
 /** Checks and converts arguments by a Standard Schema; a promise only where the schema answers with one. */
 export function standardChecker(schema: StandardSchemaV1): ArgumentChecker {

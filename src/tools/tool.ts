@@ -1,5 +1,5 @@
+import type { Tool, ToolDefinition, ToolPolicy } from '../core/contracts/index.ts';
 import { inBatches } from './batched-calls.ts';
-import type { Tool, ToolDefinition, ToolPolicy } from './interfaces.ts';
 import { jsonSchemaChecker, verifyOwnSchema } from './limited-schema.ts';
 import {
   type AnyToolOptions,
@@ -12,7 +12,7 @@ import {
 } from './tool-options.ts';
 import { jsonSchemaOf, standardChecker } from './tool-parameters.ts';
 
-export type { Tool } from './interfaces.ts';
+export type { Tool } from '../core/contracts/index.ts';
 
 /** `tool`, with the type of `context`. */
 export type ToolFactory<C> = <

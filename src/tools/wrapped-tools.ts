@@ -1,4 +1,4 @@
-import type { ToolProvider } from './interfaces.ts';
+import type { ToolProvider } from '../core/contracts/index.ts';
 
 const wrapped = new WeakMap<ToolProvider, ToolProvider>();
 

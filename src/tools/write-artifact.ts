@@ -1,6 +1,4 @@
-import { AgentLoopError } from '../core/errors.ts';
-import type { ArtifactInfo, ArtifactStore } from '../stores/artifacts/artifact-store.ts';
-import type { ToolContext } from './interfaces.ts';
+import { AgentLoopError, type ArtifactInfo, type ArtifactStore, type ToolContext } from '../core/contracts/index.ts';
 
 /** Texts, as they come. */
 export type TextChunks = Iterable<string> | AsyncIterable<string>;

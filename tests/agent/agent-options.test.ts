@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { EMPTY } from 'rxjs';
 import { type Agent, agent } from '../../src/agent/agent.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
-import type { Extension } from '../../src/core/extension.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { tool } from '../../src/tools/tool.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentEvent, SubAgentEvent } from '../../src/core/events.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import type { AgentEvent, SubAgentEvent } from '../../src/core/contracts/events.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
 import { budget } from '../../src/extensions/usage/budget.ts';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';

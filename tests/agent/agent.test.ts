@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentNotice } from '../../src/agent/agent-events.ts';
 import { team } from '../../src/agent/team.ts';
-import type { Extension } from '../../src/core/extension.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { gate } from '../../src/testing/gate.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { byRole, byRule, inParallel, type RoutingContext, type RoutingRequest } from '../../src/agent/routing.ts';
 import { team } from '../../src/agent/team.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { gate } from '../../src/testing/gate.ts';

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import type { JournalRecord } from '../../src/core/records.ts';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { TaskStateStore } from '../../src/core/contracts/store.ts';
+import type { ToolContext } from '../../src/core/contracts/tool.ts';
+import type { JournalRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import type { ToolContext } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Message } from '../../src/core/messages.ts';
-import type { Turn } from '../../src/core/turn.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { Turn } from '../../src/core/turn/turn.ts';
 import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { team } from '../../src/agent/team.ts';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import type { TaskStateStore } from '../../src/core/contracts/store.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';

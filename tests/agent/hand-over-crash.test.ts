@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { team } from '../../src/agent/team.ts';
-import { systemClock } from '../../src/core/clock.ts';
+import { systemClock } from '../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { tool } from '../../src/tools/tool.ts';

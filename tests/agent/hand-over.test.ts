@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import { withoutCalls } from '../../src/agent/team-view.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { HookContext } from '../../src/core/extension.ts';
+import type { HookContext } from '../../src/core/contracts/extension.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { doneTool } from '../../src/extensions/finish/done-tool.ts';
 import { guardrails } from '../../src/extensions/guardrails/guardrails.ts';
 import { toolPermissions } from '../../src/extensions/permissions/tool-permissions.ts';

@@ -1,6 +1,6 @@
-import type { Message, ToolCall } from '../../src/core/messages.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
-import type { MessageStore } from '../../src/stores/messages/message-store.ts';
+import type { MessageStore } from '../../src/core/contracts/message-store.ts';
+import type { Message, ToolCall } from '../../src/core/contracts/messages.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
 import type { Life } from '../crash/workload/life.ts';
 
 /** The same store, whose process may die before and after a call. */

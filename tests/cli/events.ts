@@ -4,7 +4,7 @@ import type {
   StatusUpdateEvent,
   SubAgentEvent,
   ToolCompleteEvent,
-} from '../../src/core/events.ts';
+} from '../../src/core/contracts/events.ts';
 
 type OwnEvent = SubAgentEvent['event'];
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { foldProgress, idle, type Progress, takeFinished } from '../../src/cli/progress.ts';
 import { plainStart, progressLines, toolRowLine, toolRowLines } from '../../src/cli/progress-lines.ts';
 import { createStyle } from '../../src/cli/style.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
 import {
   asked,
   below,

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { answerCommand, questionLines, showWaiting } from '../../src/cli/questions.ts';
 import { storeSettings } from '../../src/cli/store-settings.ts';
 import { createStyle } from '../../src/cli/style.ts';
-import type { Question } from '../../src/core/records.ts';
+import type { Question } from '../../src/core/journal/records.ts';
 import { fakeScreen } from './screen.ts';
 
 const style = createStyle({ color: false, unicode: true });

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { questionBlock } from '../../src/cli/question-block.ts';
 import { createStyle } from '../../src/cli/style.ts';
 import { answerHint, isSecret, typedAnswer } from '../../src/cli/typed-answer.ts';
-import type { Question } from '../../src/core/records.ts';
+import type { Question } from '../../src/core/journal/records.ts';
 
 const question = (kind: Question['kind'], data?: unknown): Question => ({
   id: '1:0',

@@ -7,7 +7,7 @@ import type {
   NewArtifact,
   UpdateOptions,
   VersionOptions,
-} from '../../src/stores/artifacts/artifact-store.ts';
+} from '../../src/core/contracts/artifact-store.ts';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { artifactStoreContract } from '../../src/testing/artifact-store-contract.ts';
 import { runSuite } from './run-contract.ts';

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message } from '../../src/core/messages.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import type {
   ContextMetadata,
   ContextQuery,
   LoadOptions,
   MessageQuery,
   MetadataOptions,
-} from '../../src/stores/messages/message-store.ts';
+} from '../../src/core/contracts/message-store.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { messageStoreContract } from '../../src/testing/message-store-contract.ts';
 import { runSuite } from './run-contract.ts';
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import type { TaskStateStore } from '../../src/core/contracts/store.ts';
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from '../../src/stores/memory/in-memory-state-store.ts';
 import { type StoreContractHarness, storeContract } from '../../src/testing/store-contract.ts';
 import { brokenIndexes } from './broken/broken-indexes.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
-import type { FollowSignal, Lease, TaskStateStore } from '../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { FollowSignal, Lease, TaskStateStore } from '../../src/core/contracts/store.ts';
+import type { JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';

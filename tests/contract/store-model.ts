@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../src/core/errors.ts';
+import type { ErrorCode } from '../../src/core/contracts/errors.ts';
 
 export type Who = 'a' | 'b';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig, AgentSetup } from '../../src/core/config.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import type { JournalRecord } from '../../src/core/records.ts';
+import type { AgentLoopConfig, AgentSetup } from '../../src/core/contracts/config.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { JournalRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { TestScheduler } from 'rxjs/testing';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { type AgentText, agentText } from '../../src/core/agent-text.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import { type AgentText, agentText } from '../../src/core/journal/agent-text.ts';
 import { agentBench } from '../agent/agent-bench.ts';
 
 const on = agentBench();

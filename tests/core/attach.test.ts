@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { StartOptions } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import type { StartOptions } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import type { TaskStateStore } from '../../src/core/contracts/store.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';

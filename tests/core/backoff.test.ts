@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { RetryPlan } from '../../src/core/retry-plan.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { RetryPlan } from '../../src/core/contracts/retry-plan.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { replay } from '../../src/replay/replay.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
-import type { ToolDefinition, ToolProvider } from '../../src/tools/interfaces.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import type { ToolDefinition, ToolProvider } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';

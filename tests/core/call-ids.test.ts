@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { History } from '../../src/core/history.ts';
-import type { Message } from '../../src/core/messages.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { History } from '../../src/core/journal/history.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

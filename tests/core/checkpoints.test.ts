@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { toPersisted } from '../../src/core/persisted-state.ts';
-import { LoopState } from '../../src/core/state.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { toPersisted } from '../../src/core/journal/persisted-state.ts';
+import { LoopState } from '../../src/core/journal/state.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
 import { answerOf, deadTurn, firstCall, intentOf } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { CommandIds } from '../../src/core/command-ids.ts';
-import type { JournalRecord } from '../../src/core/records.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { CommandIds } from '../../src/core/journal/command-ids.ts';
+import type { JournalRecord } from '../../src/core/journal/records.ts';
 import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { startedRecord } from './dead-turn.ts';
 

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig, Logger } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
-import { resolveConfig } from '../../src/core/resolve-config.ts';
+import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { resolveConfig } from '../../src/core/options/resolve-config.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
 import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
-import { estimateTokens, tokenCounter } from '../../src/core/count-tokens.ts';
-import type { Message } from '../../src/core/messages.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { estimateTokens, tokenCounter } from '../../src/core/model-call/count-tokens.ts';
 import { calibrate } from '../../src/extensions/context/calibrate.ts';
 import { gptTokenizer } from '../../src/extensions/context/gpt-tokenizer.ts';
 

@@ -1,15 +1,15 @@
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { Clock } from '../../src/core/clock.ts';
-import type { ToolCall } from '../../src/core/messages.ts';
+import type { Clock } from '../../src/core/contracts/clock.ts';
+import type { ToolCall } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
 import {
   journalSchema,
   type LlmDone,
   type Stamped,
   type TurnRecord,
   type TurnStarted,
-} from '../../src/core/records.ts';
-import { commitOf } from '../../src/core/signals.ts';
-import { taskState } from '../../src/core/state.ts';
+} from '../../src/core/journal/records.ts';
+import { commitOf } from '../../src/core/journal/signals.ts';
+import { taskState } from '../../src/core/journal/state.ts';
 import type { TurnBench } from './turn-bench.ts';
 
 export const question = [{ role: 'user', content: 'How many?' }] as const;

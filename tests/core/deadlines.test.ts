@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { systemClock } from '../../src/core/clock.ts';
-import { Deadlines } from '../../src/core/deadlines.ts';
+import { systemClock } from '../../src/core/contracts/clock.ts';
+import { Deadlines } from '../../src/core/tool-call/deadlines.ts';
 import { fakeClock } from '../../src/testing/index.ts';
 
 /** A system whose clock is set by `jumpMs` while a call with 1 s and one with 30 s run; gives when each expires. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { ToolContext } from '../../src/tools/interfaces.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { ToolContext } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

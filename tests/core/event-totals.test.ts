@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { Extension } from '../../src/core/extension.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';

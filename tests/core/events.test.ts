@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { of } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { LLMChunk, LLMProvider } from '../../src/providers/interfaces.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';

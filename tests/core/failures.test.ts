@@ -1,10 +1,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { SpanStatusCode } from '@opentelemetry/api';
 import { of } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Logger } from '../../src/core/config.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { Logger } from '../../src/core/contracts/config.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

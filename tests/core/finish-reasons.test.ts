@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { FinishReason } from '../../src/providers/interfaces.ts';
+import type { FinishReason } from '../../src/core/contracts/provider.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

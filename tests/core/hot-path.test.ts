@@ -3,11 +3,11 @@ import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { from, lastValueFrom, Observable } from 'rxjs';
 import { AgentLoop } from '../../src/agent-loop.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { LLMCallParams, LLMChunk } from '../../src/providers/interfaces.ts';
+import { systemClock } from '../../src/core/contracts/clock.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { LLMCallParams, LLMChunk } from '../../src/core/contracts/provider.ts';
+import type { ToolProvider } from '../../src/core/contracts/tool.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { ToolProvider } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { OnLimit, StartOptions } from '../../src/core/config.ts';
+import type { OnLimit, StartOptions } from '../../src/core/contracts/config.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Logger } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
+import type { Logger } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { openResources } from '../../src/testing/ledger.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 

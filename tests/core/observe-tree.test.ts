@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop, type ObserveOptions } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import { AgentLoop, type ObserveOptions } from '../../src/core/turn/agent-loop.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { agentBench } from '../agent/agent-bench.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop, type ObserveOptions } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { TaskStateStore } from '../../src/stores/interfaces.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { TaskStateStore } from '../../src/core/contracts/store.ts';
+import { AgentLoop, type ObserveOptions } from '../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig, OnLength } from '../../src/core/config.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import type { AgentLoopConfig, OnLength } from '../../src/core/contracts/config.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
 import { replay } from '../../src/replay/replay.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig, Logger } from '../../src/core/config.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import { type Message, Pairing, pairedMessages, type ToolCall } from '../../src/core/messages.ts';
+import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import { type Message, Pairing, pairedMessages, type ToolCall } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
 import { windowHistory } from '../../src/extensions/window-history.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';

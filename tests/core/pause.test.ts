@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

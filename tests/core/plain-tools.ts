@@ -1,4 +1,4 @@
-import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../src/tools/interfaces.ts';
+import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../src/core/contracts/tool.ts';
 
 type Execute = (context: ToolContext) => unknown;
 

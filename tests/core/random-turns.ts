@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import type { LLMStep, LLMStepCall } from '../../src/testing/llm-step.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../src/testing/scripted-llm.ts';

@@ -6,7 +6,7 @@ import {
   repairHistory,
   type ToolCall,
   type ToolMessage,
-} from '../../src/core/messages.ts';
+} from '../../src/core/contracts/messages.ts';
 
 const id = fc.constantFrom('a', 'b', 'c', 'd');
 const call = id.map((callId): ToolCall => ({ id: callId, type: 'function', function: { name: 'f', arguments: '{}' } }));

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
-import type { OnInDoubt, ToolContext, ToolPolicy } from '../../src/tools/interfaces.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import type { OnInDoubt, ToolContext, ToolPolicy } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { answerOf, deadTurn, firstCall, intentOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { answerOf, callOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import { AgentLoopError, messageOf } from '../../src/core/errors.ts';
-import { journalSchema, type TurnRecord } from '../../src/core/records.ts';
-import { commitOf } from '../../src/core/signals.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import { AgentLoopError, messageOf } from '../../src/core/contracts/errors.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { journalSchema, type TurnRecord } from '../../src/core/journal/records.ts';
+import { commitOf } from '../../src/core/journal/signals.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from './dead-turn.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { ToolContext, ToolListContext } from '../../src/core/contracts/tool.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
-import type { ToolContext, ToolListContext } from '../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { config, Observable, Subject, take } from 'rxjs';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import { EventProjector } from '../../src/core/event-projector.ts';
-import { replayOf } from '../../src/core/observe-turn.ts';
-import { type SharedTurn, shareTurn } from '../../src/core/operators/share-turn.ts';
-import { journalSchema, type TurnRecord } from '../../src/core/records.ts';
-import { type Commit, commitOf, type Signal } from '../../src/core/signals.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { EventProjector } from '../../src/core/journal/event-projector.ts';
+import { replayOf } from '../../src/core/journal/observe-turn.ts';
+import { journalSchema, type TurnRecord } from '../../src/core/journal/records.ts';
+import { type Commit, commitOf, type Signal } from '../../src/core/journal/signals.ts';
+import { type SharedTurn, shareTurn } from '../../src/core/turn/share-turn.ts';
 import { outlineOf, watch } from './watch-events.ts';
 
 const now = () => 0;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import type { UserMessage } from '../../src/core/messages.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { UserMessage } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';

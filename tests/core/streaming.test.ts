@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Observable } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { fromAsyncIterable } from '../../src/providers/from-async-iterable.ts';
-import type { LLMChunk, LLMProvider } from '../../src/providers/interfaces.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { question } from './dead-turn.ts';

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER } from 'rxjs';
 import { agent } from '../../src/agent/agent.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import type { ToolProvider } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
 import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
 import { rateLimit } from '../../src/providers/policies/rate-limit.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { ToolProvider } from '../../src/tools/interfaces.ts';
 import { question, runTurn } from './tools/run-turn.ts';
 import { fruit } from './tracing/tracing-bench.ts';
 import { turnBench } from './turn-bench.ts';

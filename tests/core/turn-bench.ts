@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from '@jest/globals';
 import { finalize, Observable } from 'rxjs';
 import { AgentLoop } from '../../src/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
 import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';

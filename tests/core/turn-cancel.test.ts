@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { ToolContext } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { gate } from '../../src/testing/gate.ts';
-import type { ToolContext } from '../../src/tools/interfaces.ts';
 import { question } from './dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

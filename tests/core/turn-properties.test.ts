@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { applyRecord, foldRecords } from '../../src/core/apply-record.ts';
-import { toPersisted } from '../../src/core/persisted-state.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/records.ts';
-import { type LoopState, taskState } from '../../src/core/state.ts';
+import { applyRecord, foldRecords } from '../../src/core/journal/apply-record.ts';
+import { toPersisted } from '../../src/core/journal/persisted-state.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/journal/records.ts';
+import { type LoopState, taskState } from '../../src/core/journal/state.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from './dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from './random-turns.ts';
 import { turnBench } from './turn-bench.ts';

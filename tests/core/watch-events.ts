@@ -1,5 +1,5 @@
 import type { Observable, Subscription } from 'rxjs';
-import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../../src/core/events.ts';
+import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../../src/core/contracts/events.ts';
 
 export type EventOf<K extends AgentEvent['kind']> =
   | Extract<AgentEvent, { kind: K }>

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { violationsOf } from './invariants.ts';

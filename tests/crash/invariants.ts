@@ -1,8 +1,8 @@
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { messageOf } from '../../src/core/errors.ts';
-import { textOf } from '../../src/core/messages.ts';
-import { isTerminal, type JournalRecord } from '../../src/core/records.ts';
-import type { LoopState } from '../../src/core/state.ts';
+import { messageOf } from '../../src/core/contracts/errors.ts';
+import { textOf } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { isTerminal, type JournalRecord } from '../../src/core/journal/records.ts';
+import type { LoopState } from '../../src/core/journal/state.ts';
 import { checkExecutions } from './executions.ts';
 import { finalText, type Plan, since } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';

@@ -11,8 +11,8 @@ export interface Mutation {
   readonly patches: readonly [Patch, ...Patch[]];
 }
 
-const batch = 'src/core/tool-batch.ts';
-const line = 'src/core/operators/journal-operators.ts';
+const batch = 'src/core/tool-call/tool-batch.ts';
+const line = 'src/core/ownership/journal-operators.ts';
 const lmdb = 'src/stores/lmdb/lmdb-state-store.ts';
 const lua = 'src/stores/redis/lua';
 
@@ -28,7 +28,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
         to: `this.#owner.give({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
-        file: 'src/core/operators/tool-operators.ts',
+        file: 'src/core/tool-call/tool-operators.ts',
         from: `this.to.next({ type: 'commit', steps, after, barrier, durable: () => this.#start(after) });`,
         to: `this.to.next({ type: 'commit', steps, after, barrier }); this.#start(after);`,
       },
@@ -50,7 +50,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'boundary',
     patches: [
       {
-        file: 'src/core/tool-plan.ts',
+        file: 'src/core/tool-call/tool-plan.ts',
         from: 'if (!result && !question) (intent ? started : others).push(index);',
         to: 'if (!question) (intent ? started : others).push(index);',
       },
@@ -77,7 +77,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/in-doubt.ts',
+        file: 'src/core/tool-call/in-doubt.ts',
         from: `return onInDoubt === 'retry' && (idempotent || readOnly) ? 'run' : unknownOutcome(pending);`,
         to: `return 'run';`,
       },
@@ -88,7 +88,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/in-doubt.ts',
+        file: 'src/core/tool-call/in-doubt.ts',
         from: `if (answer.outcome === 'unknown') return unknownOutcome(pending);`,
         to: `if (answer.outcome === 'unknown') return { type: 'tool.result', callId: pending.callId, content: 'done', success: true, durationMs: 0 };`,
       },
@@ -99,7 +99,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/call-context.ts',
+        file: 'src/core/tool-call/call-context.ts',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
         from: 'this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;',
         // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the text of a source.
@@ -112,7 +112,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     mode: 'random',
     patches: [
       {
-        file: 'src/core/next-step.ts',
+        file: 'src/core/turn/next-step.ts',
         from: 'return call(deps, state, state.iteration, state.attempt + 1);',
         to: 'return call(deps, state, state.iteration, 1);',
       },
@@ -131,9 +131,9 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
   },
 ];
 
-const children = 'src/core/child-turns.ts';
-const opening = 'src/core/open-turn.ts';
-const batches = 'src/core/running-tool.ts';
+const children = 'src/core/ownership/child-turns.ts';
+const opening = 'src/core/turn/open-turn.ts';
+const batches = 'src/core/tool-call/running-tool.ts';
 
 /** Bugs of turns inside turns. */
 const ofTrees: readonly Omit<Mutation, 'store'>[] = [
@@ -141,8 +141,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'the right to a child turn does not end with the lease above',
     mode: 'tree-long',
     patches: [
-      { file: 'src/core/lease-hold.ts', from: ' && this.#above?.isSure !== false;', to: ';' },
-      { file: 'src/core/lease-hold.ts', from: 'if (above && !above.isSure)', to: 'if (above && false)' },
+      { file: 'src/core/ownership/lease-hold.ts', from: ' && this.#above?.isSure !== false;', to: ';' },
+      { file: 'src/core/ownership/lease-hold.ts', from: 'if (above && !above.isSure)', to: 'if (above && false)' },
     ],
   },
   {
@@ -150,7 +150,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-outage',
     patches: [
       {
-        file: 'src/core/operators/lease-operators.ts',
+        file: 'src/core/ownership/lease-operators.ts',
         from: '() => to.error(unrenewed(storeDeadlineMs)));',
         to: '() => { void store.release(lease); setTimeout(() => to.error(unrenewed(storeDeadlineMs)), 5); });',
       },
@@ -183,7 +183,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'tree-deep',
     patches: [
       {
-        file: 'src/core/watch-turn.ts',
+        file: 'src/core/turn/watch-turn.ts',
         from: 'if (!to.closed) cancelPoll = deadline.clock',
         to: 'if (to.closed) cancelPoll = deadline.clock',
       },
@@ -193,9 +193,9 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'child turns are cancelled after their parent',
     mode: 'tree-cancel',
     patches: [
-      { file: 'src/core/outside-append.ts', from: '    await before?.(state, lease);\n', to: '' },
+      { file: 'src/core/ownership/outside-append.ts', from: '    await before?.(state, lease);\n', to: '' },
       {
-        file: 'src/core/outside-append.ts',
+        file: 'src/core/ownership/outside-append.ts',
         from: `{ status: taskState(commit.after), barrier: true });`,
         to: `{ status: taskState(commit.after), barrier: true }); await before?.(state, lease);`,
       },
@@ -205,7 +205,11 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     name: 'the result of a child turn is recorded without its usage',
     mode: 'tree-deep',
     patches: [
-      { file: 'src/core/call-context.ts', from: 'const below = this.#parent?.usageBy ?? [];', to: 'const below = [];' },
+      {
+        file: 'src/core/tool-call/call-context.ts',
+        from: 'const below = this.#parent?.usageBy ?? [];',
+        to: 'const below = [];',
+      },
     ],
   },
   {
@@ -280,7 +284,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       {
-        file: 'src/core/loop-with-tools.ts',
+        file: 'src/core/turn/loop.ts',
         from: 'return stintDeps(deps, this.#state);',
         to: 'return { ...stintDeps(deps, this.#state), ...(this.#state.stint.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
       },
@@ -291,7 +295,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       {
-        file: 'src/core/fold.ts',
+        file: 'src/core/journal/fold.ts',
         from: 'draft.changes = { ...noChanges, data, decided: others };',
         to: 'draft.changes = { ...draft.changes, data, decided: others };',
       },

@@ -1,7 +1,7 @@
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { messageOf } from '../../src/core/errors.ts';
-import { textOf } from '../../src/core/messages.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TerminalRecord } from '../../src/core/records.ts';
+import { messageOf } from '../../src/core/contracts/errors.ts';
+import { textOf } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TerminalRecord } from '../../src/core/journal/records.ts';
 import { type Say, violationsOf } from './invariants.ts';
 import type { Task } from './workload/order.ts';
 import { rootAgentOf, type TreeTurn, turnsOf, type Workload } from './workload/tree.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
-import { resolveConfig } from '../../src/core/resolve-config.ts';
+import { resolveConfig } from '../../src/core/options/resolve-config.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 
 const [, section = ''] = readFileSync('docs/errors.md', 'utf8').split('\n## Time limits\n');

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import { type Message, textOf } from '../../src/core/messages.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import { type Message, textOf } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { branch } from '../../src/extensions/branch.ts';
 import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { isInstruction } from '../../src/core/history.ts';
-import { type Message, textOf } from '../../src/core/messages.ts';
+import { type Message, textOf } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { isInstruction } from '../../src/core/journal/history.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import {
   carryOver,
   compactConversation,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { type Message, textOf } from '../../src/core/messages.ts';
+import { type Message, textOf } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { contextManagement } from '../../src/extensions/context-management.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { callOf, question } from '../core/dead-turn.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { type Message, textOf } from '../../src/core/messages.ts';
+import { type Message, textOf } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { callOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';

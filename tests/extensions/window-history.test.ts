@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import { estimateTokens } from '../../src/core/count-tokens.ts';
-import type { Message } from '../../src/core/messages.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { estimateTokens } from '../../src/core/model-call/count-tokens.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { summaryMessage } from '../../src/extensions/context/summary-message.ts';
 import { type WindowOptions, windowHistory } from '../../src/extensions/window-history.ts';
 import { plainTools } from '../core/plain-tools.ts';

@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import { textOf } from '../../src/core/messages.ts';
-import type { TurnResult } from '../../src/core/turn-result.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import { textOf } from '../../src/core/contracts/messages.ts';
+import type { LLMCallParams } from '../../src/core/contracts/provider.ts';
+import type { TurnResult } from '../../src/core/journal/turn-result.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { McpProcessOptions, McpSamplingOptions } from '../../src/mcp/mcp-options.ts';
-import type { LLMCallParams } from '../../src/providers/interfaces.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { textOf } from '../../src/core/messages.ts';
+import { textOf } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { recordSpans } from '../../src/testing/span-recorder.ts';

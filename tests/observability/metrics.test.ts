@@ -9,10 +9,10 @@ import {
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
 import { agent } from '../../src/agent/agent.ts';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { LLMProvider, LLMResponse } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { startMetrics } from '../../src/observability/metrics.ts';
-import type { LLMProvider, LLMResponse } from '../../src/providers/interfaces.ts';
 import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
 import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
 import { retry } from '../../src/providers/policies/retry.ts';

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { ExportResultCode } from '@opentelemetry/core';
 import { InMemorySpanExporter, type SpanExporter } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import type { FinishedSpan } from '../../src/observability/finished-span.ts';
 import { spanOutline } from '../../src/observability/span-tree.ts';
 import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';

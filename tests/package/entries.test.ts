@@ -41,7 +41,7 @@ describe('the entries of the build', () => {
     expect(loaded).toContain(join(root, 'dist/index.js'));
     expect(loaded.length).toBeLessThanOrEqual(30);
     const sources = loaded.flatMap(sourcesOf);
-    expect(sources).toContain('src/core/agent-loop.ts');
+    expect(sources).toContain('src/core/turn/agent-loop.ts');
     expect(sources.filter((file) => /^src\/(a2a|cli|mcp|testing|stores\/(lmdb|redis|s3))\//.test(file))).toEqual([]);
   });
 
@@ -50,7 +50,7 @@ describe('the entries of the build', () => {
       .filter((file) => file.endsWith('.js'))
       .map((file) => join(root, 'dist', file));
     const sources = modules.flatMap(sourcesOf).filter((file) => file.startsWith('src/'));
-    expect(sources).toContain('src/core/errors.ts');
+    expect(sources).toContain('src/core/contracts/errors.ts');
     expect(sources.filter((file, at) => sources.indexOf(file) < at)).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { startModelServer } from '../../src/testing/model-server.ts';

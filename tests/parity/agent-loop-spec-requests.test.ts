@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { AssistantMessage, Message } from '../../src/core/messages.ts';
-import { summaryFallback } from '../../src/core/response.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { AssistantMessage, Message } from '../../src/core/contracts/messages.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { summaryFallback } from '../../src/core/model-call/response.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { LLMStep, ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';

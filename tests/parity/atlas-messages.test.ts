@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Message } from '../../src/core/messages.ts';
-import type { ToolContext } from '../../src/tools/interfaces.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import type { ToolContext } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { textOfParts, watch } from '../core/watch-events.ts';

@@ -1,4 +1,4 @@
-import type { ToolContext, ToolPolicy } from '../../src/tools/interfaces.ts';
+import type { ToolContext, ToolPolicy } from '../../src/core/contracts/tool.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Observable } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
-import type { LLMChunk, LLMProvider } from '../../src/providers/interfaces.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
-import { TurnError } from '../../src/core/turn-result.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { TurnError } from '../../src/core/journal/turn-result.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { attribute } from '../../src/observability/attributes.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { Message } from '../../src/core/messages.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { attribute } from '../../src/observability/attributes.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, take, toArray } from 'rxjs';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
 import { codedError } from './provider-error.ts';

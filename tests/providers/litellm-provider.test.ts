@@ -3,7 +3,7 @@ import { context, createContextKey, propagation, ROOT_CONTEXT, trace } from '@op
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { lastValueFrom } from 'rxjs';
-import type { LLMCallParams } from '../../src/providers/interfaces.ts';
+import type { LLMCallParams } from '../../src/core/contracts/provider.ts';
 import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
 import { codedError } from './provider-error.ts';
 import {

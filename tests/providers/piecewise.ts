@@ -1,5 +1,5 @@
 import { lastValueFrom, toArray } from 'rxjs';
-import type { LLMChunk, LLMResponse } from '../../src/providers/interfaces.ts';
+import type { LLMChunk, LLMResponse } from '../../src/core/contracts/provider.ts';
 import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
 
 /** A `fetch` whose answer is a body in just these pieces. */

@@ -1,7 +1,7 @@
 import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, expect } from '@jest/globals';
 import { lastValueFrom } from 'rxjs';
-import type { AgentLoopError } from '../../src/core/errors.ts';
+import type { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
 import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
 import { codedError } from './provider-error.ts';

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../src/core/events.ts';
+import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { ToolProvider } from '../../src/index.ts';
 import type { LiteLLMProviderOptions } from '../../src/providers/litellm-options.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';

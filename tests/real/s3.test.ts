@@ -10,8 +10,8 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { ArtifactStore } from '../../src/stores/artifacts/artifact-store.ts';
+import type { ArtifactStore } from '../../src/core/contracts/artifact-store.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { folderArtifactStore } from '../../src/stores/artifacts/folder-artifact-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { S3ArtifactStore, type S3ArtifactStoreOptions } from '../../src/stores/s3/s3-artifact-store.ts';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Extension, StepChange } from '../../src/core/extension.ts';
+import type { Extension, StepChange } from '../../src/core/contracts/extension.ts';
 import { plainTools } from '../core/plain-tools.ts';
 
 const hooks = [

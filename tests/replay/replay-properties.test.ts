@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { foldRecords } from '../../src/core/apply-record.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/records.ts';
-import { taskState } from '../../src/core/state.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/journal/records.ts';
+import { taskState } from '../../src/core/journal/state.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { question } from '../core/dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from '../core/random-turns.ts';

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/config.ts';
-import type { Extension } from '../../src/core/extension.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/records.ts';
+import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { ToolPolicy } from '../../src/core/contracts/tool.ts';
+import type { JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { gate } from '../../src/testing/gate.ts';
 import type { LLMStep } from '../../src/testing/llm-step.ts';
-import type { ToolPolicy } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../core/dead-turn.ts';

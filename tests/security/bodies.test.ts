@@ -5,11 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { lastValueFrom } from 'rxjs';
 import { remoteAgent } from '../../src/a2a/client/remote-agent.ts';
 import { bearerAuth } from '../../src/a2a/server/auth/bearer-auth.ts';
-import { BodyCounter } from '../../src/core/body-counter.ts';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import { BodyCounter } from '../../src/core/model-call/body-counter.ts';
 import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
 import { createProvider } from '../../src/providers/ai-sdk/create-provider.ts';
-import type { LLMProvider } from '../../src/providers/interfaces.ts';
 import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from '@jest/globals';
 import { complain, note } from '../../src/cli/notes.ts';
-import type { Logger } from '../../src/core/config.ts';
-import { guardedLogger } from '../../src/core/guarded-logger.ts';
+import type { Logger } from '../../src/core/contracts/config.ts';
+import { guardedLogger } from '../../src/core/contracts/guarded-logger.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
 import { ServeProcess } from '../a2a/server/serve-process.ts';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';

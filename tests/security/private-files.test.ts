@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import type { TaskStateStore } from '../../src/index.ts';
 import { recordResponses } from '../../src/providers/policies/record-responses.ts';
 import { folderArtifactStore } from '../../src/stores/artifacts/folder-artifact-store.ts';

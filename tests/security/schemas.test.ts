@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import { textOf } from '../../src/core/messages.ts';
+import { textOf } from '../../src/core/contracts/messages.ts';
+import type { JSONSchema } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { escapeText } from '../../src/extensions/structured-output/xml/xml-text.ts';
 import { modelServer } from '../../src/providers/openai-wire/model-server.ts';
 import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
 import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import type { JSONSchema } from '../../src/tools/interfaces.ts';
 import { foreignSchemaChecker, jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
 import { oddServer } from '../mcp/odd-server.ts';
 

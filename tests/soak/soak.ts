@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentLoopError, messageOf } from '../../src/core/errors.ts';
+import { AgentLoopError, messageOf } from '../../src/core/contracts/errors.ts';
 import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
 import { violationsOf } from '../crash/invariants.ts';
 import type { Random } from '../crash/random.ts';

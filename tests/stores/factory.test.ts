@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import { type StateStoreOptions, StoreFactory } from '../../src/stores/factory.ts';
 import { LmdbCacheStore } from '../../src/stores/lmdb/lmdb-cache-store.ts';
 import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { FollowSignal } from '../../src/stores/interfaces.ts';
+import type { FollowSignal } from '../../src/core/contracts/store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { llmStart, startRecord, textDelta } from '../../src/testing/store-contract/journal-fixture.ts';

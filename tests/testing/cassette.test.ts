@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { isSecretName, withoutSecrets } from '../../src/redaction/redact-secrets.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { loadCassette, recordTurn } from '../../src/testing/cassette.ts';

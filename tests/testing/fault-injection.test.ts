@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { JournalRecord } from '../../src/core/records.ts';
-import type { Lease, TaskStateStore } from '../../src/stores/interfaces.ts';
+import type { Lease, TaskStateStore } from '../../src/core/contracts/store.ts';
+import type { JournalRecord } from '../../src/core/journal/records.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../src/testing/async-store.ts';
 import { type FailingCall, faultyStore, type StoreFault } from '../../src/testing/fault-injection.ts';

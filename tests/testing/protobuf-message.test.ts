@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/errors.ts';
+import { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import { ProtobufMessage } from '../../src/testing/protobuf-message.ts';
 
 function varint(value: bigint): number[] {

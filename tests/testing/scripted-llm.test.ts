@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, lastValueFrom, type Observable, takeWhile, tap, toArray } from 'rxjs';
-import type { LLMCallParams, LLMChunk } from '../../src/providers/interfaces.ts';
+import type { LLMCallParams, LLMChunk } from '../../src/core/contracts/provider.ts';
 import { gate } from '../../src/testing/gate.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../src/testing/index.ts';
 

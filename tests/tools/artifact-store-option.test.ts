@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
 import { AgentLoop } from '../../src/agent-loop.ts';
-import type { Extension } from '../../src/core/extension.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
 import { branch } from '../../src/extensions/branch.ts';
 import { eagerTools } from '../../src/extensions/eager-tools/eager-tools.ts';
 import { operatorTurn } from '../../src/operators.ts';

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
+import type { JSONSchema, ToolDefinition, ToolProvider } from '../../src/core/contracts/tool.ts';
 import { checkedTools } from '../../src/tools/checked-tools.ts';
-import type { JSONSchema, ToolDefinition, ToolProvider } from '../../src/tools/interfaces.ts';
 import { thrownBy } from './thrown.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 

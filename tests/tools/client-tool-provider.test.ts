@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
+import type { ClientToolAnswer } from '../../src/core/contracts/tool.ts';
 import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
-import type { ClientToolAnswer } from '../../src/tools/interfaces.ts';
 import { thrownBy } from './thrown.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 

@@ -3,17 +3,9 @@ import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
 import { team } from '../../src/agent/team.ts';
 import { AgentLoop } from '../../src/agent-loop.ts';
-import type { AgentLoopConfig, Logger } from '../../src/core/config.ts';
-import type { IterationStep } from '../../src/core/extension.ts';
-import type { ToolCall } from '../../src/core/messages.ts';
-import type { TurnRecord } from '../../src/core/records.ts';
-import { branch } from '../../src/extensions/branch.ts';
-import { eagerTools } from '../../src/extensions/eager-tools/eager-tools.ts';
-import { operatorTurn } from '../../src/operators.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
+import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
+import type { IterationStep } from '../../src/core/contracts/extension.ts';
+import type { ToolCall } from '../../src/core/contracts/messages.ts';
 import type {
   ArgumentChecks,
   JSONSchema,
@@ -21,7 +13,15 @@ import type {
   ToolDefinition,
   ToolPolicy,
   ToolProvider,
-} from '../../src/tools/interfaces.ts';
+} from '../../src/core/contracts/tool.ts';
+import type { TurnRecord } from '../../src/core/journal/records.ts';
+import { branch } from '../../src/extensions/branch.ts';
+import { eagerTools } from '../../src/extensions/eager-tools/eager-tools.ts';
+import { operatorTurn } from '../../src/operators.ts';
+import { replay } from '../../src/replay/replay.ts';
+import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { jsonSchemaChecks } from '../../src/tools/schema-checks.ts';
 import { tool } from '../../src/tools/tool.ts';

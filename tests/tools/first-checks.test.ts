@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/agent-loop.ts';
-import type { Extension } from '../../src/core/extension.ts';
+import type { Extension } from '../../src/core/contracts/extension.ts';
+import type { ArgumentChecks, JSONSchema, ToolProvider } from '../../src/core/contracts/tool.ts';
 import { gate } from '../../src/testing/gate.ts';
-import type { ArgumentChecks, JSONSchema, ToolProvider } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { answerOf, deadTurn, firstCall, question } from '../core/dead-turn.ts';

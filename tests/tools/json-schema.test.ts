@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ArgumentCheck, JSONSchema } from '../../src/tools/interfaces.ts';
+import type { ArgumentCheck, JSONSchema } from '../../src/core/contracts/tool.ts';
 import { verifyJsonSchema } from '../../src/tools/json-schema-engine.ts';
 import { jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
 import { thrownBy } from './thrown.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import type { ToolDefinition } from '../../src/tools/interfaces.ts';
+import type { ToolDefinition } from '../../src/core/contracts/tool.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { contentParts } from '../../src/tools/tool-content.ts';

@@ -1,10 +1,10 @@
 import { expect, it } from '@jest/globals';
 import type { Observable } from 'rxjs';
-import { AgentLoop } from '../../src/core/agent-loop.ts';
-import type { Message } from '../../src/core/messages.ts';
-import type { LLMChunk, LLMProvider as OurLLMProvider } from '../../src/providers/interfaces.ts';
+import type { Message } from '../../src/core/contracts/messages.ts';
+import type { LLMChunk, LLMProvider as OurLLMProvider } from '../../src/core/contracts/provider.ts';
+import type { JSONSchema, ToolProvider as OurToolProvider, ToolContext } from '../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { checkedTools } from '../../src/tools/checked-tools.ts';
-import type { JSONSchema, ToolProvider as OurToolProvider, ToolContext } from '../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Observable, of } from 'rxjs';
-import type { ContentPart } from '../../src/core/messages.ts';
+import type { ContentPart } from '../../src/core/contracts/messages.ts';
 import { contentParts, toContent } from '../../src/tools/tool-content.ts';
 import { thrownBy } from './thrown.ts';
 

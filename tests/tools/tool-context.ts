@@ -1,6 +1,6 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import type { ToolCall } from '../../src/core/messages.ts';
-import type { ToolContext, ToolListContext } from '../../src/tools/interfaces.ts';
+import type { ToolCall } from '../../src/core/contracts/messages.ts';
+import type { ToolContext, ToolListContext } from '../../src/core/contracts/tool.ts';
 
 export function toolCall(name: string, args: unknown = {}): ToolCall {
   return {

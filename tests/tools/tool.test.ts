@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
 import * as mini from 'zod/mini';
-import type { ToolPolicy } from '../../src/tools/interfaces.ts';
+import type { ToolPolicy } from '../../src/core/contracts/tool.ts';
 import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { tool } from '../../src/tools/tool.ts';
 import { assertToolOptions } from '../../src/tools/tool-options.ts';

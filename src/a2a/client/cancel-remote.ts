@@ -1,9 +1,6 @@
 import { type CancelOutside, withCancelOutside } from '../../agent/cancel-outside.ts';
-import { foldRecords } from '../../core/apply-record.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Extension } from '../../core/extension.ts';
-import type { LoopState, TurnOutcome } from '../../core/state.ts';
-import { isSuspended } from '../../core/task-state.ts';
+import { type Clock, type Extension, isSuspended } from '../../core/contracts/index.ts';
+import { foldRecords, type LoopState, type TurnOutcome } from '../../core/journal/index.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { isLeft } from './remote-errors.ts';
 import { lastReference, messageIdOf, type RemoteReference, sendName } from './remote-progress.ts';

@@ -1,7 +1,7 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import { type Agent, agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
-import { systemClock } from '../../core/clock.ts';
+import { systemClock } from '../../core/contracts/index.ts';
 import { cancelRemote } from './cancel-remote.ts';
 import { RemoteConnection } from './remote-connection.ts';
 import type { RemoteAgentOptions, ResolvedRemote } from './remote-options.ts';

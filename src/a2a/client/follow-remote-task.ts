@@ -1,5 +1,5 @@
 import type { StreamResponse, Task } from '@a2a-js/sdk';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { Backoff, isPassing, retrying } from './retrying.ts';

@@ -18,8 +18,7 @@ import {
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
+import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
 import { turnExtension } from '../extensions.ts';
 import {

@@ -1,6 +1,6 @@
 import { A2A_ERROR_CODE, A2AError, TaskNotCancelableError, TaskNotFoundError } from '@a2a-js/sdk/errors';
-import { tooLargeIn } from '../../core/body-counter.ts';
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, messageOf } from '../../core/contracts/index.ts';
+import { tooLargeIn } from '../../core/model-call/index.ts';
 import { modelServer } from '../../providers/openai-wire/model-server.ts';
 
 /** What an error may say of the other side. */

@@ -1,4 +1,4 @@
-import { type BodyLimits, boundedResponse } from '../../core/body-counter.ts';
+import { type BodyLimits, boundedResponse } from '../../core/model-call/index.ts';
 import { failure, httpFailure, type RemoteName } from './remote-errors.ts';
 import type { RemoteHeaders } from './remote-options.ts';
 

@@ -1,7 +1,7 @@
 import type { AgentSettings } from '../../agent/agent-options.ts';
-import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/body-counter.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { invalidConfig } from '../../core/contracts/index.ts';
+import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 
 /** Headers of requests, made anew for each, so that a token may be a short-lived one. */
 export type RemoteHeaders = () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;

@@ -1,6 +1,5 @@
 import { Part } from '@a2a-js/sdk';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Content, ContentPart } from '../../core/messages.ts';
+import { AgentLoopError, type Content, type ContentPart } from '../../core/contracts/index.ts';
 
 /** A part as the protocol's JSON has it: plain, so that it can stand in a journal. */
 export type PartJson = Readonly<Record<string, unknown>>;

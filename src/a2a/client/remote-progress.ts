@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Message, textOf } from '../../core/messages.ts';
+import { type Message, textOf } from '../../core/contracts/index.ts';
 import { type PartJson, partsOf } from './remote-parts.ts';
 
 /** What a call of the other side came to, as it stands in the history. */

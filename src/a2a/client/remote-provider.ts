@@ -1,10 +1,15 @@
 import { Part, type Task, TaskState } from '@a2a-js/sdk';
-import { AbortScope } from '../../core/abort-scope.ts';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { ToolCall } from '../../core/messages.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type LLMCallParams,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+  type ToolCall,
+} from '../../core/contracts/index.ts';
+import { AbortScope } from '../../core/turn/index.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 import { followRemoteTask, taskAtEnd } from './follow-remote-task.ts';
 import type { RemoteConnection } from './remote-connection.ts';
 import { quoted, tooLong } from './remote-errors.ts';

@@ -1,6 +1,5 @@
-import { askedFor, kindAbove } from '../../core/child-questions.ts';
-import type { Question } from '../../core/records.ts';
-import type { ToolContext } from '../../tools/interfaces.ts';
+import type { ToolContext } from '../../core/contracts/index.ts';
+import { askedFor, kindAbove, type Question } from '../../core/journal/index.ts';
 import { type PartJson, partOfAnswer } from './remote-parts.ts';
 
 /** What the other side waits for. */

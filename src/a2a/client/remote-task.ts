@@ -7,8 +7,8 @@ import {
   TaskState,
   type TaskStatus,
 } from '@a2a-js/sdk';
-import { outputId } from '../../core/projection.ts';
-import type { LLMChunk } from '../../providers/interfaces.ts';
+import type { LLMChunk } from '../../core/contracts/index.ts';
+import { outputId } from '../../core/journal/index.ts';
 import { turnExtension } from '../extensions.ts';
 import { textOfParts } from './remote-parts.ts';
 

@@ -1,7 +1,11 @@
 import { type Message, Role, type Task } from '@a2a-js/sdk';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
-import type { Reconciled, ToolContext } from '../../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type ErrorCode,
+  type Reconciled,
+  type ToolContext,
+} from '../../core/contracts/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
 import { isUnavailable, mayHaveArrived } from './remote-errors.ts';

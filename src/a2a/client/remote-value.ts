@@ -1,5 +1,4 @@
-import type { Extension } from '../../core/extension.ts';
-import type { AssistantMessage } from '../../core/messages.ts';
+import type { AssistantMessage, Extension } from '../../core/contracts/index.ts';
 
 const key = 'a2a';
 

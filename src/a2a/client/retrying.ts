@@ -1,5 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
 
 const firstWaitMs = 250;
 const longestWaitMs = 5_000;

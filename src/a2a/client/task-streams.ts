@@ -1,5 +1,5 @@
 import type { StreamResponse } from '@a2a-js/sdk';
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 
 /** An open stream of updates of one task. */
 export interface TaskStream {

@@ -1,5 +1,4 @@
-import { messageOf } from '../../core/errors.ts';
-import { missingPackage } from '../../core/missing-package.ts';
+import { messageOf, missingPackage } from '../../core/contracts/index.ts';
 import { assertServerOptions } from './check-server-options.ts';
 import type { A2AServer } from './running-server.ts';
 import type { A2AServerOptions } from './server-options.ts';

@@ -8,7 +8,7 @@ import {
   type SecurityScheme,
 } from '@a2a-js/sdk';
 import type { Agent } from '../../agent/agent.ts';
-import type { ToolDefinition } from '../../tools/interfaces.ts';
+import type { ToolDefinition } from '../../core/contracts/index.ts';
 import type { Authentication } from './auth/authentication.ts';
 
 /** What the card says of the agent, where that is not what the agent says of itself. */

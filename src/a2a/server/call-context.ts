@@ -1,7 +1,7 @@
 import { Extensions } from '@a2a-js/sdk';
 import { defaultServerCallContextBuilder, type ServerCallContext } from '@a2a-js/sdk/server';
 import type { Request } from 'express';
-import type { AuthContext } from '../../tools/interfaces.ts';
+import type { AuthContext } from '../../core/contracts/index.ts';
 import { Caller } from './caller.ts';
 
 /** Where the caller of a request is kept between the middleware and the protocol's handlers. */

@@ -1,5 +1,5 @@
 import type { User } from '@a2a-js/sdk/server';
-import type { AuthContext } from '../../tools/interfaces.ts';
+import type { AuthContext } from '../../core/contracts/index.ts';
 import type { AuthenticatedUser } from './auth/authentication.ts';
 import type { Connection } from './connection.ts';
 import type { Refusal } from './http/refusal.ts';

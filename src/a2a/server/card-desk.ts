@@ -1,6 +1,6 @@
 import type { AgentCard } from '@a2a-js/sdk';
 import type { Agent } from '../../agent/agent.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
+import { invalidConfig } from '../../core/contracts/index.ts';
 import { A2AClientTools } from '../client-tools.ts';
 import { agentExtensions } from '../extensions.ts';
 import { agentCard, type CardRequest, extendedAgentCard, interfacesAt } from './agent-card.ts';

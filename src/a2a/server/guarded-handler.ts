@@ -1,9 +1,7 @@
 import type { StreamResponse } from '@a2a-js/sdk';
 import { A2AError, RequestMalformedError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler, ServerCallContext } from '@a2a-js/sdk/server';
-import type { Clock } from '../../core/clock.ts';
-import type { Logger } from '../../core/config.ts';
-import { AgentLoopError, nameOf } from '../../core/errors.ts';
+import { AgentLoopError, type Clock, type Logger, nameOf } from '../../core/contracts/index.ts';
 import { limitOf, toldError } from '../protocol-errors.ts';
 import { keepConnection } from '../requested.ts';
 import { callerIn } from './call-context.ts';

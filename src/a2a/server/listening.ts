@@ -1,7 +1,6 @@
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { AgentLoopError } from '../../core/errors.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
+import { AgentLoopError, invalidConfig } from '../../core/contracts/index.ts';
 
 /** Listens, and gives where. Errors: `UNAVAILABLE`, with the reason; `INVALID_CONFIG`. */
 export function bind(server: Server, port: number, host: string): Promise<AddressInfo> {

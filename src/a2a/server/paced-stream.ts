@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 import type { Connection } from './connection.ts';
 
 export interface Pace {

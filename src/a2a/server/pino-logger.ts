@@ -1,4 +1,4 @@
-import type { Logger } from '../../core/config.ts';
+import type { Logger } from '../../core/contracts/index.ts';
 
 /** What of a logger of pino is used; others of its form fit too. */
 export type PinoLike = {

@@ -1,4 +1,4 @@
-import { RecentMap } from '../../core/recent-map.ts';
+import { RecentMap } from '../../core/journal/index.ts';
 
 /** How many requests one caller may make. */
 export interface RateLimit {

@@ -4,13 +4,17 @@ import { A2AError } from '@a2a-js/sdk/errors';
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import type { Express } from 'express';
 import type { Agent } from '../../agent/agent.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import type { Logger } from '../../core/config.ts';
-import type { Defined } from '../../core/defined.ts';
-import { AgentLoopError, nameOf } from '../../core/errors.ts';
-import { guardedLogger } from '../../core/guarded-logger.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
-import type { TaskStateStore } from '../../stores/interfaces.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type Defined,
+  guardedLogger,
+  invalidConfig,
+  type Logger,
+  nameOf,
+  systemClock,
+  type TaskStateStore,
+} from '../../core/contracts/index.ts';
 import { type A2AHandler, a2aRequestHandler } from '../request-handler.ts';
 import type { Authentication } from './auth/authentication.ts';
 import { authContextIn, callerIn, senderIn } from './call-context.ts';

@@ -1,6 +1,5 @@
 import type { Agent } from '../../agent/agent.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
-import type { TaskStateStore } from '../../stores/interfaces.ts';
+import { invalidConfig, type TaskStateStore } from '../../core/contracts/index.ts';
 import type { A2AServerOptions } from './server-options.ts';
 
 /** The agent with what the server decides: where its turns are journaled, and when they drain. */

@@ -1,7 +1,5 @@
 import type { Agent } from '../../agent/agent.ts';
-import type { Clock } from '../../core/clock.ts';
-import type { Logger } from '../../core/config.ts';
-import type { TaskStateStore } from '../../stores/interfaces.ts';
+import type { Clock, Logger, TaskStateStore } from '../../core/contracts/index.ts';
 import type { A2ARequestHandlerOptions } from '../handler-options.ts';
 import type { CardOptions } from './agent-card.ts';
 import type { Authentication } from './auth/authentication.ts';

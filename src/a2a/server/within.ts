@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 
 /** Waits for a promise, but not longer than that; what becomes of it later is its own business. */
 export async function within(

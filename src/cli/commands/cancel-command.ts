@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
-import { foldRecords } from '../../core/apply-record.ts';
-import { taskState } from '../../core/state.ts';
+import { foldRecords, taskState } from '../../core/journal/index.ts';
 import type { CommandHost } from '../command-host.ts';
 import { watchCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
@@ -22,7 +21,7 @@ export function addCancelCommand(program: Command, host: CommandHost): void {
 
 async function cancel(taskId: string, flags: CancelFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const { AgentLoop } = await import('../../core/turn/index.ts');
     const stateNow = async () => taskState(foldRecords(await store.read(taskId)));
     const before = await stateNow();
     await AgentLoop.cancel(taskId, { store, reason: flags.reason });

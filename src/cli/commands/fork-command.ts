@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { foldRecords } from '../../core/apply-record.ts';
+import { foldRecords } from '../../core/journal/index.ts';
 import { idArgument, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { withKeptFlags } from '../kept-flags.ts';
@@ -28,7 +28,7 @@ export function addForkCommand(program: Command, host: CommandHost): void {
 
 async function fork(taskId: string, flags: ForkFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const { AgentLoop } = await import('../../core/turn/index.ts');
     const forked = await AgentLoop.fork(taskId, { store, at: flags.at, taskId: flags.task ?? newId() });
     void host.terminal.stdout.write(`${forked.taskId}\n`);
     const { turn } = foldRecords(await store.read(forked.taskId));

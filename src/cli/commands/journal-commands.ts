@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { taskState } from '../../core/state.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
+import { taskState } from '../../core/journal/index.ts';
 import { writePrivate } from '../../files/private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';

@@ -2,7 +2,7 @@ import { Console } from 'node:console';
 import { once } from 'node:events';
 import { Writable } from 'node:stream';
 import type { Command } from 'commander';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { McpServer } from '../../mcp/server/mcp-server.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
-import { messageOf } from '../../core/errors.ts';
+import { messageOf } from '../../core/contracts/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { Interruption } from '../interruption.ts';

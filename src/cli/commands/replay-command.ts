@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import type { AgentEvent } from '../../core/events.ts';
-import type { JournalRecord } from '../../core/records.ts';
+import type { AgentEvent } from '../../core/contracts/index.ts';
+import type { JournalRecord } from '../../core/journal/index.ts';
 import type { ReplayConfig } from '../../replay/perform-replay.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { foldRecords } from '../../core/apply-record.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { foldRecords } from '../../core/journal/index.ts';
 import { type Answers, parseAnswers } from '../answers.ts';
 import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
@@ -117,7 +117,7 @@ interface Answering {
 /** Passes the answers to the process that runs the turn. */
 async function answerOwner({ taskId, answers, flags, host, opened }: Answering): Promise<void> {
   const { store, settings } = opened.session.store;
-  const { AgentLoop } = await import('../../core/agent-loop.ts');
+  const { AgentLoop } = await import('../../core/turn/index.ts');
   await AgentLoop.answer(taskId, { store, answers });
   host.exitCode = 0;
   note(host.terminal, `answered; another process runs the turn: ${watchCommand({ taskId, store: settings, flags })}`);

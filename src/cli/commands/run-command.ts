@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { openTurnOf } from '../conversation.ts';

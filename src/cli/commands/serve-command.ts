@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Command } from 'commander';
 import type { A2AAddress, A2AServer } from '../../a2a/server/running-server.ts';
-import type { Logger } from '../../core/config.ts';
+import type { Logger } from '../../core/contracts/index.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { Interruption } from '../interruption.ts';

@@ -1,7 +1,6 @@
 import type { Command } from 'commander';
-import { AgentLoopError } from '../../core/errors.ts';
-import { toPersisted } from '../../core/persisted-state.ts';
-import { openQuestions } from '../../core/state.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { openQuestions, toPersisted } from '../../core/journal/index.ts';
 import type { CommandHost } from '../command-host.ts';
 import { isHeld } from '../held-task.ts';
 import { Interruption } from '../interruption.ts';
@@ -73,7 +72,7 @@ async function watch(watched: WatchedTask, flags: ShowFlags, host: CommandHost):
 }
 
 async function printEvents({ taskId, store, terminal }: WatchedTask, signal: AbortSignal): Promise<void> {
-  const { AgentLoop } = await import('../../core/agent-loop.ts');
+  const { AgentLoop } = await import('../../core/turn/index.ts');
   await untilAborted(signal, (done, failed) =>
     AgentLoop.observe(taskId, { store, descendants: true }).subscribe({
       next: (event) => void terminal.stdout.write(`${eventLine(event)}\n`),

@@ -1,7 +1,5 @@
 import { type Command, Option } from 'commander';
-import { textOf } from '../../core/messages.ts';
-import type { TaskState } from '../../core/task-state.ts';
-import type { TaskStateStore, TaskSummary } from '../../stores/interfaces.ts';
+import { type TaskState, type TaskStateStore, type TaskSummary, textOf } from '../../core/contracts/index.ts';
 import { wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
 import { localTime } from '../duration.ts';
@@ -59,7 +57,7 @@ export function addTasksCommand(program: Command, host: CommandHost): void {
 
 async function release(taskId: string, flags: StoreFlags, host: CommandHost): Promise<void> {
   await withStore({ flags, host }, async (store, settings) => {
-    const { AgentLoop } = await import('../../core/agent-loop.ts');
+    const { AgentLoop } = await import('../../core/turn/index.ts');
     const broken = await AgentLoop.breakLease(taskId, { store });
     if (!broken) return note(host.terminal, `no process runs ${taskId}; nothing was changed`);
     const next = resumeCommand({ taskId, store: settings, flags });

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentEvent } from '../../core/events.ts';
+import type { AgentEvent } from '../../core/contracts/index.ts';
 import { ownFile } from '../own-file.ts';
 import type { Environment } from '../style.ts';
 import { slowTools } from './demo-tools.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { demoTools, ledgerVariable } from './demo-tools.ts';
 
 /** What `--tools` loads in the process that the demo kills. */

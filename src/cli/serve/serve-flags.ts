@@ -1,6 +1,6 @@
 import { shortestKey } from '../../a2a/server/auth/shortest-key.ts';
 import { isLoopbackHost } from '../../a2a/server/loopback.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { ModelFlags } from '../model-settings.ts';
 import type { StoreFlags } from '../store-settings.ts';
 import type { Environment } from '../style.ts';

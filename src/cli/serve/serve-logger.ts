@@ -1,5 +1,4 @@
-import type { Logger } from '../../core/config.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type Logger } from '../../core/contracts/index.ts';
 import { complain, note } from '../notes.ts';
 import type { Terminal } from '../terminal.ts';
 

@@ -1,4 +1,4 @@
-import type { MessageStore } from '../../stores/messages/message-store.ts';
+import type { MessageStore } from '../../core/contracts/index.ts';
 import type { PushStore } from '../../stores/push/push-store.ts';
 import { type OpenStore, openStore } from '../open-store.ts';
 import type { StoreSettings } from '../store-settings.ts';

@@ -1,5 +1,5 @@
 import type { Agent } from '../../agent/agent.ts';
-import type { Logger } from '../../core/config.ts';
+import type { Logger } from '../../core/contracts/index.ts';
 import type { Interruption } from '../interruption.ts';
 import { connectModel } from '../model-connection.ts';
 import { modelSettings } from '../model-settings.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import type { Tool } from '../../tools/tool.ts';
 import { calculateTool } from './calculate.ts';

@@ -1,5 +1,4 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type Clock, systemClock } from '../../core/contracts/index.ts';
 import { closestNames } from '../../providers/models/closest-names.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 

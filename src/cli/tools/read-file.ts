@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import { decodeText } from './text-file.ts';
 import type { Workspace } from './workspace.ts';

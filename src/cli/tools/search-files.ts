@@ -1,5 +1,5 @@
 import pLimit from 'p-limit';
-import type { ToolContext } from '../../tools/interfaces.ts';
+import type { ToolContext } from '../../core/contracts/index.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import { decodeText } from './text-file.ts';
 import { joinPath, type Workspace } from './workspace.ts';

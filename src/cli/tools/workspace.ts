@@ -1,7 +1,7 @@
 import { constants, type Dirent, realpathSync, statSync } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, readlink, realpath } from 'node:fs/promises';
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { holdsPrivateKey, isPrivateName, isSystemPath, privateKeyWindow } from './private-names.ts';
 
 /** An entry of a folder. Links and special files are `other`. */

@@ -1,5 +1,5 @@
-import { estimateTokens, type TokenCounter } from '../../core/count-tokens.ts';
-import type { Usage } from '../../core/usage.ts';
+import type { Usage } from '../../core/contracts/index.ts';
+import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 
 /** A counter that learns from what the vendor charges. */
 export interface CalibratedCounter {

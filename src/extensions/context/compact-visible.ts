@@ -1,6 +1,6 @@
 import type { Context } from '@opentelemetry/api';
-import type { TokenCounter } from '../../core/count-tokens.ts';
-import type { Usage } from '../../core/usage.ts';
+import type { Usage } from '../../core/contracts/index.ts';
+import type { TokenCounter } from '../../core/model-call/index.ts';
 import { type CompactionOptions, summarizerOf } from './compaction-options.ts';
 import { type ModelInUse, tokenLimit } from './context-limits.ts';
 import { summarize } from './summarize.ts';

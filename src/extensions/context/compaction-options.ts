@@ -1,5 +1,5 @@
-import { estimateTokens, type TokenCounter } from '../../core/count-tokens.ts';
-import type { LLMProvider } from '../../providers/interfaces.ts';
+import type { LLMProvider } from '../../core/contracts/index.ts';
+import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 import { ModelRegistry } from '../../providers/models/model-registry.ts';
 import {
   aFunction,

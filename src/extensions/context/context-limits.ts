@@ -1,4 +1,4 @@
-import type { LLMProvider } from '../../providers/interfaces.ts';
+import type { LLMProvider } from '../../core/contracts/index.ts';
 import { ModelRegistry } from '../../providers/models/model-registry.ts';
 
 export interface ContextLimitOptions {

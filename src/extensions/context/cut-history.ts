@@ -1,6 +1,6 @@
-import { estimateTokens, type TokenCounter } from '../../core/count-tokens.ts';
-import { isInstruction } from '../../core/history.ts';
-import { type AssistantMessage, type Message, repairHistory } from '../../core/messages.ts';
+import { type AssistantMessage, type Message, repairHistory } from '../../core/contracts/index.ts';
+import { isInstruction } from '../../core/journal/index.ts';
+import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 
 export interface HistoryLimits {
   /** The most messages, the first instruction not counted. Absent: any number. */

@@ -1,4 +1,4 @@
-import type { TokenCounter } from '../../core/count-tokens.ts';
+import type { TokenCounter } from '../../core/model-call/index.ts';
 import { headAndTail } from './head-and-tail.ts';
 
 /** Truncates a string to about so many tokens, keeping its beginning and its end. */

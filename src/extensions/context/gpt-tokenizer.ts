@@ -1,5 +1,5 @@
-import { type TokenCounter, tokenCounter } from '../../core/count-tokens.ts';
-import { missingPackage } from '../../core/missing-package.ts';
+import { missingPackage } from '../../core/contracts/index.ts';
+import { type TokenCounter, tokenCounter } from '../../core/model-call/index.ts';
 
 export interface GptTokenizerOptions {
   /** Default `o200k_base`, that of GPT-4o and all later models; GPT-4 and GPT-3.5 use `cl100k_base`. */

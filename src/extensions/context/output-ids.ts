@@ -1,5 +1,5 @@
-import type { History } from '../../core/history.ts';
-import type { ToolMessage } from '../../core/messages.ts';
+import type { ToolMessage } from '../../core/contracts/index.ts';
+import type { History } from '../../core/journal/index.ts';
 
 /** The ids of the outputs of a growing history: that of the call; repeated ids get a number. Each message is read once. */
 export class OutputIds {

@@ -1,6 +1,5 @@
-import { type Content, textOf } from '../../core/messages.ts';
+import { type ArgumentCheck, type Content, type ToolProvider, textOf } from '../../core/contracts/index.ts';
 import { engineDefinition } from '../../tools/engine-tools.ts';
-import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 
 export const readToolOutputName = 'read_tool_output';
 

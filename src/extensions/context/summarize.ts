@@ -1,11 +1,17 @@
 import type { Context } from '@opentelemetry/api';
-import type { TokenCounter } from '../../core/count-tokens.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { estimatedUsage, usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import { type Message, textOf } from '../../core/messages.ts';
-import { ToldUsage } from '../../core/told-usage.ts';
-import { addUsage, noUsage, type Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
+import {
+  AgentLoopError,
+  addUsage,
+  type LLMCallParams,
+  type LLMProvider,
+  type LLMResponse,
+  type Message,
+  noUsage,
+  textOf,
+  type Usage,
+} from '../../core/contracts/index.ts';
+import { ToldUsage } from '../../core/journal/index.ts';
+import { estimatedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { tracedCall } from './traced-call.ts';

@@ -1,6 +1,5 @@
-import type { History } from '../../core/history.ts';
-import type { Message, UserMessage } from '../../core/messages.ts';
-import { textOf } from '../../core/messages.ts';
+import { type Message, textOf, type UserMessage } from '../../core/contracts/index.ts';
+import type { History } from '../../core/journal/index.ts';
 
 /** A summary, and what of a history it stands for. Plain JSON. */
 export interface Compaction {

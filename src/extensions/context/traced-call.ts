@@ -1,7 +1,7 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../../core/contracts/index.ts';
+import { usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { startAttempt } from '../../observability/spans/attempt-span.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../../providers/interfaces.ts';
 
 /**
  * A model call of an extension's own, not streamed: below the span of its hook it has an `llm.call` span, as every other has. The span ends

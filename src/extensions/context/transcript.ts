@@ -1,5 +1,4 @@
-import type { Content, Message } from '../../core/messages.ts';
-import { textOf } from '../../core/messages.ts';
+import { type Content, type Message, textOf } from '../../core/contracts/index.ts';
 import { isSummary } from './summary-message.ts';
 
 /**

@@ -1,5 +1,12 @@
-import type { AssistantMessage, Content, ContentPart, Message, ToolCall, ToolMessage } from '../../core/messages.ts';
-import { textOf } from '../../core/messages.ts';
+import {
+  type AssistantMessage,
+  type Content,
+  type ContentPart,
+  type Message,
+  type ToolCall,
+  type ToolMessage,
+  textOf,
+} from '../../core/contracts/index.ts';
 import { headAndTail } from './head-and-tail.ts';
 
 export interface TrimOptions {

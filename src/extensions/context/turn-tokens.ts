@@ -1,8 +1,6 @@
-import type { TokenCounter } from '../../core/count-tokens.ts';
-import type { Message } from '../../core/messages.ts';
-import type { LoopState } from '../../core/state.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMCallParams } from '../../providers/interfaces.ts';
+import type { LLMCallParams, Message, Usage } from '../../core/contracts/index.ts';
+import type { LoopState } from '../../core/journal/index.ts';
+import type { TokenCounter } from '../../core/model-call/index.ts';
 import { type CalibratedCounter, calibrate } from './calibrate.ts';
 import { messageTokens, requestOverhead } from './view-tokens.ts';
 

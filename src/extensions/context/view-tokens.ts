@@ -1,7 +1,5 @@
-import type { TokenCounter } from '../../core/count-tokens.ts';
-import type { IterationView } from '../../core/extension.ts';
-import type { Message } from '../../core/messages.ts';
-import type { ToolDefinition } from '../../tools/interfaces.ts';
+import type { IterationView, Message, ToolDefinition } from '../../core/contracts/index.ts';
+import type { TokenCounter } from '../../core/model-call/index.ts';
 
 /** What a request holds beside its messages. */
 export type RequestFrame = Pick<IterationView, 'systemPrompt' | 'tools'>;

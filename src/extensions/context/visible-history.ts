@@ -1,6 +1,6 @@
-import type { TokenCounter } from '../../core/count-tokens.ts';
-import { isInstruction } from '../../core/history.ts';
-import type { Message } from '../../core/messages.ts';
+import type { Message } from '../../core/contracts/index.ts';
+import { isInstruction } from '../../core/journal/index.ts';
+import type { TokenCounter } from '../../core/model-call/index.ts';
 import { cutHistory } from './cut-history.ts';
 import { type Compaction, summaryMessage } from './summary-message.ts';
 

@@ -1,12 +1,19 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { Observable } from 'rxjs';
-import { stableJson } from '../../core/check-answers.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Extension, HookContext } from '../../core/extension.ts';
-import type { ToolCall } from '../../core/messages.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMCallParams } from '../../providers/interfaces.ts';
-import type { ArgumentChecker, ToolContext, ToolDefinition, ToolProvider, ToolResult } from '../../tools/interfaces.ts';
+import {
+  AgentLoopError,
+  type ArgumentChecker,
+  type Extension,
+  type HookContext,
+  type LLMCallParams,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolProvider,
+  type ToolResult,
+  type Usage,
+} from '../../core/contracts/index.ts';
+import { stableJson } from '../../core/options/index.ts';
 import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
 import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';

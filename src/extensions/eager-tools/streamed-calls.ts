@@ -1,5 +1,4 @@
-import type { ToolCall } from '../../core/messages.ts';
-import type { LLMChunk } from '../../providers/interfaces.ts';
+import type { LLMChunk, ToolCall } from '../../core/contracts/index.ts';
 
 /** A call of a response that is still being streamed, its arguments complete. */
 export interface StreamedCall {

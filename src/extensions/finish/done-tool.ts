@@ -1,5 +1,4 @@
-import type { Extension } from '../../core/extension.ts';
-import { TaskComplete } from '../../core/task-complete.ts';
+import { type Extension, TaskComplete } from '../../core/contracts/index.ts';
 import { aBoolean, assertOptions, aText } from '../../providers/policies/policy-options.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';

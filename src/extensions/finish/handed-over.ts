@@ -1,4 +1,4 @@
-import type { HookContext, ToolOutcomeChange } from '../../core/extension.ts';
+import type { HookContext, ToolOutcomeChange } from '../../core/contracts/index.ts';
 
 /**
  * The outcome of a call that would end the turn, where a call before it in the same response handed the turn to another agent: the first

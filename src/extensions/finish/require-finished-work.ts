@@ -1,4 +1,4 @@
-import type { Extension, TurnFinish } from '../../core/extension.ts';
+import type { Extension, TurnFinish } from '../../core/contracts/index.ts';
 import { aFunction, assertGiven, assertOptions, someCount } from '../../providers/policies/policy-options.ts';
 
 export interface FinishedWorkOptions {

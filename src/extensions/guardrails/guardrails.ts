@@ -3,14 +3,14 @@ import type {
   Extension,
   FinishChange,
   HookContext,
+  Message,
   ToolCallChange,
   ToolCallRequest,
   TurnBeginning,
   TurnEnd,
   TurnFinish,
-} from '../../core/extension.ts';
-import type { Message } from '../../core/messages.ts';
-import type { TurnIdentity } from '../../core/state.ts';
+} from '../../core/contracts/index.ts';
+import type { TurnIdentity } from '../../core/journal/index.ts';
 import { anyCount, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
 import { assertVerdict } from './assert-verdict.ts';
 

@@ -1,5 +1,4 @@
-import type { Extension } from '../../core/extension.ts';
-import type { AssistantMessage, Content, ContentPart, Message } from '../../core/messages.ts';
+import type { AssistantMessage, Content, ContentPart, Extension, Message } from '../../core/contracts/index.ts';
 import { assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 

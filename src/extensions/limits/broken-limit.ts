@@ -1,7 +1,6 @@
-import { estimateTokens } from '../../core/count-tokens.ts';
-import type { IterationView } from '../../core/extension.ts';
-import type { LoopState } from '../../core/state.ts';
-import type { Usage } from '../../core/usage.ts';
+import type { IterationView, Usage } from '../../core/contracts/index.ts';
+import type { LoopState } from '../../core/journal/index.ts';
+import { estimateTokens } from '../../core/model-call/index.ts';
 import { failuresInARow } from './failures-in-a-row.ts';
 import { repeatedCalls } from './repeated-calls.ts';
 

@@ -1,4 +1,4 @@
-import type { History } from '../../core/history.ts';
+import type { History } from '../../core/journal/index.ts';
 
 /** How many of the last tool calls failed, one after another, in call order. Messages in front of `from` are not looked at. */
 export function failuresInARow(history: History, from: number): number {

@@ -1,18 +1,19 @@
 import { map } from 'rxjs';
-import { usageOfAnswer } from '../../core/estimate-usage.ts';
-import type {
-  CallChange,
-  Extension,
-  HookContext,
-  IterationChange,
-  ResponseChange,
-  ToolCallChange,
-  ToolCallRequest,
-  TreeUsage,
-} from '../../core/extension.ts';
-import type { LoopState, TurnIdentity } from '../../core/state.ts';
-import { type AgentUsage, restOf } from '../../core/usage.ts';
-import type { LLMResponse } from '../../providers/interfaces.ts';
+import {
+  type AgentUsage,
+  type CallChange,
+  type Extension,
+  type HookContext,
+  type IterationChange,
+  type LLMResponse,
+  type ResponseChange,
+  restOf,
+  type ToolCallChange,
+  type ToolCallRequest,
+  type TreeUsage,
+} from '../../core/contracts/index.ts';
+import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
+import { usageOfAnswer } from '../../core/model-call/index.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';

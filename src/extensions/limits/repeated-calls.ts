@@ -1,6 +1,6 @@
-import { stableJson } from '../../core/check-answers.ts';
-import type { History } from '../../core/history.ts';
-import type { ToolCall } from '../../core/messages.ts';
+import type { ToolCall } from '../../core/contracts/index.ts';
+import type { History } from '../../core/journal/index.ts';
+import { stableJson } from '../../core/options/index.ts';
 
 /** The longest round that is looked for: A, B, C, D, A, B, C, D, … */
 const longestRound = 4;

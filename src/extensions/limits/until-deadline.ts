@@ -1,9 +1,6 @@
 import { Observable } from 'rxjs';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import { noUsage, type Usage } from '../../core/usage.ts';
-import type { LLMResponse } from '../../providers/interfaces.ts';
+import { AgentLoopError, type Clock, type LLMResponse, noUsage, type Usage } from '../../core/contracts/index.ts';
+import { usageWithoutAnswer } from '../../core/model-call/index.ts';
 import type { AroundCall } from '../usage/around-calls.ts';
 import { SaidSoFar } from '../usage/said-so-far.ts';
 import type { BrokenLimit } from './broken-limit.ts';

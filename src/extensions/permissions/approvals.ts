@@ -1,9 +1,13 @@
-import { stableJson } from '../../core/check-answers.ts';
-import type { ApprovalDecision, ApprovalRequest, Extension } from '../../core/extension.ts';
-import type { ToolCall } from '../../core/messages.ts';
-import type { GivenAnswer, LoopState } from '../../core/state.ts';
+import type {
+  ApprovalDecision,
+  ApprovalRequest,
+  Extension,
+  ToolCall,
+  ToolDefinition,
+} from '../../core/contracts/index.ts';
+import type { GivenAnswer, LoopState } from '../../core/journal/index.ts';
+import { stableJson } from '../../core/options/index.ts';
 import { aFunction, assertOptions, type OptionKind } from '../../providers/policies/policy-options.ts';
-import type { ToolDefinition } from '../../tools/interfaces.ts';
 import { matchesName } from './name-pattern.ts';
 import { isSignedApproval } from './signed-approval.ts';
 

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
-import { stableJson } from '../../core/check-answers.ts';
-import type { Approval, Question } from '../../core/records.ts';
+import type { Approval, Question } from '../../core/journal/index.ts';
+import { stableJson } from '../../core/options/index.ts';
 
 /** An approval that says who gave it. */
 export interface SignedApproval extends Approval {

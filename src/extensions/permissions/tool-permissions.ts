@@ -1,4 +1,4 @@
-import type { Extension, ToolCallRequest } from '../../core/extension.ts';
+import type { Extension, ToolCallRequest } from '../../core/contracts/index.ts';
 import { aFunction, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
 import { isEngineTool } from '../../tools/engine-tools.ts';
 import { matchesName } from './name-pattern.ts';

@@ -1,4 +1,4 @@
-import { GrowingText } from '../../core/growing-text.ts';
+import { GrowingText } from '../../core/journal/index.ts';
 
 const opening: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
 

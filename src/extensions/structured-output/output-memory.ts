@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { stableJson } from '../../core/check-answers.ts';
-import type { HookContext } from '../../core/extension.ts';
+import type { HookContext } from '../../core/contracts/index.ts';
+import { stableJson } from '../../core/options/index.ts';
 
 /** The extension's state of a turn; it is journaled, so that it survives a crash. */
 export interface OutputMemory {

@@ -1,7 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
-import type { JSONSchema } from '../../tools/interfaces.ts';
+import { AgentLoopError, type JSONSchema } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { isStandardSchema, memberSchema } from '../../tools/tool-options.ts';
 import type { OutputMode } from './output-way.ts';
 

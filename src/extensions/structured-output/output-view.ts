@@ -1,6 +1,10 @@
-import type { IterationChange, IterationView } from '../../core/extension.ts';
-import { type Message, textOf } from '../../core/messages.ts';
-import type { JSONSchema } from '../../tools/interfaces.ts';
+import {
+  type IterationChange,
+  type IterationView,
+  type JSONSchema,
+  type Message,
+  textOf,
+} from '../../core/contracts/index.ts';
 import { xmlTemplate } from './xml/xml-template.ts';
 
 type ViewChange = NonNullable<IterationChange['view']>;

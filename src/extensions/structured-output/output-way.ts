@@ -1,4 +1,4 @@
-import type { LLMCapabilities } from '../../providers/interfaces.ts';
+import type { LLMCapabilities } from '../../core/contracts/index.ts';
 
 /** How the model is asked for the output: `auto` takes the first way that its provider has. */
 export type OutputMode = 'auto' | 'tool' | 'native';

@@ -1,5 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import type { JSONSchema } from '../../tools/interfaces.ts';
+import type { JSONSchema } from '../../core/contracts/index.ts';
 import { isStandardSchema, type ToolParameters } from '../../tools/tool-options.ts';
 import { anyJsonSchemaOf } from '../../tools/tool-parameters.ts';
 import type { OutputSchema } from './output-options.ts';

@@ -1,4 +1,4 @@
-import type { Partially } from '../../core/partially.ts';
+import type { Partially } from '../../core/options/index.ts';
 import { JsonPrefix } from './json-prefix.ts';
 
 export interface PartialJson<T> {

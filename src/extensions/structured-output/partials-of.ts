@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Observable, type Subscriber } from 'rxjs';
-import type { AgentEvent } from '../../core/events.ts';
-import type { Partially } from '../../core/partially.ts';
+import type { AgentEvent } from '../../core/contracts/index.ts';
+import type { Partially } from '../../core/options/index.ts';
 import { type PartialJson, partialJson } from './partial-json.ts';
 
 export interface PartialsOptions {

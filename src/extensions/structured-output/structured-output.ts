@@ -1,33 +1,32 @@
 import type { Observable } from 'rxjs';
-import { iterationsBefore } from '../../core/call-settings.ts';
-import type { Defined } from '../../core/defined.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { AgentEvent } from '../../core/events.ts';
-import type {
-  EndChange,
-  Failure,
-  FinishChange,
-  HookContext,
-  IterationChange,
-  IterationStep,
-  IterationView,
-  ResponseChange,
-  StepChange,
-  ToolCallOutcome,
-  ToolOutcomeChange,
-  TurnBeginning,
-  TurnEnd,
-  TurnFinish,
-  ValueExtension,
-} from '../../core/extension.ts';
-import { jsonFlaw } from '../../core/json-flaw.ts';
-import { textOf } from '../../core/messages.ts';
-import type { Partially } from '../../core/partially.ts';
-import { cutShort } from '../../core/response.ts';
-import type { TurnResult } from '../../core/turn-result.ts';
-import type { LLMResponse } from '../../providers/interfaces.ts';
+import {
+  type AgentEvent,
+  AgentLoopError,
+  type ArgumentCheck,
+  type Defined,
+  type EndChange,
+  type Failure,
+  type FinishChange,
+  type HookContext,
+  type IterationChange,
+  type IterationStep,
+  type IterationView,
+  type LLMResponse,
+  type ResponseChange,
+  type StepChange,
+  type ToolCallOutcome,
+  type ToolOutcomeChange,
+  type ToolProvider,
+  type TurnBeginning,
+  type TurnEnd,
+  type TurnFinish,
+  textOf,
+  type ValueExtension,
+} from '../../core/contracts/index.ts';
+import type { TurnResult } from '../../core/journal/index.ts';
+import { cutShort, iterationsBefore } from '../../core/model-call/index.ts';
+import { jsonFlaw, type Partially } from '../../core/options/index.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
-import type { ArgumentCheck, ToolProvider } from '../../tools/interfaces.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';
 import type { ArgumentsOf } from '../../tools/tool-options.ts';

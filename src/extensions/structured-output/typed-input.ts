@@ -1,9 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { UserMessage } from '../../core/messages.ts';
+import { AgentLoopError, type JSONSchema, type UserMessage } from '../../core/contracts/index.ts';
 import { assertGiven, assertOptions, aText, type OptionKind } from '../../providers/policies/policy-options.ts';
 import type { FromJsonSchema } from '../../tools/from-json-schema.ts';
-import type { JSONSchema } from '../../tools/interfaces.ts';
 import { jsonSchemaChecker } from '../../tools/limited-schema.ts';
 import { isStandardSchema } from '../../tools/tool-options.ts';
 import { standardChecker } from '../../tools/tool-parameters.ts';

@@ -1,7 +1,6 @@
 import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
-import { ToldUsage } from '../../core/told-usage.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider } from '../../providers/interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, Usage } from '../../core/contracts/index.ts';
+import { ToldUsage } from '../../core/journal/index.ts';
 import { sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**

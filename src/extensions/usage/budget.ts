@@ -1,8 +1,12 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import { estimatedUsage, estimatePromptTokens } from '../../core/estimate-usage.ts';
-import type { Extension } from '../../core/extension.ts';
-import { addUsage, type Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMProvider } from '../../providers/interfaces.ts';
+import {
+  AgentLoopError,
+  addUsage,
+  type Extension,
+  type LLMCallParams,
+  type LLMProvider,
+  type Usage,
+} from '../../core/contracts/index.ts';
+import { estimatedUsage, estimatePromptTokens } from '../../core/model-call/index.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, wrongOption } from '../../providers/policies/policy-options.ts';
 import { aPriceList, aReaction, someDollars } from '../limits/limit-options.ts';

@@ -1,7 +1,12 @@
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError, type ErrorCode, messageOf } from '../../core/errors.ts';
-import type { Extension, HookContext } from '../../core/extension.ts';
-import type { LLMCallParams } from '../../providers/interfaces.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type ErrorCode,
+  type Extension,
+  type HookContext,
+  type LLMCallParams,
+  messageOf,
+} from '../../core/contracts/index.ts';
 import { aFunction, assertGiven, assertOptions } from '../../providers/policies/policy-options.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
 import { aroundCalls } from './around-calls.ts';

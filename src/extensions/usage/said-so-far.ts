@@ -1,6 +1,6 @@
-import { GrowingText } from '../../core/growing-text.ts';
-import { StreamedTokens } from '../../core/text-tokens.ts';
-import type { LLMChunk } from '../../providers/interfaces.ts';
+import type { LLMChunk } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
+import { StreamedTokens } from '../../core/model-call/index.ts';
 
 /** What a model call has given so far. Memory: the text of the current attempt. */
 export class SaidSoFar {

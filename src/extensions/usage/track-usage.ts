@@ -1,7 +1,12 @@
-import type { Extension, HookContext } from '../../core/extension.ts';
-import type { TurnIdentity } from '../../core/state.ts';
-import { addUsage, type Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMProvider } from '../../providers/interfaces.ts';
+import {
+  addUsage,
+  type Extension,
+  type HookContext,
+  type LLMCallParams,
+  type LLMProvider,
+  type Usage,
+} from '../../core/contracts/index.ts';
+import type { TurnIdentity } from '../../core/journal/index.ts';
 import { callCost, type PriceList } from '../../providers/models/call-cost.ts';
 import { aFunction, assertOptions } from '../../providers/policies/policy-options.ts';
 import { aPriceList } from '../limits/limit-options.ts';

@@ -1,7 +1,6 @@
 import { Observable } from 'rxjs';
-import { estimatedUsage, usageOfAnswer, usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMResponse } from '../../providers/interfaces.ts';
+import type { LLMResponse, Usage } from '../../core/contracts/index.ts';
+import { estimatedUsage, usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import type { AroundCall } from './around-calls.ts';
 import { SaidSoFar } from './said-so-far.ts';
 

@@ -7,8 +7,7 @@ import type {
   ServerNotification,
   ServerRequest,
 } from '@modelcontextprotocol/sdk/types.js';
-import { innermostQuestion } from '../../core/child-questions.ts';
-import type { Question } from '../../core/records.ts';
+import { innermostQuestion, type Question } from '../../core/journal/index.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 
 type Extra = RequestHandlerExtra<ServerRequest, ServerNotification>;

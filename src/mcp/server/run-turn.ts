@@ -1,9 +1,8 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import type { Agent } from '../../agent/agent.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { isSuspended } from '../../core/task-state.ts';
-import type { Turn } from '../../core/turn.ts';
-import type { TurnResult } from '../../core/turn-result.ts';
+import { AgentLoopError, isSuspended } from '../../core/contracts/index.ts';
+import type { TurnResult } from '../../core/journal/index.ts';
+import type { Turn } from '../../core/turn/index.ts';
 import { contextFromCarrier } from '../../observability/trace-carrier.ts';
 import type { ServerSdk } from '../load-sdk.ts';
 import { askClient, type CallingClient } from './ask-client.ts';

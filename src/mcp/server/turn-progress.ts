@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../../core/events.ts';
+import type { AgentEvent } from '../../core/contracts/index.ts';
 import type { CallingClient } from './ask-client.ts';
 
 /** A client may give up on a call that says nothing for a minute. */

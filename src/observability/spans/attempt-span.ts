@@ -1,6 +1,5 @@
 import { type Context, createContextKey, type Span } from '@opentelemetry/api';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMProviderInfo, LLMResponse } from '../../providers/interfaces.ts';
+import type { LLMCallParams, LLMProviderInfo, LLMResponse, Usage } from '../../core/contracts/index.ts';
 import { finishLlmSpan, startLlmSpan, usageOnSpan } from './llm-span.ts';
 import {
   cancelSpan,

@@ -1,6 +1,14 @@
 import type { Attributes } from '@opentelemetry/api';
-import { type Content, type ContentPart, type Message, type ToolCall, textOf } from '../../core/messages.ts';
-import type { FinishReason, LLMCallParams, LLMResponse } from '../../providers/interfaces.ts';
+import {
+  type Content,
+  type ContentPart,
+  type FinishReason,
+  type LLMCallParams,
+  type LLMResponse,
+  type Message,
+  type ToolCall,
+  textOf,
+} from '../../core/contracts/index.ts';
 import { attribute } from '../attributes.ts';
 import type { TurnTracing } from './tracing-options.ts';
 

@@ -8,9 +8,8 @@ import {
   type SpanContext,
   trace,
 } from '@opentelemetry/api';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { LoopState } from '../../core/state.ts';
-import type { Usage } from '../../core/usage.ts';
+import { AgentLoopError, type Usage } from '../../core/contracts/index.ts';
+import type { LoopState } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { withoutAttempts } from './attempt-span.ts';
 import { choosesIds, randomSpanId } from './chosen-ids.ts';

@@ -1,6 +1,5 @@
 import { type Attributes, type Context, type Span, SpanKind } from '@opentelemetry/api';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMCallParams, LLMProviderInfo, LLMResponse } from '../../providers/interfaces.ts';
+import type { LLMCallParams, LLMProviderInfo, LLMResponse, Usage } from '../../core/contracts/index.ts';
 import { attribute } from '../attributes.ts';
 import { finishReasonOf, inputContent, outputContent } from './content.ts';
 import { isSilent, silentSpanBelow, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';

@@ -1,7 +1,6 @@
 import { type Context, ROOT_CONTEXT, type Span, TraceFlags, type Tracer, trace } from '@opentelemetry/api';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { LostRun, LostSpan } from '../../core/lost-runs.ts';
-import type { LLMProviderInfo } from '../../providers/interfaces.ts';
+import { AgentLoopError, type LLMProviderInfo } from '../../core/contracts/index.ts';
+import type { LostRun, LostSpan } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { choosesIds, withIds } from './chosen-ids.ts';
 import { finishRunSpan, startExecuteSpan } from './execute-span.ts';

@@ -1,5 +1,5 @@
 import type { Context, Span } from '@opentelemetry/api';
-import type { Content, ToolCall } from '../../core/messages.ts';
+import type { Content, ToolCall } from '../../core/contracts/index.ts';
 import { attribute } from '../attributes.ts';
 import { contentJson, contentText } from './content.ts';
 import {

@@ -1,5 +1,5 @@
 import type { Context, Span, SpanOptions } from '@opentelemetry/api';
-import type { Question } from '../../core/records.ts';
+import type { Question } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';
 

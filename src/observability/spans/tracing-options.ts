@@ -10,7 +10,7 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api';
-import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf, nameOf } from '../../core/contracts/index.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
 import { attribute } from '../attributes.ts';
 import { nextIdBelow, withIds } from './chosen-ids.ts';

@@ -1,9 +1,6 @@
 import { type Attributes, type Context, type Span, type SpanContext, trace } from '@opentelemetry/api';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Message } from '../../core/messages.ts';
-import type { LoopState } from '../../core/state.ts';
-import { resultOf } from '../../core/turn-result.ts';
-import type { Usage } from '../../core/usage.ts';
+import { AgentLoopError, type Message, type Usage } from '../../core/contracts/index.ts';
+import { type LoopState, resultOf } from '../../core/journal/index.ts';
 import { attribute } from '../attributes.ts';
 import { messagesJson } from './content.ts';
 import { cancelSpan, failSpan, startChildSpan, type TracedSpan, type TurnTracing } from './tracing-options.ts';

@@ -1,5 +1,5 @@
 import type { Attributes } from '@opentelemetry/api';
-import type { Usage } from '../../core/usage.ts';
+import type { Usage } from '../../core/contracts/index.ts';
 import { attribute } from '../attributes.ts';
 
 /**

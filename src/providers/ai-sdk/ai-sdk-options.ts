@@ -1,9 +1,13 @@
 import type { LanguageModelV3, LanguageModelV3ProviderTool } from '@ai-sdk/provider';
-import { defaultBodyLimits } from '../../core/body-counter.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type LLMCapabilities,
+  type LLMProviderInfo,
+  systemClock,
+} from '../../core/contracts/index.ts';
+import { defaultBodyLimits } from '../../core/model-call/index.ts';
 import { capabilityWords, wrongCapability } from '../capability-names.ts';
-import type { LLMCapabilities, LLMProviderInfo } from '../interfaces.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { RequestLimits } from '../openai-wire/request-watch.ts';
 import {

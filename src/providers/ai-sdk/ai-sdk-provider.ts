@@ -1,17 +1,17 @@
 import type { LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3StreamPart } from '@ai-sdk/provider';
 import { context, propagation } from '@opentelemetry/api';
 import type { Observable } from 'rxjs';
-import { AgentLoopError } from '../../core/errors.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMCapabilities,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMProviderInfo,
+  type LLMResponse,
+} from '../../core/contracts/index.ts';
 import { eachOf } from '../each-of.ts';
 import { fromAsyncIterable } from '../from-async-iterable.ts';
-import type {
-  LLMCallParams,
-  LLMCapabilities,
-  LLMChunk,
-  LLMProvider,
-  LLMProviderInfo,
-  LLMResponse,
-} from '../interfaces.ts';
 import { type ModelServer, modelServer } from '../openai-wire/model-server.ts';
 import { RequestWatch } from '../openai-wire/request-watch.ts';
 import { type AISDKProviderOptions, type AISDKSettings, aiSdkSettings, assertModel } from './ai-sdk-options.ts';

@@ -1,5 +1,5 @@
 import type { LanguageModelV3File, LanguageModelV3ToolCall, LanguageModelV3ToolResult } from '@ai-sdk/provider';
-import type { GrowingText } from '../../core/growing-text.ts';
+import type { GrowingText } from '../../core/journal/index.ts';
 import type { VendorData } from './vendor-parts.ts';
 
 /** Text or reasoning received so far; or text for the vendor itself, which is not part of the answer. */

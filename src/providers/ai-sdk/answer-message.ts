@@ -1,5 +1,5 @@
 import type { LanguageModelV3File, LanguageModelV3Source } from '@ai-sdk/provider';
-import type { AssistantMessage, Content, ContentPart, ToolCall } from '../../core/messages.ts';
+import type { AssistantMessage, Content, ContentPart, ToolCall } from '../../core/contracts/index.ts';
 import type { AnswerBlock } from './answer-blocks.ts';
 import { digestOf, type VendorPart, vendorPartsName } from './vendor-parts.ts';
 

@@ -1,5 +1,5 @@
 import type { LanguageModelV3Message } from '@ai-sdk/provider';
-import { type AssistantMessage, type ToolCall, textOf } from '../../core/messages.ts';
+import { type AssistantMessage, type ToolCall, textOf } from '../../core/contracts/index.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import { filePart, mediaOf } from './prompt-parts.ts';
 import { digestOf, type VendorPart, type VendorParts } from './vendor-parts.ts';

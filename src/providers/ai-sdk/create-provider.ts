@@ -1,6 +1,6 @@
-import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/body-counter.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';

@@ -4,8 +4,14 @@ import type {
   LanguageModelV3ToolResultOutput,
   SharedV3ProviderOptions,
 } from '@ai-sdk/provider';
-import { AgentLoopError } from '../../core/errors.ts';
-import { type Content, type FilePart, type ImagePart, type ToolMessage, textOf } from '../../core/messages.ts';
+import {
+  AgentLoopError,
+  type Content,
+  type FilePart,
+  type ImagePart,
+  type ToolMessage,
+  textOf,
+} from '../../core/contracts/index.ts';
 
 export type MediaPart = ImagePart | FilePart;
 

@@ -8,9 +8,8 @@ import type {
   LanguageModelV3ToolCall,
   LanguageModelV3ToolResult,
 } from '@ai-sdk/provider';
-import { GrowingText } from '../../core/growing-text.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMChunk, LLMResponse } from '../interfaces.ts';
+import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
 import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
 import { messageOfBlocks } from './answer-message.ts';

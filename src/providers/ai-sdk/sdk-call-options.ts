@@ -4,9 +4,13 @@ import type {
   LanguageModelV3ProviderTool,
   LanguageModelV3ToolChoice,
 } from '@ai-sdk/provider';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { ToolDefinition } from '../../tools/interfaces.ts';
-import type { LLMCallParams, ResponseFormat, ToolChoice } from '../interfaces.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type ResponseFormat,
+  type ToolChoice,
+  type ToolDefinition,
+} from '../../core/contracts/index.ts';
 import { merged, type PromptForm, sdkPrompt } from './sdk-prompt.ts';
 import { isVendorData, type VendorData } from './vendor-parts.ts';
 

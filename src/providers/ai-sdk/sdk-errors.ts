@@ -1,5 +1,5 @@
-import { tooLargeIn } from '../../core/body-counter.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { tooLargeIn } from '../../core/model-call/index.ts';
 import { isJsonObject, type JsonObject } from '../openai-wire/json-object.ts';
 import type { Cures, ModelServer } from '../openai-wire/model-server.ts';
 import { networkError } from '../openai-wire/network-error.ts';

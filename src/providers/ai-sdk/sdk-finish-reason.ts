@@ -1,6 +1,5 @@
 import type { LanguageModelV3FinishReason } from '@ai-sdk/provider';
-import type { AgentLoopError } from '../../core/errors.ts';
-import type { FinishReason } from '../interfaces.ts';
+import type { AgentLoopError, FinishReason } from '../../core/contracts/index.ts';
 import { finishReasonOf, isFailure } from '../openai-wire/finish-reason.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
 import { wireError } from '../openai-wire/wire-errors.ts';

@@ -1,6 +1,11 @@
 import type { LanguageModelV3Message, LanguageModelV3Prompt, SharedV3ProviderOptions } from '@ai-sdk/provider';
-import { AgentLoopError } from '../../core/errors.ts';
-import { type AssistantMessage, type Message, type ToolMessage, textOf } from '../../core/messages.ts';
+import {
+  AgentLoopError,
+  type AssistantMessage,
+  type Message,
+  type ToolMessage,
+  textOf,
+} from '../../core/contracts/index.ts';
 import { ToolCallIds } from '../openai-wire/tool-call-ids.ts';
 import { toolsAsText } from '../openai-wire/tools-as-text.ts';
 import { assistantParts } from './assistant-parts.ts';

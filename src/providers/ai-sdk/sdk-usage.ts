@@ -1,5 +1,5 @@
 import type { LanguageModelV3Usage } from '@ai-sdk/provider';
-import type { Usage } from '../../core/usage.ts';
+import type { Usage } from '../../core/contracts/index.ts';
 import { usageOf } from '../openai-wire/usage.ts';
 
 export type SdkUsage = LanguageModelV3Usage;

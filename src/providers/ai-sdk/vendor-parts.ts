@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SharedV3ProviderMetadata } from '@ai-sdk/provider';
-import type { AssistantMessage } from '../../core/messages.ts';
+import type { AssistantMessage } from '../../core/contracts/index.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 
 /** What a vendor puts beside a part of its answer and wants back to the letter, e.g. a signature. JSON, by the vendor's name. */

@@ -1,6 +1,5 @@
 import type { LanguageModelV3 } from '@ai-sdk/provider';
-import { missingPackage } from '../../core/missing-package.ts';
-import type { LLMCapabilities } from '../interfaces.ts';
+import { type LLMCapabilities, missingPackage } from '../../core/contracts/index.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';
 

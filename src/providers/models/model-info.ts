@@ -1,4 +1,4 @@
-import type { LLMCapabilities } from '../interfaces.ts';
+import type { LLMCapabilities } from '../../core/contracts/index.ts';
 
 /** US dollars for a million tokens: the vendor's own list prices. */
 export interface TokenPrices {

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { closestNames } from './closest-names.ts';
 import { knownModels } from './known-models.ts';
 import type { ModelInfo } from './model-info.ts';

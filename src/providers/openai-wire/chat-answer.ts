@@ -1,6 +1,5 @@
-import { GrowingText } from '../../core/growing-text.ts';
-import type { Usage } from '../../core/usage.ts';
-import type { LLMChunk, LLMResponse } from '../interfaces.ts';
+import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
 import { finishReasonOf, isFailure } from './finish-reason.ts';
 import { isJsonObject, type JsonObject } from './json-object.ts';
 import type { ModelServer } from './model-server.ts';

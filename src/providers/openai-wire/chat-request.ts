@@ -2,12 +2,14 @@ import {
   type AssistantMessage,
   type Content,
   type ContentPart,
+  type LLMCallParams,
   type Message,
+  type ResponseFormat,
   type ToolCall,
+  type ToolChoice,
+  type ToolDefinition,
   textOf,
-} from '../../core/messages.ts';
-import type { ToolDefinition } from '../../tools/interfaces.ts';
-import type { LLMCallParams, ResponseFormat, ToolChoice } from '../interfaces.ts';
+} from '../../core/contracts/index.ts';
 import { isJsonObject } from './json-object.ts';
 import { ToolCallIds } from './tool-call-ids.ts';
 import { toolsAsText } from './tools-as-text.ts';

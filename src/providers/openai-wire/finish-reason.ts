@@ -1,4 +1,4 @@
-import type { FinishReason } from '../interfaces.ts';
+import type { FinishReason } from '../../core/contracts/index.ts';
 
 const spellings: Readonly<Record<string, FinishReason>> = {
   stop: 'stop',

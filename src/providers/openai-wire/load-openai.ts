@@ -1,5 +1,5 @@
 import type OpenAI from 'openai';
-import { missingPackage } from '../../core/missing-package.ts';
+import { missingPackage } from '../../core/contracts/index.ts';
 
 type OpenAIPackage = { readonly OpenAI: typeof OpenAI };
 

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/contracts/index.ts';
 
 /** What an error may say of the server it comes from. Holds the secrets in a closure, so that no error can show them. */
 export interface ModelServer {

@@ -1,4 +1,4 @@
-import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
+import { AgentLoopError, type ErrorCode } from '../../core/contracts/index.ts';
 import type { ModelServer } from './model-server.ts';
 import { wireError } from './wire-errors.ts';
 

@@ -1,6 +1,5 @@
-import { BodyCounter, type BodyLimits } from '../../core/body-counter.ts';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
+import { BodyCounter, type BodyLimits } from '../../core/model-call/index.ts';
 import type { ModelServer } from './model-server.ts';
 import { wireError } from './wire-errors.ts';
 

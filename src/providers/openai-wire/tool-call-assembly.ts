@@ -1,5 +1,4 @@
-import type { ToolCall } from '../../core/messages.ts';
-import type { LLMChunk } from '../interfaces.ts';
+import type { LLMChunk, ToolCall } from '../../core/contracts/index.ts';
 import { isJsonObject, type JsonObject } from './json-object.ts';
 
 interface OpenCall {

@@ -1,4 +1,4 @@
-import type { ToolCall } from '../../core/messages.ts';
+import type { ToolCall } from '../../core/contracts/index.ts';
 
 const accepted = /^[A-Za-z0-9_-]+$/;
 

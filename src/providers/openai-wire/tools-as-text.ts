@@ -4,7 +4,7 @@ import {
   type Message,
   type ToolMessage,
   textOf,
-} from '../../core/messages.ts';
+} from '../../core/contracts/index.ts';
 
 /**
  * The same history for a model that knows no tools: calls become words of the assistant, the results of a batch one message

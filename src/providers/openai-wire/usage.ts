@@ -1,4 +1,4 @@
-import type { Usage } from '../../core/usage.ts';
+import type { Usage } from '../../core/contracts/index.ts';
 import { isJsonObject } from './json-object.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 import type { ModelServer } from './model-server.ts';
 import { networkError } from './network-error.ts';
 import { RequestWatch } from './request-watch.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../core/errors.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../core/contracts/index.ts';
 import { codeOfStatus, isTransient, retryableCodes } from '../http-status.ts';
 import { isJsonObject } from './json-object.ts';
 import { type ModelServer, nameOfServer } from './model-server.ts';

@@ -1,17 +1,19 @@
 import { context as activeContext } from '@opentelemetry/api';
 import { defer, Observable } from 'rxjs';
-import { AbortScope } from '../../core/abort-scope.ts';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { usageWithoutAnswer } from '../../core/estimate-usage.ts';
-import { ModelSilence } from '../../core/model-silence.ts';
-import { DirectSubscriber } from '../../core/operators/direct-subscriber.ts';
-import { responseFlaw } from '../../core/response.ts';
-import { StreamedTokens } from '../../core/text-tokens.ts';
-import { ToldUsage } from '../../core/told-usage.ts';
-import type { Usage } from '../../core/usage.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+  messageOf,
+  type Usage,
+} from '../../core/contracts/index.ts';
+import { ToldUsage } from '../../core/journal/index.ts';
+import { ModelSilence, responseFlaw, StreamedTokens, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { AbortScope, DirectSubscriber } from '../../core/turn/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
 import { codeOfStatus, isTransient } from '../http-status.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { policyNames } from './policy-names.ts';
 
 /** Makes a model call: cold, `done` last and once, every error an `AgentLoopError`. */

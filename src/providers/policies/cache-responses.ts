@@ -1,11 +1,16 @@
 import { catchError, defer, from, map, mergeMap, type Observable, of, tap } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { inTime } from '../../core/in-time.ts';
-import type { MaybePromise } from '../../core/promise-like.ts';
-import { noUsage } from '../../core/usage.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+  type MaybePromise,
+  noUsage,
+  systemClock,
+} from '../../core/contracts/index.ts';
+import { inTime } from '../../core/options/index.ts';
 import type { CacheStore } from '../../stores/cache/cache-store.ts';
-import type { LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
 import { isResponse } from './is-response.ts';
 import {
   aClock,

@@ -1,6 +1,5 @@
 import { catchError, defer, finalize, tap, throwError } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../core/errors.ts';
+import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
 import { aClock, assertOptions, someCount, someMs } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 

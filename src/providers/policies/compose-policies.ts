@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import type { ProviderPolicy } from './provider-policy.ts';
 

@@ -1,6 +1,5 @@
 import { catchError, throwError } from 'rxjs';
-import { type AgentLoopError, type ErrorCode, errorCodes } from '../../core/errors.ts';
-import type { LLMProvider } from '../interfaces.ts';
+import { type AgentLoopError, type ErrorCode, errorCodes, type LLMProvider } from '../../core/contracts/index.ts';
 import type { StreamCall } from './attempt-stream.ts';
 import { nextAttempt } from './next-attempt.ts';
 import { otherProvider } from './other-provider.ts';

@@ -1,6 +1,5 @@
 import { defer, Observable, type Subscriber, Subscription } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import type { LLMChunk, LLMProvider } from '../interfaces.ts';
+import { type Clock, type LLMChunk, type LLMProvider, systemClock } from '../../core/contracts/index.ts';
 import { otherProvider } from './other-provider.ts';
 import { policyNames } from './policy-names.ts';
 import { aClock, anyMs, anything, assertGiven, assertOptions } from './policy-options.ts';

@@ -1,5 +1,5 @@
-import { responseFlaw } from '../../core/response.ts';
-import type { LLMResponse } from '../interfaces.ts';
+import type { LLMResponse } from '../../core/contracts/index.ts';
+import { responseFlaw } from '../../core/model-call/index.ts';
 
 /** Whether a value that was read has the shape of an answer. */
 export function isResponse(value: unknown): value is LLMResponse {

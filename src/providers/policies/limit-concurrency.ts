@@ -1,6 +1,6 @@
 import pLimit from 'p-limit';
 import { defer, Observable } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
 import { limitWait } from './limit-wait.ts';
 import { aClock, assertGiven, assertOptions, someCount, someMs } from './policy-options.ts';

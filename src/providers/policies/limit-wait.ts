@@ -1,6 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
 
 /** Ends a call that waits too long in a policy. Gives how to say that it waits no longer. */
 export function limitWait(

@@ -1,6 +1,5 @@
 import { concat, defer, type Observable, of } from 'rxjs';
-import type { AgentLoopError } from '../../core/errors.ts';
-import type { LLMChunk } from '../interfaces.ts';
+import type { AgentLoopError, LLMChunk } from '../../core/contracts/index.ts';
 
 /** What the attempt that failed streamed is void, for the reason of its error's code. */
 export function voidAttempt({ code }: AgentLoopError): LLMChunk {

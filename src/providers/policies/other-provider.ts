@@ -1,4 +1,4 @@
-import type { LLMProvider } from '../interfaces.ts';
+import type { LLMProvider } from '../../core/contracts/index.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { LLMProvider } from '../interfaces.ts';
+import type { LLMProvider } from '../../core/contracts/index.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';
 
 type Named = LLMProvider | ((provider: LLMProvider) => LLMProvider);

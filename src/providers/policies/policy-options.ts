@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 
 /** Longer than this no timer runs. */

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 
 /** `timeout` with a limit on chunks; with `totalMs` alone it may stand anywhere, as `deadline`. */
 export type PolicyName =

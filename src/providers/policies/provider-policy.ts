@@ -1,11 +1,15 @@
 import { catchError, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
-import { AbortScope } from '../../core/abort-scope.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { withDiscarded } from '../../core/estimate-usage.ts';
-import { ModelSilence } from '../../core/model-silence.ts';
-import { shownValue } from '../../core/shown-value.ts';
-import { ToldUsage } from '../../core/told-usage.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../interfaces.ts';
+import {
+  AgentLoopError,
+  type LLMCallParams,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+} from '../../core/contracts/index.ts';
+import { ToldUsage } from '../../core/journal/index.ts';
+import { ModelSilence, withDiscarded } from '../../core/model-call/index.ts';
+import { shownValue } from '../../core/options/index.ts';
+import { AbortScope } from '../../core/turn/index.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';

@@ -1,8 +1,7 @@
 import { defer, Observable, tap } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { estimatePromptTokens } from '../../core/estimate-usage.ts';
+import { type Clock, type LLMCallParams, systemClock } from '../../core/contracts/index.ts';
+import { estimatePromptTokens } from '../../core/model-call/index.ts';
 import { measureWait } from '../../observability/spans/instruments.ts';
-import type { LLMCallParams } from '../interfaces.ts';
 import { limitWait } from './limit-wait.ts';
 import { aClock, assertOptions, someCount, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';

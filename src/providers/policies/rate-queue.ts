@@ -1,4 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
+import type { Clock } from '../../core/contracts/index.ts';
 import { type RateLimits, RateWindow } from './rate-window.ts';
 
 /** Called when a request may be sent, with how to say what tokens it took in the end. */

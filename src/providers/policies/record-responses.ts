@@ -1,10 +1,9 @@
 import { dirname } from 'node:path';
 import { catchError, concat, concatMap, defer, ignoreElements, type Observable, of, tap, throwError } from 'rxjs';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, type LLMCallParams, type LLMChunk, messageOf } from '../../core/contracts/index.ts';
 import { appendPrivate, makeFolder, writePrivate } from '../../files/private-files.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
-import type { LLMCallParams, LLMChunk } from '../interfaces.ts';
 import type { StreamCall } from './attempt-stream.ts';
 import { aFunction, assertGiven, assertOptions, aText } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';

@@ -1,7 +1,6 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type LLMChunk, type LLMResponse } from '../../core/contracts/index.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
 import { withoutSecrets } from '../../redaction/redact-secrets.ts';
-import type { LLMChunk, LLMResponse } from '../interfaces.ts';
 import { isResponse } from './is-response.ts';
 
 type Redact = (text: string) => string;

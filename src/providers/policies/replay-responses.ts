@@ -1,8 +1,7 @@
 import { concat, defer, EMPTY, from, mergeMap, type Observable, throwError } from 'rxjs';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type LLMCallParams, type LLMChunk } from '../../core/contracts/index.ts';
 import { redactMembers } from '../../redaction/redact-members.ts';
 import { difference, shown } from '../../replay/deviation.ts';
-import type { LLMCallParams, LLMChunk } from '../interfaces.ts';
 import { aFunction, assertGiven, assertOptions, aText } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 import { keyOf, requestOf } from './request-key.ts';

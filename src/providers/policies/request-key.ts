@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Message } from '../../core/messages.ts';
-import type { LLMCallParams } from '../interfaces.ts';
+import type { LLMCallParams, Message } from '../../core/contracts/index.ts';
 
 /**
  * What decides the answer of a request, as plain JSON: messages, tools and settings of the model. Without what differs from turn to

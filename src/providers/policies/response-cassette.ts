@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { AgentLoopError, type ErrorCode, errorCodes, messageOf } from '../../core/errors.ts';
-import type { LLMChunk } from '../interfaces.ts';
+import { AgentLoopError, type ErrorCode, errorCodes, type LLMChunk, messageOf } from '../../core/contracts/index.ts';
 import { isResponse } from './is-response.ts';
 
 /** One request and how it was answered. */

@@ -1,8 +1,11 @@
 import { catchError, concat, defer, EMPTY, type Observable, of, repeat, throwError } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import type { Defined } from '../../core/defined.ts';
-import type { AgentLoopError } from '../../core/errors.ts';
-import type { LLMChunk } from '../interfaces.ts';
+import {
+  type AgentLoopError,
+  type Clock,
+  type Defined,
+  type LLMChunk,
+  systemClock,
+} from '../../core/contracts/index.ts';
 import { backoffMs } from './backoff.ts';
 import { beginAttempt, voidAttempt } from './next-attempt.ts';
 import { pause } from './pause.ts';

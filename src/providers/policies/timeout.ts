@@ -1,7 +1,5 @@
 import { defer, Observable, type Subscriber, takeUntil, tap } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { LLMChunk } from '../interfaces.ts';
+import { AgentLoopError, type Clock, type LLMChunk, systemClock } from '../../core/contracts/index.ts';
 import { aClock, assertOptions, someMs, wrongOption } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 
 export function noArtifact(artifactId: string, version?: number): AgentLoopError {
   const what = version === undefined ? '' : ` in version ${version}`;

@@ -1,11 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { copyFile, type FileHandle, link, open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError, ArtifactInfo, ArtifactQuery } from '../../core/contracts/index.ts';
 import { makeFolder, writePrivate } from '../../files/private-files.ts';
 import { damagedArtifact, noArtifact } from './artifact-errors.ts';
 import type { ArtifactShelf, FoundVersion, NextVersion } from './artifact-shelf.ts';
-import type { ArtifactInfo, ArtifactQuery } from './artifact-store.ts';
 import { fileNameOf, idOfFileName } from './file-name.ts';
 import { FolderDraft } from './folder-draft.ts';
 import { fileError, isMissing, isTaken, mark, namesIn, removeFolder, syncFile, syncFolder } from './folder-files.ts';

@@ -1,5 +1,4 @@
-import type { AgentLoopError } from '../../core/errors.ts';
-import type { ArtifactInfo, ArtifactQuery } from './artifact-store.ts';
+import type { AgentLoopError, ArtifactInfo, ArtifactQuery } from '../../core/contracts/index.ts';
 
 /** What is known of a content once it is written whole. */
 export type WrittenContent = Pick<ArtifactInfo, 'size' | 'sha256'>;

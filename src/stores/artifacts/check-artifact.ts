@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import {
+  AgentLoopError,
+  type ArtifactChange,
+  type ArtifactContent,
+  type ArtifactInfo,
+  type ArtifactPage,
+  type ArtifactQuery,
+  type ChunkOptions,
+  type NewArtifact,
+  taskIdPattern,
+} from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { encodeMetadata } from '../check-metadata.ts';
-import { taskIdPattern } from '../interfaces.ts';
-import type {
-  ArtifactChange,
-  ArtifactContent,
-  ArtifactInfo,
-  ArtifactPage,
-  ArtifactQuery,
-  ChunkOptions,
-  NewArtifact,
-} from './artifact-store.ts';
 
 const maxNameLength = 255;
 /** RFC 6838, with the parameters of RFC 9110. */

@@ -1,7 +1,6 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type ArtifactStore } from '../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { ArtifactFolder } from './artifact-folder.ts';
-import type { ArtifactStore } from './artifact-store.ts';
 import { ShelvedArtifactStore, type ShelvedArtifactStoreOptions } from './shelved-artifact-store.ts';
 
 export interface FolderArtifactStoreOptions extends ShelvedArtifactStoreOptions {}

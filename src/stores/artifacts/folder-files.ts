@@ -1,5 +1,5 @@
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
 import { makeFolder, writePrivate } from '../../files/private-files.ts';
 
 const fullCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);

@@ -1,24 +1,25 @@
 import { createHash } from 'node:crypto';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import {
+  AgentLoopError,
+  type AppendedChunk,
+  type Artifact,
+  type ArtifactChange,
+  type ArtifactContent,
+  type ArtifactInfo,
+  type ArtifactPage,
+  type ArtifactQuery,
+  type ArtifactStore,
+  type ChunkOptions,
+  type Clock,
+  type NewArtifact,
+  systemClock,
+  type UpdateOptions,
+  type VersionOptions,
+} from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
-import type {
-  AppendedChunk,
-  Artifact,
-  ArtifactChange,
-  ArtifactContent,
-  ArtifactInfo,
-  ArtifactPage,
-  ArtifactQuery,
-  ArtifactStore,
-  ChunkOptions,
-  NewArtifact,
-  UpdateOptions,
-  VersionOptions,
-} from './artifact-store.ts';
 import {
   artifactQueryOf,
   assertChunkOptions,

@@ -1,21 +1,22 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
+import {
+  type AppendedChunk,
+  type Artifact,
+  type ArtifactChange,
+  type ArtifactContent,
+  type ArtifactInfo,
+  type ArtifactPage,
+  type ArtifactQuery,
+  type ArtifactStore,
+  type ChunkOptions,
+  type Clock,
+  type NewArtifact,
+  systemClock,
+  type UpdateOptions,
+  type VersionOptions,
+} from '../../core/contracts/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';
 import type { ArtifactDraft, ArtifactShelf, FoundVersion, WrittenContent } from './artifact-shelf.ts';
-import type {
-  AppendedChunk,
-  Artifact,
-  ArtifactChange,
-  ArtifactContent,
-  ArtifactInfo,
-  ArtifactPage,
-  ArtifactQuery,
-  ArtifactStore,
-  ChunkOptions,
-  NewArtifact,
-  UpdateOptions,
-  VersionOptions,
-} from './artifact-store.ts';
 import {
   artifactQueryOf,
   assertChunkOptions,

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { AgentLoopError } from '../../core/errors.ts';
-import { jsonFlaw } from '../../core/json-flaw.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { jsonFlaw, shownValue } from '../../core/options/index.ts';
 import type { CacheSetOptions } from './cache-store.ts';
 
 const longestKey = 512;

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../../core/promise-like.ts';
+import type { MaybePromise } from '../../core/contracts/index.ts';
 
 export interface CacheSetOptions {
   /** How long the value may be given, in milliseconds from now, more than 0. Absent: until the store needs the room. */

@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue } from './cache-entry.ts';

@@ -1,6 +1,6 @@
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { makeFolderSync } from '../../files/private-files.ts';
 import { newerFormat, unreadable } from './lmdb-errors.ts';
 

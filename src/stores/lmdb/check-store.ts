@@ -1,8 +1,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { messageOf } from '../../core/errors.ts';
-import type { StoreCheck } from '../interfaces.ts';
+import { messageOf, type StoreCheck } from '../../core/contracts/index.ts';
 import { fileSystemOf } from './file-system.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 

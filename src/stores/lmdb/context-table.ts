@@ -1,6 +1,6 @@
 import type { Key } from 'lmdb';
+import type { ContextMetadata } from '../../core/contracts/index.ts';
 import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
-import type { ContextMetadata } from '../messages/message-store.ts';
 import { type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';
 

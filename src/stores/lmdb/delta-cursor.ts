@@ -1,4 +1,4 @@
-import type { Delta } from '../interfaces.ts';
+import type { Delta } from '../../core/contracts/index.ts';
 import type { DeltaView, LoggedDelta } from './delta-log.ts';
 import type { TaskHead } from './task-head.ts';
 

@@ -1,5 +1,4 @@
-import type { Clock } from '../../core/clock.ts';
-import type { Delta } from '../interfaces.ts';
+import type { Clock, Delta } from '../../core/contracts/index.ts';
 import type { ReadableDeltas } from './delta-cursor.ts';
 import { DeltaLog } from './delta-log.ts';
 import type { LmdbDatabase } from './lmdb-database.ts';

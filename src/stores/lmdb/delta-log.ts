@@ -1,5 +1,5 @@
-import { GrowingText } from '../../core/growing-text.ts';
-import type { Delta } from '../interfaces.ts';
+import type { Delta } from '../../core/contracts/index.ts';
+import { GrowingText } from '../../core/journal/index.ts';
 import type { TaskHead } from './task-head.ts';
 
 type LlmDelta = Extract<Delta, { type: 'llm' }>;

@@ -1,6 +1,6 @@
 import type { Observable, Subscriber } from 'rxjs';
-import type { JournalRecord } from '../../core/records.ts';
-import type { FollowSignal } from '../interfaces.ts';
+import type { FollowSignal } from '../../core/contracts/index.ts';
+import type { JournalRecord } from '../../core/journal/index.ts';
 import { notFound } from '../store-errors.ts';
 import { DeltaCursor, type PlacedDelta } from './delta-cursor.ts';
 import type { DeltaDesk } from './delta-desk.ts';

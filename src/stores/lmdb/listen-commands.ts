@@ -1,5 +1,5 @@
 import type { Observable } from 'rxjs';
-import type { Command } from '../interfaces.ts';
+import type { Command } from '../../core/contracts/index.ts';
 import type { ReaderDeps } from './follow-task.ts';
 import { looking } from './looking.ts';
 

@@ -1,5 +1,5 @@
 import type { Key } from 'lmdb';
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { assertCacheKey, atLeastOne, cacheEntryText, cacheEntryValue, cacheKeyHash } from '../cache/cache-entry.ts';
 import type { CacheSetOptions, CacheStore } from '../cache/cache-store.ts';
 import { cacheStoreArguments, checkArguments } from '../check-arguments.ts';

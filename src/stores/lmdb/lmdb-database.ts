@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, Key } from 'lmdb';
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError } from '../../core/contracts/index.ts';
 import { makeFolderSync } from '../../files/private-files.ts';
 import { closedStore, forgottenWrite, lostFile, storeError } from './lmdb-errors.ts';
 import { openLmdb } from './open-lmdb.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
 
 /** `errno` of a full disk, a quota and a file size limit, and of a write that LMDB could do only in part (EIO): mostly the same. */
 const fullErrnos: ReadonlySet<unknown> = new Set([28, 122, 27, 5, 'ENOSPC', 'EDQUOT', 'EFBIG']);

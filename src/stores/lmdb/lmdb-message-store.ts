@@ -1,5 +1,18 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
-import type { Message } from '../../core/messages.ts';
+import {
+  type Clock,
+  type ContextMetadata,
+  type ContextPage,
+  type ContextQuery,
+  type Conversation,
+  type LoadOptions,
+  type Message,
+  type MessagePage,
+  type MessageQuery,
+  type MessageStore,
+  type MetadataOptions,
+  systemClock,
+  type TurnAppendOptions,
+} from '../../core/contracts/index.ts';
 import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
@@ -14,18 +27,6 @@ import {
   versionConflict,
 } from '../messages/check-input.ts';
 import { pageOf, summaryOf } from '../messages/context-summary.ts';
-import type {
-  ContextMetadata,
-  ContextPage,
-  ContextQuery,
-  Conversation,
-  LoadOptions,
-  MessagePage,
-  MessageQuery,
-  MessageStore,
-  MetadataOptions,
-  TurnAppendOptions,
-} from '../messages/message-store.ts';
 import { messagePageOf, pageRequestOf, pageSpan, spanOf, stampsOf } from '../messages/stored-messages.ts';
 import { type ContextHead, ContextTable, newContextHead } from './context-table.ts';
 import { LmdbDatabase } from './lmdb-database.ts';

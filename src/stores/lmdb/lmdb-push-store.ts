@@ -1,7 +1,6 @@
 import type { Key } from 'lmdb';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { invalidConfig } from '../../core/invalid-config.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { type Clock, invalidConfig, systemClock } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { isClaimable, type PushRecord, progressed } from '../push/push-record.ts';

@@ -1,29 +1,36 @@
 import { randomUUID } from 'node:crypto';
 import type { Observable } from 'rxjs';
-import { foldRecords } from '../../core/apply-record.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
-import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
+import {
+  AgentLoopError,
+  type AppendOptions,
+  type Clock,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  type Lease,
+  type MessageStore,
+  messageOf,
+  type PostOptions,
+  type ReadOptions,
+  type StoreCheck,
+  systemClock,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+  type Under,
+} from '../../core/contracts/index.ts';
+import {
+  foldRecords,
+  type JournalRecord,
+  type PersistedLoopState,
+  type Stamped,
+  type TurnStarted,
+  toPersisted,
+} from '../../core/journal/index.ts';
 import { checkAppend } from '../check-append.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { takesAtOnce } from '../child-turns.ts';
-import type {
-  AppendOptions,
-  Command,
-  Delta,
-  FollowSignal,
-  Lease,
-  PostOptions,
-  ReadOptions,
-  StoreCheck,
-  TaskQuery,
-  TaskStateStore,
-  TaskSummary,
-  Under,
-} from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
-import type { MessageStore } from '../messages/message-store.ts';
 import { assertTaskId, busy, ended, fenced } from '../store-errors.ts';
 import { checkStore } from './check-store.ts';
 import { DeltaDesk } from './delta-desk.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 
 /** Refuses what is no path of a store: `INVALID_CONFIG`. */
 export function assertStorePath(path: unknown): void {

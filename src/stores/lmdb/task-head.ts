@@ -1,8 +1,6 @@
-import { kindOf } from '../../core/record-table.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
-import type { TaskState } from '../../core/task-state.ts';
+import type { AppendOptions, Lease, TaskState, TaskSummary, Under } from '../../core/contracts/index.ts';
+import { isTerminal, type JournalRecord, kindOf, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { AppendOptions, Lease, TaskSummary, Under } from '../interfaces.ts';
 
 /** The model call that a journal is in the middle of. */
 export interface OpenCall {

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { Key } from 'lmdb';
-import { isKnownType } from '../../core/record-table.ts';
-import { type JournalRecord, journalSchema } from '../../core/records.ts';
+import type { Command, PostOptions, TaskQuery } from '../../core/contracts/index.ts';
+import { isKnownType, type JournalRecord, journalSchema } from '../../core/journal/index.ts';
 import { childrenIn, parentIn } from '../child-turns.ts';
 import { groupOf } from '../context-group.ts';
-import type { Command, PostOptions, TaskQuery } from '../interfaces.ts';
 import { isRunnable } from '../runnable.ts';
 import { assertTaskId, newerSchema, notFound, unknownRecord } from '../store-errors.ts';
 import type { LmdbDatabase, LmdbEntry, LmdbRange } from './lmdb-database.ts';

@@ -1,5 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import type { Command, PostOptions } from '../interfaces.ts';
+import type { Command, PostOptions } from '../../core/contracts/index.ts';
 import { Broadcast } from './broadcast.ts';
 
 /** The commands of one task, each id once, and who listens to them in this process. */

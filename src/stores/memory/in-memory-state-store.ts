@@ -1,28 +1,35 @@
 import { filter, Observable } from 'rxjs';
-import { foldRecords } from '../../core/apply-record.ts';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
-import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
+import {
+  AgentLoopError,
+  type AppendOptions,
+  type Clock,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  type Lease,
+  type MessageStore,
+  type PostOptions,
+  type ReadOptions,
+  type StoreCheck,
+  systemClock,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+  type Under,
+} from '../../core/contracts/index.ts';
+import {
+  foldRecords,
+  type JournalRecord,
+  journalSchema,
+  type PersistedLoopState,
+  type Stamped,
+  type TurnStarted,
+  toPersisted,
+} from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, takesAtOnce } from '../child-turns.ts';
-import type {
-  AppendOptions,
-  Command,
-  Delta,
-  FollowSignal,
-  Lease,
-  PostOptions,
-  ReadOptions,
-  StoreCheck,
-  TaskQuery,
-  TaskStateStore,
-  TaskSummary,
-  Under,
-} from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { InMemoryMessageStore } from '../messages/in-memory-message-store.ts';
-import type { MessageStore } from '../messages/message-store.ts';
 import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
 import { listedTasks } from './listed-tasks.ts';
 import { MemoryTask } from './memory-task.ts';

@@ -1,5 +1,5 @@
+import type { TaskQuery } from '../../core/contracts/index.ts';
 import { byStatus, groupOf, isWithin } from '../context-group.ts';
-import type { TaskQuery } from '../interfaces.ts';
 import { isRunnable } from '../runnable.ts';
 import type { MemoryTask } from './memory-task.ts';
 

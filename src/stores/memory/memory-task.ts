@@ -1,9 +1,16 @@
 import type { Subscriber } from 'rxjs';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/records.ts';
-import type { TaskState } from '../../core/task-state.ts';
+import type {
+  AppendOptions,
+  Delta,
+  FollowSignal,
+  Lease,
+  TaskState,
+  TaskSummary,
+  Under,
+} from '../../core/contracts/index.ts';
+import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { AppendOptions, Delta, FollowSignal, Lease, TaskSummary, Under } from '../interfaces.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import { Broadcast } from './broadcast.ts';
 import { CommandBox } from './command-box.ts';

@@ -1,7 +1,5 @@
-import { GrowingText } from '../../core/growing-text.ts';
-import { kindOf } from '../../core/record-table.ts';
-import type { JournalRecord } from '../../core/records.ts';
-import type { Delta } from '../interfaces.ts';
+import type { Delta } from '../../core/contracts/index.ts';
+import { GrowingText, type JournalRecord, kindOf } from '../../core/journal/index.ts';
 
 type LlmDelta = Extract<Delta, { type: 'llm' }>;
 

@@ -1,11 +1,14 @@
-import { checkMessages } from '../../core/check-messages.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Message } from '../../core/messages.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import {
+  AgentLoopError,
+  type ContextQuery,
+  type LoadOptions,
+  type Message,
+  type MetadataOptions,
+  taskIdPattern,
+} from '../../core/contracts/index.ts';
+import { checkMessages, shownValue } from '../../core/options/index.ts';
 import { encodeJson } from '../check-metadata.ts';
-import { taskIdPattern } from '../interfaces.ts';
 import { assertTaskId } from '../store-errors.ts';
-import type { ContextQuery, LoadOptions, MetadataOptions } from './message-store.ts';
 import { entryOf, type MessageStamp } from './stored-messages.ts';
 
 /** How large the messages of one turn may be, in characters of their JSON. */

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 
 /** What is stored of a context is not what a store writes; `what` names it. */
 export function damagedContext(contextId: string, what: string): AgentLoopError {

@@ -1,4 +1,4 @@
-import type { ContextPage, ContextSummary } from './message-store.ts';
+import type { ContextPage, ContextSummary } from '../../core/contracts/index.ts';
 
 /** What a store knows of a context without its messages; times in milliseconds since 1970. */
 export interface ContextFigures {

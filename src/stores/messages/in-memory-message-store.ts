@@ -1,6 +1,20 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Message } from '../../core/messages.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type ContextMetadata,
+  type ContextPage,
+  type ContextQuery,
+  type ContextSummary,
+  type Conversation,
+  type LoadOptions,
+  type Message,
+  type MessagePage,
+  type MessageQuery,
+  type MessageStore,
+  type MetadataOptions,
+  systemClock,
+  type TurnAppendOptions,
+} from '../../core/contracts/index.ts';
 import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
@@ -15,19 +29,6 @@ import {
   versionConflict,
 } from './check-input.ts';
 import { pageOf, summaryOf } from './context-summary.ts';
-import type {
-  ContextMetadata,
-  ContextPage,
-  ContextQuery,
-  ContextSummary,
-  Conversation,
-  LoadOptions,
-  MessagePage,
-  MessageQuery,
-  MessageStore,
-  MetadataOptions,
-  TurnAppendOptions,
-} from './message-store.ts';
 import { type MessageStamp, messagePageOf, pageRequestOf, pageSpan, spanOf, stampsOf } from './stored-messages.ts';
 
 export interface InMemoryMessageStoreOptions {

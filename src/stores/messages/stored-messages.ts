@@ -1,7 +1,13 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Message } from '../../core/messages.ts';
-import { shownValue } from '../../core/shown-value.ts';
-import type { LoadOptions, MessagePage, MessageQuery, StoredMessage, TurnAppendOptions } from './message-store.ts';
+import {
+  AgentLoopError,
+  type LoadOptions,
+  type Message,
+  type MessagePage,
+  type MessageQuery,
+  type StoredMessage,
+  type TurnAppendOptions,
+} from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 
 /** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
 export interface MessageStamp {

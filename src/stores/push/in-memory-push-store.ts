@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/contracts/index.ts';
 import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { isClaimable, type PushRecord, progressed } from './push-record.ts';
 import type { PushClaimOptions, PushEntry, PushKey, PushProgress, PushStore } from './push-store.ts';

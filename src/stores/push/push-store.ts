@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../../core/promise-like.ts';
+import type { MaybePromise } from '../../core/contracts/index.ts';
 
 /** Names a registration. */
 export interface PushKey {

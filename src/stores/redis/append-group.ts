@@ -1,5 +1,5 @@
-import { isTerminal, type JournalRecord } from '../../core/records.ts';
-import type { AppendOptions, Lease } from '../interfaces.ts';
+import type { AppendOptions, Lease } from '../../core/contracts/index.ts';
+import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 
 /** So much is gathered at most: a script runs alone on its server. */
 const maxRecords = 100;

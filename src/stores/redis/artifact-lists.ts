@@ -1,4 +1,4 @@
-import type { ArtifactInfo, ArtifactQuery } from '../artifacts/artifact-store.ts';
+import type { ArtifactInfo, ArtifactQuery } from '../../core/contracts/index.ts';
 import { runArtifactScript } from './artifact-scripts.ts';
 import { IdIndex } from './id-index.ts';
 import type { RedisClient } from './redis-client.ts';

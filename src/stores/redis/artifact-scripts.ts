@@ -1,4 +1,4 @@
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError } from '../../core/contracts/index.ts';
 import { newerArtifact } from '../artifacts/artifact-errors.ts';
 import { evaluate } from './evaluate.ts';
 import { luaScript } from './lua-scripts.ts';

@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError } from '../../core/contracts/index.ts';
 import { redisError } from './redis-errors.ts';
 import { entriesOf, listOf, type StreamEntry } from './script-answer.ts';
 

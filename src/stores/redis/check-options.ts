@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 
 /** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
 export function assertRedisTarget(redis: unknown): void {

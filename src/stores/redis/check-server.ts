@@ -1,4 +1,4 @@
-import type { StoreCheck } from '../interfaces.ts';
+import type { StoreCheck } from '../../core/contracts/index.ts';
 import { command, isCluster, type RedisClient } from './redis-client.ts';
 import { redisError } from './redis-errors.ts';
 import type { RedisStoreSettings } from './redis-state-store-options.ts';

@@ -1,6 +1,5 @@
 import type { Subscriber } from 'rxjs';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Command } from '../interfaces.ts';
+import { AgentLoopError, type Command } from '../../core/contracts/index.ts';
 import { comesBefore, type StreamWatch } from './blocking-reader.ts';
 import type { StreamEntry } from './script-answer.ts';
 import type { ScriptRunner } from './script-runner.ts';

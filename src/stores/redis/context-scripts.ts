@@ -1,4 +1,4 @@
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError } from '../../core/contracts/index.ts';
 import { versionConflict } from '../messages/check-input.ts';
 import { damagedContext, newerContext } from '../messages/context-errors.ts';
 import { evaluate } from './evaluate.ts';

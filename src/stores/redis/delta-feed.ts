@@ -1,4 +1,4 @@
-import type { Delta } from '../interfaces.ts';
+import type { Delta } from '../../core/contracts/index.ts';
 import type { ScriptRunner } from './script-runner.ts';
 import { taskKeys } from './task-keys.ts';
 

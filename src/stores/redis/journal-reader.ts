@@ -1,4 +1,4 @@
-import { type JournalRecord, journalSchema } from '../../core/records.ts';
+import { type JournalRecord, journalSchema } from '../../core/journal/index.ts';
 import { decodeRecord, placeOf } from './record-codec.ts';
 import { command, type RedisClient } from './redis-client.ts';
 import { redisError, torn, unreadable } from './redis-errors.ts';

@@ -1,8 +1,6 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import { isKnownType, kindOf } from '../../core/record-table.ts';
-import { isTerminal, type JournalRecord } from '../../core/records.ts';
+import { AgentLoopError, type AppendOptions, type Lease } from '../../core/contracts/index.ts';
+import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../../core/journal/index.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { AppendOptions, Lease } from '../interfaces.ts';
 import { ended, rewound, unknownRecord } from '../store-errors.ts';
 import { AppendGroup } from './append-group.ts';
 import { encodeRecord } from './record-codec.ts';

@@ -1,7 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { ToolCall } from '../../core/messages.ts';
-import { isKnownType } from '../../core/record-table.ts';
-import type { JournalRecord, LlmDone, RecordedCall, Stamped, TurnRecord } from '../../core/records.ts';
+import type { ToolCall } from '../../core/contracts/index.ts';
+import {
+  isKnownType,
+  type JournalRecord,
+  type LlmDone,
+  type RecordedCall,
+  type Stamped,
+  type TurnRecord,
+} from '../../core/journal/index.ts';
 import { unknownRecord } from '../store-errors.ts';
 import { unreadable } from './redis-errors.ts';
 import type { StreamEntry } from './script-answer.ts';

@@ -1,8 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type ArtifactInfo, type ArtifactQuery } from '../../core/contracts/index.ts';
 import { damagedArtifact, noArtifact } from '../artifacts/artifact-errors.ts';
 import type { ArtifactShelf, FoundVersion, NextVersion } from '../artifacts/artifact-shelf.ts';
-import type { ArtifactInfo, ArtifactQuery } from '../artifacts/artifact-store.ts';
 import { ArtifactLists } from './artifact-lists.ts';
 import { type ArtifactScript, changed, gone, notFound, runArtifactScript } from './artifact-scripts.ts';
 import { bytesCommand, type CommandArgument } from './redis-client.ts';

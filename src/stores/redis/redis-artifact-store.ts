@@ -1,6 +1,5 @@
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';

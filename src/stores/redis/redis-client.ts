@@ -1,6 +1,5 @@
 import type { Cluster, Redis, RedisOptions } from 'ioredis';
-import { AgentLoopError } from '../../core/errors.ts';
-import { missingPackage } from '../../core/missing-package.ts';
+import { AgentLoopError, missingPackage } from '../../core/contracts/index.ts';
 import { loadPackage } from '../load-package.ts';
 
 /** A client of ioredis: of one server, of Sentinel's primary, or of a cluster. */

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { ArtifactDraft, WrittenContent } from '../artifacts/artifact-shelf.ts';
 import { PartBuffer } from '../artifacts/part-buffer.ts';
 import { runArtifactScript } from './artifact-scripts.ts';

@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
 
 /** What the server or the way to it refuses, by the first word of the reply or of what ioredis says. */
 const fullReplies = /^(OOM|MISCONF)\b/;

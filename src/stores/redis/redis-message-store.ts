@@ -1,6 +1,19 @@
 import { randomUUID } from 'node:crypto';
-import { systemClock } from '../../core/clock.ts';
-import type { Message } from '../../core/messages.ts';
+import {
+  type ContextMetadata,
+  type ContextPage,
+  type ContextQuery,
+  type ContextSummary,
+  type Conversation,
+  type LoadOptions,
+  type Message,
+  type MessagePage,
+  type MessageQuery,
+  type MessageStore,
+  type MetadataOptions,
+  systemClock,
+  type TurnAppendOptions,
+} from '../../core/contracts/index.ts';
 import { checkArguments, messageStoreArguments } from '../check-arguments.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
@@ -15,19 +28,6 @@ import {
 } from '../messages/check-input.ts';
 import { parsedPart } from '../messages/context-errors.ts';
 import { pageOf, summaryOf } from '../messages/context-summary.ts';
-import type {
-  ContextMetadata,
-  ContextPage,
-  ContextQuery,
-  ContextSummary,
-  Conversation,
-  LoadOptions,
-  MessagePage,
-  MessageQuery,
-  MessageStore,
-  MetadataOptions,
-  TurnAppendOptions,
-} from '../messages/message-store.ts';
 import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf, stampsOf } from '../messages/stored-messages.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';

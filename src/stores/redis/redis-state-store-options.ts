@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertRedisTarget, assertTimeToLive } from './check-options.ts';
 import { defaultSilenceMs, type RedisTarget } from './redis-client.ts';

@@ -1,17 +1,13 @@
 import { randomInt, randomUUID } from 'node:crypto';
 import { Observable } from 'rxjs';
-import { foldRecords } from '../../core/apply-record.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
-import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../core/records.ts';
-import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
-import { groupOf, statusTimeIn } from '../context-group.ts';
 import {
+  AgentLoopError,
   type AppendOptions,
   type Command,
   type Delta,
   type FollowSignal,
   type Lease,
+  type MessageStore,
   type PostOptions,
   type ReadOptions,
   type StoreCheck,
@@ -20,8 +16,18 @@ import {
   type TaskSummary,
   taskIdPattern,
   type Under,
-} from '../interfaces.ts';
-import type { MessageStore } from '../messages/message-store.ts';
+} from '../../core/contracts/index.ts';
+import {
+  foldRecords,
+  type JournalRecord,
+  journalSchema,
+  type PersistedLoopState,
+  type Stamped,
+  type TurnStarted,
+  toPersisted,
+} from '../../core/journal/index.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { groupOf, statusTimeIn } from '../context-group.ts';
 import { assertTaskId } from '../store-errors.ts';
 import { checkServer } from './check-server.ts';
 import { CommandListener } from './command-listener.ts';

@@ -1,4 +1,4 @@
-import type { TaskSummary } from '../interfaces.ts';
+import type { TaskSummary } from '../../core/contracts/index.ts';
 import { isRunnable } from '../runnable.ts';
 import { evaluate } from './evaluate.ts';
 import { luaScript } from './lua-scripts.ts';

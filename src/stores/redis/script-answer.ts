@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import type { Lease, Under } from '../interfaces.ts';
+import { AgentLoopError, type Lease, type Under } from '../../core/contracts/index.ts';
 import { busy, ended, fenced, newerSchema, notFound, olderParent, rewound } from '../store-errors.ts';
 import { torn } from './redis-errors.ts';
 

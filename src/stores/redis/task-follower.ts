@@ -1,7 +1,6 @@
 import type { Subscriber } from 'rxjs';
-import { AgentLoopError } from '../../core/errors.ts';
-import { isTerminal, type JournalRecord } from '../../core/records.ts';
-import type { Delta, FollowSignal } from '../interfaces.ts';
+import { AgentLoopError, type Delta, type FollowSignal } from '../../core/contracts/index.ts';
+import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 import { OpenAttempt } from '../memory/open-attempt.ts';
 import { notFound } from '../store-errors.ts';
 import { comesBefore, type StreamWatch } from './blocking-reader.ts';

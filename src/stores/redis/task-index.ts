@@ -1,5 +1,5 @@
+import type { TaskQuery } from '../../core/contracts/index.ts';
 import { groupOf } from '../context-group.ts';
-import type { TaskQuery } from '../interfaces.ts';
 import type { RedisClient } from './redis-client.ts';
 import { listOf } from './script-answer.ts';
 import { sendCommand } from './send-command.ts';

@@ -1,6 +1,5 @@
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError, type TaskQuery, type TaskSummary } from '../../core/contracts/index.ts';
 import { byStatus, groupOf, isWithin } from '../context-group.ts';
-import type { TaskQuery, TaskSummary } from '../interfaces.ts';
 import type { RedisClient } from './redis-client.ts';
 import { RunnableIndex, type RunnablePage } from './runnable-index.ts';
 import type { ScriptRunner } from './script-runner.ts';

@@ -1,6 +1,4 @@
-import { AgentLoopError } from '../../core/errors.ts';
-import type { TaskState } from '../../core/task-state.ts';
-import type { TaskSummary } from '../interfaces.ts';
+import { AgentLoopError, type TaskState, type TaskSummary } from '../../core/contracts/index.ts';
 import type { ScriptAnswer } from './script-answer.ts';
 
 /** What `lua/describe-1.lua` gives of a task. */

@@ -1,4 +1,4 @@
-import type { TaskState } from '../../core/task-state.ts';
+import type { TaskState } from '../../core/contracts/index.ts';
 
 /** By state: seconds that a task is kept after its last record or renewal; null keeps it. */
 export type Retention = Readonly<Record<TaskState, number | null>>;

@@ -1,4 +1,4 @@
-import { missingPackage } from '../../core/missing-package.ts';
+import { missingPackage } from '../../core/contracts/index.ts';
 
 /** The package of the S3 client. */
 export type S3Package = typeof import('@aws-sdk/client-s3');

@@ -1,8 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
-import type { AgentLoopError } from '../../core/errors.ts';
+import type { AgentLoopError, ArtifactInfo, ArtifactQuery } from '../../core/contracts/index.ts';
 import { damagedArtifact, noArtifact } from '../artifacts/artifact-errors.ts';
 import type { ArtifactShelf, FoundVersion, NextVersion } from '../artifacts/artifact-shelf.ts';
-import type { ArtifactInfo, ArtifactQuery } from '../artifacts/artifact-store.ts';
 import { fileNameOf, idOfFileName } from '../artifacts/file-name.ts';
 import { InTurn } from '../artifacts/in-turn.ts';
 import type { S3Bucket } from './s3-bucket.ts';

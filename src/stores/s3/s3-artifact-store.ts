@@ -1,8 +1,6 @@
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { shownValue } from '../../core/shown-value.ts';
+import { AgentLoopError, type Clock, type StoreCheck, systemClock } from '../../core/contracts/index.ts';
+import { shownValue } from '../../core/options/index.ts';
 import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
-import type { StoreCheck } from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { S3ArtifactShelf, type S3Version } from './s3-artifact-shelf.ts';
 import { S3Bucket, type S3Target } from './s3-bucket.ts';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AgentLoopError } from '../../core/errors.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
 import type { ArtifactDraft, WrittenContent } from '../artifacts/artifact-shelf.ts';
 import { PartBuffer } from '../artifacts/part-buffer.ts';
 import type { S3Bucket, S3Part } from './s3-bucket.ts';

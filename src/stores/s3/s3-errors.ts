@@ -1,4 +1,4 @@
-import { AgentLoopError, messageOf, nameOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf, nameOf } from '../../core/contracts/index.ts';
 
 const refusedCredentials: ReadonlySet<string> = new Set([
   'AccessDenied',

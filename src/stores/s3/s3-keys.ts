@@ -1,4 +1,4 @@
-import type { ArtifactInfo, ArtifactQuery } from '../artifacts/artifact-store.ts';
+import type { ArtifactInfo, ArtifactQuery } from '../../core/contracts/index.ts';
 import { fileNameOf } from '../artifacts/file-name.ts';
 
 /** Versions are written with as many digits, so that their keys sort as they do. */

@@ -1,8 +1,6 @@
 import { Observable, type Subscriber } from 'rxjs';
-import type { Clock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { isTerminal, type JournalRecord } from '../../core/records.ts';
-import type { FollowSignal } from '../interfaces.ts';
+import { AgentLoopError, type Clock, type FollowSignal } from '../../core/contracts/index.ts';
+import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
 import type { LiveTask } from './live-task.ts';
 
 export interface FollowDeps {

@@ -1,9 +1,7 @@
-import { applyRecord } from '../../core/apply-record.ts';
-import { isTerminal, type JournalRecord } from '../../core/records.ts';
-import { type LoopState, taskState } from '../../core/state.ts';
+import type { Lease, Under } from '../../core/contracts/index.ts';
+import { applyRecord, isTerminal, type JournalRecord, type LoopState, taskState } from '../../core/journal/index.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
-import type { Lease, Under } from '../interfaces.ts';
 import { MemoryTask } from '../memory/memory-task.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import type { PlainStore } from './plain-store.ts';

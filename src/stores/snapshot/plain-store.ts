@@ -1,6 +1,5 @@
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import type { PersistedLoopState } from '../../core/persisted-state.ts';
-import type { MaybePromise } from '../../core/promise-like.ts';
+import { AgentLoopError, type MaybePromise, messageOf } from '../../core/contracts/index.ts';
+import type { PersistedLoopState } from '../../core/journal/index.ts';
 import { readSnapshot, type SavedTurn, type Snapshot } from './snapshot.ts';
 
 /** A user's own store of states: one value a task, the last one saved. */

@@ -1,24 +1,30 @@
 import { randomInt } from 'node:crypto';
 import { Observable } from 'rxjs';
-import { type Clock, systemClock } from '../../core/clock.ts';
-import { AgentLoopError } from '../../core/errors.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
-import type { JournalRecord, Stamped, TurnStarted } from '../../core/records.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  type Lease,
+  type PostOptions,
+  type ReadOptions,
+  type StoreCheck,
+  systemClock,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+  type Under,
+} from '../../core/contracts/index.ts';
+import {
+  type JournalRecord,
+  type PersistedLoopState,
+  type Stamped,
+  type TurnStarted,
+  toPersisted,
+} from '../../core/journal/index.ts';
 import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
 import { childrenIn, parentIn, takesAtOnce } from '../child-turns.ts';
-import type {
-  Command,
-  Delta,
-  FollowSignal,
-  Lease,
-  PostOptions,
-  ReadOptions,
-  StoreCheck,
-  TaskQuery,
-  TaskStateStore,
-  TaskSummary,
-  Under,
-} from '../interfaces.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { CommandBox } from '../memory/command-box.ts';
 import { listedTasks } from '../memory/listed-tasks.ts';

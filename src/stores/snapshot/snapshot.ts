@@ -1,16 +1,16 @@
-import { foldRecords } from '../../core/apply-record.ts';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
-import { type PersistedLoopState, toPersisted } from '../../core/persisted-state.ts';
+import { AgentLoopError, isSuspended, messageOf, type Under } from '../../core/contracts/index.ts';
 import {
+  foldRecords,
   type JournalRecord,
   journalSchema,
+  type LoopState,
+  type PendingToolCall,
+  type PersistedLoopState,
   type Stamped,
   type ToolIntent,
   type TurnStarted,
-} from '../../core/records.ts';
-import type { LoopState, PendingToolCall } from '../../core/state.ts';
-import { isSuspended } from '../../core/task-state.ts';
-import type { Under } from '../interfaces.ts';
+  toPersisted,
+} from '../../core/journal/index.ts';
 import { newerSchema } from '../store-errors.ts';
 
 /** What is saved of a turn: its state to be read by people and queries, and the records that a turn resumes from. Plain JSON. */

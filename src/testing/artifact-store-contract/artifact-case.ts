@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { ArtifactStore } from '../../stores/artifacts/artifact-store.ts';
+import type { ArtifactStore } from '../../core/contracts/index.ts';
 import type { Pair, PromiseGroup } from '../contract/define-contract.ts';
 
 export interface ArtifactStoreUnderTest extends Pair<ArtifactStore> {

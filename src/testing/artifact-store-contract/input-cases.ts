@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ArtifactStore, NewArtifact } from '../../stores/artifacts/artifact-store.ts';
+import type { ArtifactStore, NewArtifact } from '../../core/contracts/index.ts';
 import { notOptions, notText, refusesWrongArguments, type WrongArguments } from '../contract/wrong-arguments.ts';
 import { refuses } from '../store-contract/expectations.ts';
 import { type ArtifactCases, bytesRead, textIn } from './artifact-case.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ArtifactQuery, ArtifactStore } from '../../stores/artifacts/artifact-store.ts';
+import type { ArtifactQuery, ArtifactStore } from '../../core/contracts/index.ts';
 import type { ArtifactCases } from './artifact-case.ts';
 
 async function idsOf(store: ArtifactStore, query: ArtifactQuery = {}): Promise<readonly string[]> {

@@ -1,4 +1,4 @@
-import type { JournalRecord, LlmDone, Stamped, TurnRecord } from '../../core/records.ts';
+import type { JournalRecord, LlmDone, Stamped, TurnRecord } from '../../core/journal/index.ts';
 
 const startAt = Date.UTC(2000, 0, 1);
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { MaybePromise } from '../../core/promise-like.ts';
+import { AgentLoopError, type MaybePromise } from '../../core/contracts/index.ts';
 import type { ContractRunner } from '../store-contract.ts';
 
 /** One promise of a contract. Its title is stable: deviations are named by it. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { ContextSummary, MessageStore } from '../../stores/messages/message-store.ts';
+import type { ContextSummary, MessageStore } from '../../core/contracts/index.ts';
 import { type MessageCases, turnOf } from './message-case.ts';
 
 /** All contexts, a page at a time. */

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Message } from '../../core/messages.ts';
-import type { MessageStore } from '../../stores/messages/message-store.ts';
+import type { Message, MessageStore } from '../../core/contracts/index.ts';
 import { notOptions, notText, refusesWrongArguments, type WrongArguments } from '../contract/wrong-arguments.ts';
 import { refuses } from '../store-contract/expectations.ts';
 import { type MessageCases, turnOf } from './message-case.ts';

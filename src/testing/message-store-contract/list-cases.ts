@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { MessageQuery, MessageStore, StoredMessage } from '../../stores/messages/message-store.ts';
+import type { MessageQuery, MessageStore, StoredMessage } from '../../core/contracts/index.ts';
 import { refuses } from '../store-contract/expectations.ts';
 import { allMembers, type MessageCases, turnOf } from './message-case.ts';
 

@@ -1,5 +1,4 @@
-import type { Message } from '../../core/messages.ts';
-import type { MessageStore } from '../../stores/messages/message-store.ts';
+import type { Message, MessageStore } from '../../core/contracts/index.ts';
 import type { Pair, PromiseGroup } from '../contract/define-contract.ts';
 
 export interface MessageStoreUnderTest extends Pair<MessageStore> {

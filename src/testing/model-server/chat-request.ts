@@ -1,4 +1,4 @@
-import type { FinishReason, ToolChoice } from '../../providers/interfaces.ts';
+import type { FinishReason, ToolChoice } from '../../core/contracts/index.ts';
 
 /** A tool as it stands in a request, without its `type`. */
 export interface OfferedTool {

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { Usage } from '../../core/usage.ts';
-import type { FinishReason } from '../../providers/interfaces.ts';
+import type { FinishReason, Usage } from '../../core/contracts/index.ts';
 import type { ChatCall, ChatRequest, ModelReply } from './chat-request.ts';
 
 /** An answer with all that the wire needs. The same request and reply give the same answer. */

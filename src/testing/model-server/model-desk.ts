@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { AgentLoopError, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
 import { demoModel } from '../demo-model.ts';
 import { ApiError, type ChatRequest, chatRequestOf, isObject, type ModelReply } from './chat-request.ts';
 import { type Exchange, exchangeOf, readBody, sendJson, sendRefusal, sendStream, sendWhole } from './exchange.ts';

@@ -1,5 +1,4 @@
-import type { Usage } from '../../core/usage.ts';
-import type { FinishReason } from '../../providers/interfaces.ts';
+import type { FinishReason, Usage } from '../../core/contracts/index.ts';
 
 export interface ScriptCall {
   readonly name: string;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { AgentLoopError } from '../../core/errors.ts';
-import type { JournalRecord } from '../../core/records.ts';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import type { JournalRecord } from '../../core/journal/index.ts';
 import type { ContractGroup } from './contract-case.ts';
 import { refuses } from './expectations.ts';
 import { begin, beginHeld, done, expire, note, Owner, seqsOf, startedAt, takeOver, upTo } from './journal-fixture.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { TaskStateStore } from '../../stores/interfaces.ts';
+import type { TaskStateStore } from '../../core/contracts/index.ts';
 import {
   notNumber,
   notOptions,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { journalSchema } from '../../core/records.ts';
-import type { Under } from '../../stores/interfaces.ts';
+import type { Under } from '../../core/contracts/index.ts';
+import { journalSchema } from '../../core/journal/index.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { refuses } from './expectations.ts';
 import { begin, callsOfChildren, done, expire, note, Owner, startRecord } from './journal-fixture.ts';

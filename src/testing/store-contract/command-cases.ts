@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Command } from '../../stores/interfaces.ts';
+import type { Command } from '../../core/contracts/index.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { type Reading, refuses, watch } from './expectations.ts';
 import { begin, beginHeld, done, expire, note, takeOver, upTo } from './journal-fixture.ts';

@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../../stores/interfaces.ts';
+import type { TaskStateStore } from '../../core/contracts/index.ts';
 
 /** The store that a case runs on, and what the case may ask of its surroundings. */
 export interface StoreUnderTest {

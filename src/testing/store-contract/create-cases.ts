@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { journalSchema } from '../../core/records.ts';
+import { journalSchema } from '../../core/journal/index.ts';
 import type { ContractGroup } from './contract-case.ts';
 import { failsWith, refuses, watch } from './expectations.ts';
 import { begin, note, Owner, seqsOf, startRecord } from './journal-fixture.ts';

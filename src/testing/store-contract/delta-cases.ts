@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Delta, FollowSignal } from '../../stores/interfaces.ts';
+import type { Delta, FollowSignal } from '../../core/contracts/index.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { type Reading, watch } from './expectations.ts';
 import { beginHeld, done, expire, llmAnswer, llmStart, note, takeOver, textDelta, upTo } from './journal-fixture.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Observable, Subscription } from 'rxjs';
-import { AgentLoopError, type ErrorCode, messageOf } from '../../core/errors.ts';
+import { AgentLoopError, type ErrorCode, messageOf } from '../../core/contracts/index.ts';
 
 /** Asserts that `action` throws or rejects with an `AgentLoopError` of that code. */
 export async function refuses(code: ErrorCode, action: () => unknown): Promise<AgentLoopError> {

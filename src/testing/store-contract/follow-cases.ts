@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { FollowSignal } from '../../stores/interfaces.ts';
+import type { FollowSignal } from '../../core/contracts/index.ts';
 import { openResources } from '../ledger.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { failsWith, type Reading, watch } from './expectations.ts';

@@ -1,4 +1,4 @@
-import type { MaybePromise } from '../../core/promise-like.ts';
+import type { Delta, Lease, MaybePromise, TaskState, TaskStateStore, Under } from '../../core/contracts/index.ts';
 import {
   type JournalRecord,
   journalSchema,
@@ -6,9 +6,7 @@ import {
   type Stamped,
   type TurnRecord,
   type TurnStarted,
-} from '../../core/records.ts';
-import type { TaskState } from '../../core/task-state.ts';
-import type { Delta, Lease, TaskStateStore, Under } from '../../stores/interfaces.ts';
+} from '../../core/journal/index.ts';
 import type { StoreUnderTest } from './contract-case.ts';
 
 /** When the turns of these cases started, in milliseconds since 1970. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { TaskQuery, TaskSummary } from '../../stores/interfaces.ts';
+import type { TaskQuery, TaskSummary } from '../../core/contracts/index.ts';
 import type { ContractGroup, StoreUnderTest } from './contract-case.ts';
 import { eventually } from './expectations.ts';
 import { begin, done, expire, note, Owner, startedAt, suspended, takeOver, upTo } from './journal-fixture.ts';

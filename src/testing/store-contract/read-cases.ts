@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { foldRecords } from '../../core/apply-record.ts';
-import { toPersisted } from '../../core/persisted-state.ts';
+import { foldRecords, toPersisted } from '../../core/journal/index.ts';
 import type { ContractGroup } from './contract-case.ts';
 import { refuses } from './expectations.ts';
 import { begin, beginHeld, note, Owner, seqsOf, startRecord, upTo, wholeTurn } from './journal-fixture.ts';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
 import { turnExtension } from '../../../src/a2a/extensions.ts';
 import type { Agent } from '../../../src/agent/agent.ts';
-import { type Clock, systemClock } from '../../../src/core/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { gate } from '../../../src/testing/gate.ts';

@@ -3,7 +3,7 @@ import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import { turnExtension } from '../../../src/a2a/extensions.ts';
 import { agent } from '../../../src/agent/agent.ts';
 import { agentToolName, agentTools } from '../../../src/agent/agent-tools.ts';
-import { systemClock } from '../../../src/core/clock.ts';
+import { systemClock } from '../../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';

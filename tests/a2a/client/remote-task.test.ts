@@ -2,7 +2,7 @@ import { type Artifact, type StreamResponse, TaskState } from '@a2a-js/sdk';
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { RemoteTask } from '../../../src/a2a/client/remote-task.ts';
-import type { LLMChunk } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
 
 function artifactOf(artifactId: string, text: string): Artifact {
   const content = { $case: 'text' as const, value: text };

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import express from 'express';
 import { type A2AServerOptions, a2aServer, apiKeyAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
-import type { Logger } from '../../../src/core/config.ts';
+import type { Logger } from '../../../src/core/contracts/config.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { gate } from '../../../src/testing/gate.ts';

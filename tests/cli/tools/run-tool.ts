@@ -1,4 +1,4 @@
-import type { ToolContext } from '../../../src/tools/interfaces.ts';
+import type { ToolContext } from '../../../src/core/contracts/tool.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import type { Tool } from '../../../src/tools/tool.ts';
 import { toolCall, toolContext } from '../../tools/tool-context.ts';

@@ -1,4 +1,4 @@
-import type { StoreCheck, TaskQuery, TaskSummary } from '../../../src/stores/interfaces.ts';
+import type { StoreCheck, TaskQuery, TaskSummary } from '../../../src/core/contracts/store.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 

@@ -1,7 +1,12 @@
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import type { PersistedLoopState } from '../../../src/core/persisted-state.ts';
-import { type JournalRecord, journalSchema, type Stamped, type TurnStarted } from '../../../src/core/records.ts';
-import { type AppendOptions, type Lease, type ReadOptions, taskIdPattern } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { type AppendOptions, type Lease, type ReadOptions, taskIdPattern } from '../../../src/core/contracts/store.ts';
+import type { PersistedLoopState } from '../../../src/core/journal/persisted-state.ts';
+import {
+  type JournalRecord,
+  journalSchema,
+  type Stamped,
+  type TurnStarted,
+} from '../../../src/core/journal/records.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../../src/testing/async-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';

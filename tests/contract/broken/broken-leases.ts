@@ -1,7 +1,7 @@
-import type { Clock } from '../../../src/core/clock.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import type { JournalRecord } from '../../../src/core/records.ts';
-import type { AppendOptions, Lease, Under } from '../../../src/stores/interfaces.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { AppendOptions, Lease, Under } from '../../../src/core/contracts/store.ts';
+import type { JournalRecord } from '../../../src/core/journal/records.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 

@@ -16,7 +16,14 @@ import {
   takeWhile,
   timer,
 } from 'rxjs';
-import type { Command, Delta, FollowSignal, Lease, PostOptions, ReadOptions } from '../../../src/stores/interfaces.ts';
+import type {
+  Command,
+  Delta,
+  FollowSignal,
+  Lease,
+  PostOptions,
+  ReadOptions,
+} from '../../../src/core/contracts/store.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 

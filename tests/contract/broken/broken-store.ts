@@ -1,5 +1,5 @@
-import type { Clock } from '../../../src/core/clock.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 
 /** A store with one bug, and the case of the contract that has to notice it. */
 export interface BrokenStore {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../../src/agent/agent.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { type AgentEvent, type ExtensionEvent, isExtensionEvent } from '../../../src/core/events.ts';
-import type { Extension } from '../../../src/core/extension.ts';
-import type { EmittedEvent, JournalRecord } from '../../../src/core/records.ts';
+import { type AgentEvent, type ExtensionEvent, isExtensionEvent } from '../../../src/core/contracts/events.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
+import type { EmittedEvent, JournalRecord } from '../../../src/core/journal/records.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { replay } from '../../../src/replay/replay.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';

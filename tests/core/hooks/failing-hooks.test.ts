@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import type { Extension } from '../../../src/core/extension.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
-import { refusedCall } from '../../../src/core/tool-results.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
+import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
+import { refusedCall } from '../../../src/core/tool-call/tool-results.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { replay } from '../../../src/replay/replay.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/extension.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';

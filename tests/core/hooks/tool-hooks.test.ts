@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Extension } from '../../../src/core/extension.ts';
-import type { TurnError } from '../../../src/core/turn-result.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
+import type { ToolContext } from '../../../src/core/contracts/tool.ts';
+import type { TurnError } from '../../../src/core/journal/turn-result.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
-import type { ToolContext } from '../../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

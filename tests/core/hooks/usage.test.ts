@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../../src/core/apply-record.ts';
-import type { Extension } from '../../../src/core/extension.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
+import { foldRecords } from '../../../src/core/journal/apply-record.ts';
 import { question } from '../dead-turn.ts';
 import { turnBench } from '../turn-bench.ts';
 

@@ -1,6 +1,6 @@
 import { map, type Observable } from 'rxjs';
-import type { Clock } from '../../../src/core/clock.ts';
-import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import type { AppendOptions, Lease } from '../../../src/core/contracts/store.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { answerWhen } from './marbles.ts';
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER, type Observable, of, Subject } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import type { Message } from '../../../src/core/messages.ts';
-import { followCommands } from '../../../src/core/operators/command-operators.ts';
-import type { Signal } from '../../../src/core/signals.ts';
-import type { Command } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { Message } from '../../../src/core/contracts/messages.ts';
+import type { Command } from '../../../src/core/contracts/store.ts';
+import type { Signal } from '../../../src/core/journal/signals.ts';
+import { followCommands } from '../../../src/core/turn/command-operators.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { marbles } from './marbles.ts';
 import { recordingLogger } from './recording-logger.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { map, tap } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { catchTurnError, tapAfterTurn } from '../../../src/core/operators/execute-operators.ts';
-import type { TurnRecord } from '../../../src/core/records.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/signals.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { TurnRecord } from '../../../src/core/journal/records.ts';
+import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
+import { catchTurnError, tapAfterTurn } from '../../../src/core/turn/execute-operators.ts';
 import { startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
 import { marbles } from './marbles.ts';
 import { endingOf, recordedSpans, unset } from './recorded-spans.ts';

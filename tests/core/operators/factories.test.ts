@@ -1,16 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { EMPTY, isObservable } from 'rxjs';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { catchTurnError, tapAfterTurn } from '../../../src/core/operators/execute-operators.ts';
+import { commitOf } from '../../../src/core/journal/signals.ts';
+import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/model-call/llm-operators.ts';
+import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import { catchTurnError, tapAfterTurn } from '../../../src/core/turn/execute-operators.ts';
 import {
   catchIterationError,
   completeIteration,
   startIterationSpan,
-} from '../../../src/core/operators/iteration-operators.ts';
-import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/operators/llm-operators.ts';
-import { prepareLLMCall } from '../../../src/core/prepare-call.ts';
-import { commitOf } from '../../../src/core/signals.ts';
+} from '../../../src/core/turn/iteration-operators.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { endingOf, recordedSpans } from './recorded-spans.ts';
 import { recordingLogger } from './recording-logger.ts';

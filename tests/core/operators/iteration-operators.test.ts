@@ -1,19 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { from, map, type Observable, of, type Subscription, tap } from 'rxjs';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
+import type { Signal } from '../../../src/core/journal/signals.ts';
+import type { LoopState } from '../../../src/core/journal/state.ts';
+import { journal } from '../../../src/core/ownership/journal-operators.ts';
 import {
   catchIterationError,
   completeIteration,
   loopIterations,
   startIterationSpan,
-} from '../../../src/core/operators/iteration-operators.ts';
-import { journal } from '../../../src/core/operators/journal-operators.ts';
-import type { Signal } from '../../../src/core/signals.ts';
-import type { LoopState } from '../../../src/core/state.ts';
-import type { TurnDeps } from '../../../src/core/turn-deps.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
+} from '../../../src/core/turn/iteration-operators.ts';
+import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { plainTools } from '../plain-tools.ts';
 import { marbles } from './marbles.ts';

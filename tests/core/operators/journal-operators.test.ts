@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { lastValueFrom, map, Subject, toArray } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { journal, publishDeltas } from '../../../src/core/operators/journal-operators.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/signals.ts';
-import type { LoopState } from '../../../src/core/state.ts';
-import type { Delta } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { Delta } from '../../../src/core/contracts/store.ts';
+import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
+import type { LoopState } from '../../../src/core/journal/state.ts';
+import { journal, publishDeltas } from '../../../src/core/ownership/journal-operators.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { faultyStore } from '../../../src/testing/fault-injection.ts';

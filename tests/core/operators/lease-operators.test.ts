@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { NEVER, type Observable, of, Subject, throwError } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { LeaseHold } from '../../../src/core/lease-hold.ts';
-import { keepLease, releaseLease } from '../../../src/core/operators/lease-operators.ts';
-import type { Signal } from '../../../src/core/signals.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { Signal } from '../../../src/core/journal/signals.ts';
+import { LeaseHold } from '../../../src/core/ownership/lease-hold.ts';
+import { keepLease, releaseLease } from '../../../src/core/ownership/lease-operators.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { lease } from './answering-store.ts';

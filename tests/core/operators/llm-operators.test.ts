@@ -1,21 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { map, type OperatorFunction, take, tap } from 'rxjs';
-import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
-import type { Message, ToolCall } from '../../../src/core/messages.ts';
+import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
+import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
+import type { LlmStart, TurnRecord } from '../../../src/core/journal/records.ts';
+import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
+import type { LoopState } from '../../../src/core/journal/state.ts';
 import {
   callLlm,
   catchLLMError,
   mapLLMResponseToState,
   tapLLMResponse,
-} from '../../../src/core/operators/llm-operators.ts';
-import { operate } from '../../../src/core/operators/operate.ts';
-import { prepareLLMCall } from '../../../src/core/prepare-call.ts';
-import type { LlmStart, TurnRecord } from '../../../src/core/records.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/signals.ts';
-import type { LoopState } from '../../../src/core/state.ts';
-import type { TurnDeps } from '../../../src/core/turn-deps.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
+} from '../../../src/core/model-call/llm-operators.ts';
+import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
+import { operate } from '../../../src/core/turn/operate.ts';
+import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answerWhen, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';

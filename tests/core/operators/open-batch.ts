@@ -1,8 +1,8 @@
 import { of } from 'rxjs';
-import { mapLLMResponseToState } from '../../../src/core/operators/llm-operators.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/signals.ts';
-import type { TurnDeps } from '../../../src/core/turn-deps.ts';
-import type { LLMChunk } from '../../../src/providers/interfaces.ts';
+import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
+import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
+import { mapLLMResponseToState } from '../../../src/core/model-call/llm-operators.ts';
+import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { startedState } from './turn-deps.ts';
 
 /** The commit of a response that asks for the tools named, with the intents of those that start first. */

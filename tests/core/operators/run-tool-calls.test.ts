@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { map, type Observable, of, Subject, take } from 'rxjs';
-import { journal } from '../../../src/core/operators/journal-operators.ts';
-import { runToolCalls } from '../../../src/core/operators/tool-operators.ts';
-import type { Signal } from '../../../src/core/signals.ts';
+import type { Signal } from '../../../src/core/journal/signals.ts';
+import { journal } from '../../../src/core/ownership/journal-operators.ts';
+import { runToolCalls } from '../../../src/core/tool-call/tool-operators.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';

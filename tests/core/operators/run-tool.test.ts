@@ -1,16 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { finalize, map, tap } from 'rxjs';
-import type { Clock } from '../../../src/core/clock.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import { Deadlines } from '../../../src/core/deadlines.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { runTool } from '../../../src/core/operators/tool-operators.ts';
-import type { ToolResultRecord } from '../../../src/core/records.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/core/contracts/tool.ts';
+import type { ToolResultRecord } from '../../../src/core/journal/records.ts';
+import { Deadlines } from '../../../src/core/tool-call/deadlines.ts';
 
-import type { ToolCallRun, ToolSignal } from '../../../src/core/running-tool.ts';
-import type { TurnDeps } from '../../../src/core/turn-deps.ts';
-import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/tools/interfaces.ts';
+import type { ToolCallRun, ToolSignal } from '../../../src/core/tool-call/running-tool.ts';
+import { runTool } from '../../../src/core/tool-call/tool-operators.ts';
+import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
 import { startedState, turnDeps } from './turn-deps.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
 import { map } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { journal } from '../../../src/core/operators/journal-operators.ts';
-import { executeTools } from '../../../src/core/operators/tool-operators.ts';
-import type { TurnDeps } from '../../../src/core/turn-deps.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { journal } from '../../../src/core/ownership/journal-operators.ts';
+import { executeTools } from '../../../src/core/tool-call/tool-operators.ts';
+import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { ApprovalDecision, ApprovalRequest, Extension } from '../../../src/core/extension.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension } from '../../../src/core/contracts/extension.ts';
+import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
-import type { ToolProvider } from '../../../src/tools/interfaces.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
 import { recordingLogger } from '../operators/recording-logger.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';

@@ -1,5 +1,5 @@
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { StatusUpdateEvent } from '../../../src/core/events.ts';
+import type { StatusUpdateEvent } from '../../../src/core/contracts/events.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { question } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { ToolContext } from '../../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { ClientToolProvider } from '../../../src/tools/client-tool-provider.ts';
-import type { ToolContext } from '../../../src/tools/interfaces.ts';
 import { question } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { watch } from '../watch-events.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';

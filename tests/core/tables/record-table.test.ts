@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { applyRecord } from '../../../src/core/apply-record.ts';
-import { eventsOf } from '../../../src/core/events-of.ts';
-import { isKnownType } from '../../../src/core/record-table.ts';
-import { journalSchema, type LlmDone, type Stamped, type TurnRecord } from '../../../src/core/records.ts';
-import type { LoopState } from '../../../src/core/state.ts';
+import { applyRecord } from '../../../src/core/journal/apply-record.ts';
+import { eventsOf } from '../../../src/core/journal/events-of.ts';
+import { isKnownType } from '../../../src/core/journal/record-table.ts';
+import { journalSchema, type LlmDone, type Stamped, type TurnRecord } from '../../../src/core/journal/records.ts';
+import type { LoopState } from '../../../src/core/journal/state.ts';
 import { outlineOf } from '../watch-events.ts';
 
 const calls = ['look', 'count'].map((name, index) => ({

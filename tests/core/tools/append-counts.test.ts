@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { JournalRecord } from '../../../src/core/records.ts';
-import type { AppendOptions, Lease } from '../../../src/stores/interfaces.ts';
+import type { AppendOptions, Lease } from '../../../src/core/contracts/store.ts';
+import type { JournalRecord } from '../../../src/core/journal/records.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';

@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Message } from '../../../src/core/messages.ts';
+import type { Message } from '../../../src/core/contracts/messages.ts';
+import type { ArgumentCheck, ToolProvider } from '../../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { LLMStepCall } from '../../../src/testing/llm-step.ts';
 import { checkedTools } from '../../../src/tools/checked-tools.ts';
-import type { ArgumentCheck, ToolProvider } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { type Tool, tool } from '../../../src/tools/tool.ts';
 import { plainTools } from '../plain-tools.ts';

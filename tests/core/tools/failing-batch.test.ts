@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

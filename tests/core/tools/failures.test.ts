@@ -1,12 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { ToolProvider, ToolResult } from '../../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { LLMStepCall } from '../../../src/testing/llm-step.ts';
 import type { ScriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import type { ToolProvider, ToolResult } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import { obedient, type PlainTool, plainTools } from '../plain-tools.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { ToolDefinition, ToolListContext, ToolProvider } from '../../../src/core/contracts/tool.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import type { ToolDefinition, ToolListContext, ToolProvider } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import { plainTools } from '../plain-tools.ts';

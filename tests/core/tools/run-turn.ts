@@ -1,7 +1,7 @@
-import type { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { StartOptions } from '../../../src/core/config.ts';
-import type { Turn } from '../../../src/core/turn.ts';
-import type { TurnError, TurnResult } from '../../../src/core/turn-result.ts';
+import type { StartOptions } from '../../../src/core/contracts/config.ts';
+import type { TurnError, TurnResult } from '../../../src/core/journal/turn-result.ts';
+import type { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import type { Turn } from '../../../src/core/turn/turn.ts';
 import type { FakeClock } from '../../../src/testing/fake-clock.ts';
 import { type Watcher, watch } from '../watch-events.ts';
 

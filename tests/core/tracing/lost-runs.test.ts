@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { earlierRuns, type LostSpan } from '../../../src/core/lost-runs.ts';
-import { replayOf } from '../../../src/core/observe-turn.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { earlierRuns, type LostSpan } from '../../../src/core/journal/lost-runs.ts';
+import { replayOf } from '../../../src/core/journal/observe-turn.ts';
+import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { idBelow } from '../../../src/observability/spans/chosen-ids.ts';
 import { deadTurn } from '../dead-turn.ts';
 import { endingOf } from '../operators/recorded-spans.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../../src/agent/agent.ts';
 import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
 import { faultyStore } from '../../../src/testing/fault-injection.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { canceled, endingOf, unset } from '../operators/recorded-spans.ts';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { spanOutline } from '../../../src/observability/span-tree.ts';
 import { startTracing, type Tracing } from '../../../src/observability/tracing.ts';
 import { gate } from '../../../src/testing/gate.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { answerTask } from '../../../src/core/answer-task.ts';
-import { foldRecords } from '../../../src/core/apply-record.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { openQuestions } from '../../../src/core/state.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import { foldRecords } from '../../../src/core/journal/apply-record.ts';
+import { openQuestions } from '../../../src/core/journal/state.ts';
+import { answerTask } from '../../../src/core/turn/answer-task.ts';
 import type { Outage } from '../workload/order.ts';
 import { steering } from '../workload/plan.ts';
 import type { Fault, Workload } from '../workload/tree.ts';

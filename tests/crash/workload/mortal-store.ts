@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 import type { Life, StoreCall } from './life.ts';
 import { withMethods } from './with-methods.ts';
 

@@ -1,5 +1,5 @@
-import { isTerminal } from '../../../src/core/records.ts';
-import type { Lease, TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Lease, TaskStateStore } from '../../../src/core/contracts/store.ts';
+import { isTerminal } from '../../../src/core/journal/records.ts';
 import { withMethods } from './with-methods.ts';
 import type { World } from './world.ts';
 

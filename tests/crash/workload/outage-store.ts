@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 import { isChildTask } from './life.ts';
 import type { Outage } from './order.ts';
 import { withMethods } from './with-methods.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Observable } from 'rxjs';
-import type { Usage } from '../../../src/core/usage.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/providers/interfaces.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
+import type { Usage } from '../../../src/core/contracts/usage.ts';
 import type { Life } from './life.ts';
 import { finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 

@@ -1,7 +1,7 @@
 import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import { a2aServer, apiKeyAuth } from '../../../src/a2a/index.ts';
 import type { Agent } from '../../../src/agent/agent.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 import { callerId, type Workload } from './tree.ts';
 
 const key = 'a-key-of-sixteen-and-more';

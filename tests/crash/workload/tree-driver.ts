@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent } from '../../../src/agent/agent.ts';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
-import type { AgentEvent } from '../../../src/core/events.ts';
-import type { Turn } from '../../../src/core/turn.ts';
-import { TurnError, type TurnResult } from '../../../src/core/turn-result.ts';
-import type { TaskStateStore, TaskSummary } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
+import type { AgentEvent } from '../../../src/core/contracts/events.ts';
+import type { TaskStateStore, TaskSummary } from '../../../src/core/contracts/store.ts';
+import { TurnError, type TurnResult } from '../../../src/core/journal/turn-result.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import type { Turn } from '../../../src/core/turn/turn.ts';
 import type { Random } from '../random.ts';
 import type { Outcome, Task, TreeWork } from './order.ts';
 import { promptOf } from './plan.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import { AgentLoopError, messageOf } from '../../../src/core/errors.ts';
-import type { Turn } from '../../../src/core/turn.ts';
-import { TurnError } from '../../../src/core/turn-result.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
+import { TurnError } from '../../../src/core/journal/turn-result.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import type { Turn } from '../../../src/core/turn/turn.ts';
 import type { Outcome, Task } from './order.ts';
 import { promptOf } from './plan.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OnInDoubt, Reconciled, ToolContext, ToolPolicy, ToolProvider } from '../../../src/tools/interfaces.ts';
+import type { OnInDoubt, Reconciled, ToolContext, ToolPolicy, ToolProvider } from '../../../src/core/contracts/tool.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
 import type { Life } from './life.ts';

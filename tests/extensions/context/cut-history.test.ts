@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { estimateTokens } from '../../../src/core/count-tokens.ts';
-import { isInstruction } from '../../../src/core/history.ts';
-import { type AssistantMessage, type Message, repairHistory } from '../../../src/core/messages.ts';
+import { type AssistantMessage, type Message, repairHistory } from '../../../src/core/contracts/messages.ts';
+import { isInstruction } from '../../../src/core/journal/history.ts';
+import { estimateTokens } from '../../../src/core/model-call/count-tokens.ts';
 import { cutHistory, type HistoryLimits } from '../../../src/extensions/context/cut-history.ts';
 import { anyHistory, cleanHistory } from './random-history.ts';
 

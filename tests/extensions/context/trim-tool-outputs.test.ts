@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Content, Message, ToolCall, ToolMessage } from '../../../src/core/messages.ts';
+import type { Content, Message, ToolCall, ToolMessage } from '../../../src/core/contracts/messages.ts';
 import { headAndTail } from '../../../src/extensions/context/head-and-tail.ts';
 import { trimToolOutputs } from '../../../src/extensions/context/trim-tool-outputs.ts';
 import { anyHistory } from './random-history.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { DoneSignal, TaskComplete } from '../../../src/core/task-complete.ts';
+import { DoneSignal, TaskComplete } from '../../../src/core/contracts/task-complete.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { type DoneToolOptions, doneTool } from '../../../src/extensions/finish/done-tool.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';

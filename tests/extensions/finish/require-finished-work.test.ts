@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { requireFinishedWork } from '../../../src/extensions/finish/require-finished-work.ts';
 import { answerOf, deadTurn, firstCall, question } from '../../core/dead-turn.ts';
 import { turnBench } from '../../core/turn-bench.ts';

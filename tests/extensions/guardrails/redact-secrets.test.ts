@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { redactSecrets, secretRedactor } from '../../../src/extensions/guardrails/redact-secrets.ts';
 import { deadTurn } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';

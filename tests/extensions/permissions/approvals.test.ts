@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Question } from '../../../src/core/records.ts';
+import type { Question } from '../../../src/core/journal/records.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { type ApprovalsOptions, approvals } from '../../../src/extensions/permissions/approvals.ts';
 import { signApproval } from '../../../src/extensions/permissions/signed-approval.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/extension.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
 import { doneTool } from '../../../src/extensions/finish/done-tool.ts';
 import { type ToolPermissionsOptions, toolPermissions } from '../../../src/extensions/permissions/tool-permissions.ts';
 import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
 import { retry } from '../../../src/providers/policies/retry.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Extension } from '../../../src/core/extension.ts';
-import { textOf } from '../../../src/core/messages.ts';
+import type { Extension } from '../../../src/core/contracts/extension.ts';
+import { textOf } from '../../../src/core/contracts/messages.ts';
+import type { LLMCapabilities } from '../../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import type { LLMCapabilities } from '../../../src/providers/interfaces.ts';
 import type { LLMStepCall, ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import type { ScriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { deadTurn, firstCall, question } from '../../core/dead-turn.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { typedInput } from '../../../src/extensions/structured-output/typed-input.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { estimateTokens } from '../../../src/core/count-tokens.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { estimateTokens } from '../../../src/core/model-call/count-tokens.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { type Budget, type BudgetExtensionOptions, budget } from '../../../src/extensions/usage/budget.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';

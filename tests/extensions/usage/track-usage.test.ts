@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { foldRecords } from '../../../src/core/apply-record.ts';
+import { foldRecords } from '../../../src/core/journal/apply-record.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { trackUsage, type UsageByModel, usageByModel } from '../../../src/extensions/usage/track-usage.ts';
 import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
 import { question } from '../../core/dead-turn.ts';

@@ -1,5 +1,5 @@
 // Runs a turn with three calls of an MCP server that takes effect and does not answer. The parent kills it once all of them have.
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { mcpTools } from '../../../src/mcp/mcp-tools.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

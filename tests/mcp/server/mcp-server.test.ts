@@ -14,8 +14,8 @@ import {
 import { z } from 'zod';
 import { type Agent, agent } from '../../../src/agent/agent.ts';
 import type { AgentSettings } from '../../../src/agent/agent-options.ts';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { textOf } from '../../../src/core/messages.ts';
+import { textOf } from '../../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { mcpTools } from '../../../src/mcp/mcp-tools.ts';
 import type { ListenOptions } from '../../../src/mcp/server/http-listener.ts';
 import { type McpServerSettings, mcpServer } from '../../../src/mcp/server/mcp-server.ts';

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
 import { finishExecuteSpan, startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
 import { startLoopIterationSpan } from '../../../src/observability/spans/iteration-span.ts';
 import { finishLlmSpan, startLlmSpan } from '../../../src/observability/spans/llm-span.ts';
@@ -7,7 +8,6 @@ import { finishToolSpan, startToolSpan } from '../../../src/observability/spans/
 import { startToolsSpan } from '../../../src/observability/spans/tools-span.ts';
 import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
 import { finishTurnSpan, startTurnSpan } from '../../../src/observability/spans/turn-span.ts';
-import type { LLMCallParams } from '../../../src/providers/interfaces.ts';
 import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
 import { answer, ids, info, toolCall, usage } from '../turn-spans.ts';
 

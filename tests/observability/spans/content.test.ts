@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Message } from '../../../src/core/messages.ts';
+import type { Message } from '../../../src/core/contracts/messages.ts';
 import { contentJson, contentText, inputContent, outputContent } from '../../../src/observability/spans/content.ts';
 import { type TurnTracing, turnTracing } from '../../../src/observability/spans/tracing-options.ts';
 import { ids, toolCall } from '../turn-spans.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, createContextKey, ROOT_CONTEXT, type SpanContext, SpanStatusCode, trace } from '@opentelemetry/api';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
 import {
   cancelSpan,
   failSpan,

@@ -1,8 +1,8 @@
 import type { LanguageModelV3, LanguageModelV3StreamPart } from '@ai-sdk/provider';
 import { expect, it } from '@jest/globals';
 import { lastValueFrom } from 'rxjs';
+import type { LLMResponse } from '../../../src/core/contracts/provider.ts';
 import { AISDKProvider } from '../../../src/providers/ai-sdk/index.ts';
-import type { LLMResponse } from '../../../src/providers/interfaces.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { gate } from '../../../src/testing/gate.ts';
 

@@ -1,8 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, take, toArray } from 'rxjs';
+import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
 import { type AISDKProvider, type CreateProviderOptions, createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import type { LLMChunk } from '../../../src/providers/interfaces.ts';
 import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
 import { codedError } from '../provider-error.ts';
 import {

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { lastValueFrom, toArray } from 'rxjs';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentEvent } from '../../../src/core/events.ts';
+import type { AgentEvent } from '../../../src/core/contracts/events.ts';
+import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import type { LLMProvider } from '../../../src/providers/interfaces.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { foldChunks } from '../piecewise.ts';

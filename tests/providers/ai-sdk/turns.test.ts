@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { redactSecrets } from '../../../src/extensions/guardrails/redact-secrets.ts';
 import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';

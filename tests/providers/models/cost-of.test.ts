@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Usage } from '../../../src/core/usage.ts';
+import type { Usage } from '../../../src/core/contracts/usage.ts';
 import { costOf } from '../../../src/providers/models/cost-of.ts';
 
 const usage = (promptTokens: number, completionTokens: number, parts: Partial<Usage> = {}): Usage => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message } from '../../../src/core/messages.ts';
+import type { Message } from '../../../src/core/contracts/messages.ts';
+import type { ToolDefinition } from '../../../src/core/contracts/tool.ts';
 import { type ChatDialect, chatRequest } from '../../../src/providers/openai-wire/chat-request.ts';
-import type { ToolDefinition } from '../../../src/tools/interfaces.ts';
 
 const dialect: ChatDialect = {
   model: 'gpt-x',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
 import { modelServer } from '../../../src/providers/openai-wire/model-server.ts';
 import { networkError } from '../../../src/providers/openai-wire/network-error.ts';
 

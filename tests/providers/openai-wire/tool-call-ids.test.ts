@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ToolCall } from '../../../src/core/messages.ts';
+import type { ToolCall } from '../../../src/core/contracts/messages.ts';
 import { ToolCallIds } from '../../../src/providers/openai-wire/tool-call-ids.ts';
 
 function calls(...ids: readonly string[]): readonly ToolCall[] {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { limits } from '../../../src/extensions/limits/limits.ts';
-import type { LLMCallParams } from '../../../src/providers/interfaces.ts';
 import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
 import { keyOf, requestOf } from '../../../src/providers/policies/request-key.ts';
 import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { NEVER } from 'rxjs';
-import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
 import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
 import { circuitBreaker } from '../../../src/providers/policies/circuit-breaker.ts';
 import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LLMProvider } from '../../../src/providers/interfaces.ts';
+import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { fallback } from '../../../src/providers/policies/fallback.ts';
 import { openResources } from '../../../src/testing/ledger.ts';

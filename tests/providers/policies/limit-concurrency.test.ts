@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Usage } from '../../../src/core/usage.ts';
+import type { Usage } from '../../../src/core/contracts/usage.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { limitConcurrency } from '../../../src/providers/policies/limit-concurrency.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

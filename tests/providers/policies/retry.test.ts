@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { lastValueFrom, of, throwError, toArray } from 'rxjs';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
 import { backoffMs } from '../../../src/providers/policies/backoff.ts';
 import { type RetryOptions, retry } from '../../../src/providers/policies/retry.ts';

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ArtifactStore } from '../../../src/stores/artifacts/artifact-store.ts';
+import type { ArtifactStore } from '../../../src/core/contracts/artifact-store.ts';
 import { fileNameOf, idOfFileName } from '../../../src/stores/artifacts/file-name.ts';
 import { folderArtifactStore } from '../../../src/stores/artifacts/folder-artifact-store.ts';
 import { artifactStoreContract } from '../../../src/testing/artifact-store-contract.ts';

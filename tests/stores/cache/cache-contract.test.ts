@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/clock.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
 import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
 import { LmdbCacheStore } from '../../../src/stores/lmdb/lmdb-cache-store.ts';
 import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';

@@ -3,9 +3,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Observable } from 'rxjs';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/providers/interfaces.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';

@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs';
+import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
 import type { LLMStep } from '../../../src/testing/llm-step.ts';
-import type { ToolProvider } from '../../../src/tools/interfaces.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/clock.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
 import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { TaskTable } from '../../../src/stores/lmdb/task-table.ts';

@@ -1,6 +1,6 @@
 import { rename, rm } from 'node:fs/promises';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import type { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

@@ -1,8 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import { Observable, Subject } from 'rxjs';
-import type { Clock } from '../../../src/core/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../../src/core/errors.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import { AgentLoopError, type ErrorCode } from '../../../src/core/contracts/errors.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 
 type Call = {
   [M in Exclude<keyof TaskStateStore, 'messages' | 'follow' | 'commands' | 'check'>]: {

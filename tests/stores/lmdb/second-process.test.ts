@@ -1,5 +1,5 @@
 import { afterAll, describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/clock.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
 import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
 import { storeContract } from '../../../src/testing/store-contract.ts';
 import { ChildPrograms } from './child-programs.ts';

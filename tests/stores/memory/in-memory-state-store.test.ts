@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../../src/core/apply-record.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
-import { toPersisted } from '../../../src/core/persisted-state.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
-import type { FollowSignal, Lease } from '../../../src/stores/interfaces.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import type { FollowSignal, Lease } from '../../../src/core/contracts/store.ts';
+import { foldRecords } from '../../../src/core/journal/apply-record.ts';
+import { toPersisted } from '../../../src/core/journal/persisted-state.ts';
+import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import {

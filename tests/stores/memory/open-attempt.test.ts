@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { JournalRecord, TurnRecord } from '../../../src/core/records.ts';
-import type { Delta } from '../../../src/stores/interfaces.ts';
+import type { Delta } from '../../../src/core/contracts/store.ts';
+import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
 import { OpenAttempt } from '../../../src/stores/memory/open-attempt.ts';
 import { done, llmAnswer, llmStart, note } from '../../../src/testing/store-contract/journal-fixture.ts';
 

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import type { AgentEvent } from '../../../src/core/events.ts';
-import { isTerminal } from '../../../src/core/records.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import type { AgentEvent } from '../../../src/core/contracts/events.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
+import { isTerminal } from '../../../src/core/journal/records.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { asyncStore } from '../../../src/testing/async-store.ts';
 import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
@@ -11,7 +12,6 @@ import { faultyStore, type StoreFault } from '../../../src/testing/fault-injecti
 import { openResources } from '../../../src/testing/ledger.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import type { ToolProvider } from '../../../src/tools/interfaces.ts';
 
 const asksForCount: ScriptedLLMStep = {
   text: 'Let me count.',

@@ -1,4 +1,4 @@
-import type { Message } from '../../../src/core/messages.ts';
+import type { Message } from '../../../src/core/contracts/messages.ts';
 
 export const messagesPerTurn = 40;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { Content, Message, ToolCall } from '../../../src/core/messages.ts';
+import type { Content, Message, ToolCall } from '../../../src/core/contracts/messages.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
 import { tool } from '../../../src/tools/tool.ts';

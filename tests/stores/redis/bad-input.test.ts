@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { refuses } from '../../../src/testing/store-contract/expectations.ts';
 import { describeRedis } from './describe-redis.ts';

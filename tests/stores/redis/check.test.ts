@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import type { StoreCheck } from '../../../src/stores/interfaces.ts';
+import type { StoreCheck } from '../../../src/core/contracts/store.ts';
 import type { RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
 import { describeRedis } from './describe-redis.ts';
 import { RedisBench } from './redis-bench.ts';

@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 import type { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import type { StoreContractHarness } from '../../../src/testing/store-contract.ts';
 

@@ -1,7 +1,7 @@
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import type { AgentLoopConfig } from '../../../src/core/config.ts';
-import type { Turn } from '../../../src/core/turn.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import type { Turn } from '../../../src/core/turn/turn.ts';
 import { type Gate, gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../src/tools/local-tools.ts';

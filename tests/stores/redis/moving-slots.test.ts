@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { watch } from '../../../src/testing/store-contract/expectations.ts';

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { lastValueFrom } from 'rxjs';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { RedisStateStore, type RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
 import { openResources } from '../../../src/testing/ledger.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import { watch } from '../../../src/testing/store-contract/expectations.ts';
 import { done, note, seqsOf, upTo } from '../../../src/testing/store-contract/journal-fixture.ts';

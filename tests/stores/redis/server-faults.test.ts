@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';

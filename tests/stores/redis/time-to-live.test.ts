@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { done, llmStart, note, textDelta } from '../../../src/testing/store-contract/journal-fixture.ts';
 import { plainTools } from '../../core/plain-tools.ts';

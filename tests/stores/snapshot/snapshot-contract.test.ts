@@ -1,6 +1,6 @@
 import { describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/clock.ts';
-import type { TaskStateStore } from '../../../src/stores/interfaces.ts';
+import type { Clock } from '../../../src/core/contracts/clock.ts';
+import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 import { snapshotStateStore } from '../../../src/stores/snapshot/snapshot-state-store.ts';
 import { type StoreContractHarness, storeContract } from '../../../src/testing/store-contract.ts';
 import { PlainMap } from './plain-map.ts';

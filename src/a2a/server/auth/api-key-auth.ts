@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { invalidConfig } from '../../../core/invalid-config.ts';
+import { invalidConfig } from '../../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
 import {
   type AuthenticatedUser,

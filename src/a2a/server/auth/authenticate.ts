@@ -1,7 +1,5 @@
-import type { Clock } from '../../../core/clock.ts';
-import type { Logger } from '../../../core/config.ts';
-import { AgentLoopError, nameOf } from '../../../core/errors.ts';
-import { inTime } from '../../../core/in-time.ts';
+import { AgentLoopError, type Clock, type Logger, nameOf } from '../../../core/contracts/index.ts';
+import { inTime } from '../../../core/options/index.ts';
 import type { AuthenticatedUser, Authentication, AuthRequest } from './authentication.ts';
 
 export interface AuthenticateOptions {

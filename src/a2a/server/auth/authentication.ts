@@ -1,5 +1,5 @@
 import type { SecurityScheme } from '@a2a-js/sdk';
-import type { MaybePromise } from '../../../core/promise-like.ts';
+import type { MaybePromise } from '../../../core/contracts/index.ts';
 
 /** Who a request comes from. */
 export interface AuthenticatedUser {

@@ -1,7 +1,6 @@
 import type { CryptoKey, JSONWebKeySet, JWTPayload, JWTVerifyOptions, KeyObject } from 'jose';
-import { boundedResponse } from '../../../core/body-counter.ts';
-import { AgentLoopError } from '../../../core/errors.ts';
-import { invalidConfig } from '../../../core/invalid-config.ts';
+import { AgentLoopError, invalidConfig } from '../../../core/contracts/index.ts';
+import { boundedResponse } from '../../../core/model-call/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../../stores/known-options.ts';
 import { isLoopbackHost } from '../loopback.ts';
 import { type AuthenticatedUser, type Authentication, bearerToken } from './authentication.ts';

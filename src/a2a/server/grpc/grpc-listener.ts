@@ -7,7 +7,7 @@ import type {
   UntypedHandleCall,
   UntypedServiceImplementation,
 } from '@grpc/grpc-js';
-import { AgentLoopError } from '../../../core/errors.ts';
+import { AgentLoopError } from '../../../core/contracts/index.ts';
 import { callerOf, keepCaller } from '../call-context.ts';
 import { Caller } from '../caller.ts';
 import { GrpcConnection } from '../connection.ts';

@@ -1,6 +1,5 @@
 import type { Request, RequestHandler } from 'express';
-import type { Clock } from '../../../core/clock.ts';
-import type { Logger } from '../../../core/config.ts';
+import type { Clock, Logger } from '../../../core/contracts/index.ts';
 import { authenticate, challengesOf } from '../auth/authenticate.ts';
 import type { Authentication } from '../auth/authentication.ts';
 import { callerOf, keepCaller } from '../call-context.ts';

@@ -1,6 +1,5 @@
 import { Router } from 'express';
-import { type Clock, systemClock } from '../../../core/clock.ts';
-import type { TaskStateStore } from '../../../stores/interfaces.ts';
+import { type Clock, systemClock, type TaskStateStore } from '../../../core/contracts/index.ts';
 import type { ServerPhase } from './admission.ts';
 
 export interface HealthOptions {

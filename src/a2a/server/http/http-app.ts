@@ -1,9 +1,7 @@
 import type { A2ARequestHandler } from '@a2a-js/sdk/server';
 import { restHandler } from '@a2a-js/sdk/server/express';
 import express, { type ErrorRequestHandler, type Express } from 'express';
-import type { Clock } from '../../../core/clock.ts';
-import { nameOf } from '../../../core/errors.ts';
-import type { TaskStateStore } from '../../../stores/interfaces.ts';
+import { type Clock, nameOf, type TaskStateStore } from '../../../core/contracts/index.ts';
 import { callerOf, jsonRpcContext } from '../call-context.ts';
 import type { CardDesk } from '../card-desk.ts';
 import { type Admission, admit, admitMessage, answerRefused } from './admission.ts';

@@ -1,6 +1,5 @@
 import type { Request, RequestHandler } from 'express';
-import type { Clock } from '../../../core/clock.ts';
-import type { Logger } from '../../../core/config.ts';
+import type { Clock, Logger } from '../../../core/contracts/index.ts';
 
 /** The parameters that are logged are none: a path may hold ids, a body may hold anything. */
 export function requestLog(logger: Logger, clock: Clock): RequestHandler {

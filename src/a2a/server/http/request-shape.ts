@@ -1,6 +1,5 @@
 import type { RequestHandler } from 'express';
-import { unsafeInLogs } from '../../../core/log-text.ts';
-import type { JSONSchema } from '../../../tools/interfaces.ts';
+import { type JSONSchema, unsafeInLogs } from '../../../core/contracts/index.ts';
 import { compileJsonSchema } from '../../../tools/json-schema-engine.ts';
 import { type Binding, invalidParams, invalidRequest, type Refusal, refuse } from './refusal.ts';
 

@@ -1,4 +1,4 @@
-import { RecentMap } from '../../../core/recent-map.ts';
+import { RecentMap } from '../../../core/journal/index.ts';
 import type { PushKey } from '../../../stores/push/push-store.ts';
 
 /** The most registrations that are counted; the one that failed first is forgotten first. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { AuthenticationInfo, TaskPushNotificationConfig } from '@a2a-js/sdk';
-import { AgentLoopError } from '../../../core/errors.ts';
+import { AgentLoopError } from '../../../core/contracts/index.ts';
 import type { PushEntry } from '../../../stores/push/push-store.ts';
 import { malformed } from '../../protocol-errors.ts';
 import type { PushConfigs } from '../../push-configs.ts';

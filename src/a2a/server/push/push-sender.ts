@@ -1,7 +1,6 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import type { Clock } from '../../../core/clock.ts';
-import { AgentLoopError } from '../../../core/errors.ts';
+import { AgentLoopError, type Clock } from '../../../core/contracts/index.ts';
 import type { PushEntry } from '../../../stores/push/push-store.ts';
 import type { PushOptions } from './push-options.ts';
 import { signature } from './push-signature.ts';

@@ -1,7 +1,6 @@
 import { createHash, createPublicKey } from 'node:crypto';
 import type { JWK } from 'jose';
-import { invalidConfig } from '../../../core/invalid-config.ts';
-import { missingPackage } from '../../../core/missing-package.ts';
+import { invalidConfig, missingPackage } from '../../../core/contracts/index.ts';
 import type { PushSigning } from './push-options.ts';
 
 export interface SignedContent {

@@ -1,7 +1,7 @@
 import { type LookupAddress, type LookupOptions, lookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import { promisify } from 'node:util';
-import { AgentLoopError } from '../../../core/errors.ts';
+import { AgentLoopError } from '../../../core/contracts/index.ts';
 import { isPublicAddress } from './public-address.ts';
 import type { PushOptions } from './push-options.ts';
 

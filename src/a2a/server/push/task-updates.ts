@@ -1,8 +1,6 @@
 import type { StreamResponse, Task } from '@a2a-js/sdk';
-import { foldRecords } from '../../../core/apply-record.ts';
-import type { Clock } from '../../../core/clock.ts';
-import { observeTask } from '../../../core/observe-turn.ts';
-import type { TaskStateStore } from '../../../stores/interfaces.ts';
+import type { Clock, TaskStateStore } from '../../../core/contracts/index.ts';
+import { foldRecords, observeTask } from '../../../core/journal/index.ts';
 import { turnExtension } from '../../extensions.ts';
 import { ResponseStream } from '../../response-stream.ts';
 import { streamUpdates } from '../../stream-updates.ts';

@@ -1,4 +1,4 @@
-import type { JSONSchema } from '../../../tools/interfaces.ts';
+import type { JSONSchema } from '../../../core/contracts/index.ts';
 import { ElementReader } from './element-reader.ts';
 import { xmlTags } from './xml-tags.ts';
 

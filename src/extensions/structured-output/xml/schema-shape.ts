@@ -1,4 +1,4 @@
-import type { JSONSchema } from '../../../tools/interfaces.ts';
+import type { JSONSchema } from '../../../core/contracts/index.ts';
 
 export type ScalarType = 'string' | 'number' | 'integer' | 'boolean' | 'null';
 

@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../../../core/errors.ts';
-import { jsonFlaw } from '../../../core/json-flaw.ts';
+import { AgentLoopError } from '../../../core/contracts/index.ts';
+import { jsonFlaw } from '../../../core/options/index.ts';
 import { itemName, tagsAround } from './element-name.ts';
 import { escapeText } from './xml-text.ts';
 

@@ -1,4 +1,4 @@
-import type { JSONSchema } from '../../../tools/interfaces.ts';
+import type { JSONSchema } from '../../../core/contracts/index.ts';
 import { entryName, itemName, tagsAround } from './element-name.ts';
 import { type Shape, shapeOf } from './schema-shape.ts';
 import { escapeAttribute } from './xml-text.ts';

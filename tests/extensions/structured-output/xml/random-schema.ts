@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { JSONSchema } from '../../../../src/tools/interfaces.ts';
+import type { JSONSchema } from '../../../../src/core/contracts/tool.ts';
 
 /** A JSON Schema and a value that follows it. */
 export interface Typed {

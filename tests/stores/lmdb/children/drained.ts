@@ -1,6 +1,7 @@
 // Runs a turn that is in its second model call, which never answers, until SIGTERM; then leaves it to others, and says how it was lost.
-import { AgentLoop } from '../../../../src/core/agent-loop.ts';
-import { AgentLoopError } from '../../../../src/core/errors.ts';
+
+import { AgentLoopError } from '../../../../src/core/contracts/errors.ts';
+import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
 import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
 import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
 import { batch, batchTools } from '../batch-tools.ts';

@@ -1,6 +1,6 @@
 // Opens stores and does with them what its parent says: the far end of RemoteStores.
 import type { Subscription } from 'rxjs';
-import { AgentLoopError, messageOf } from '../../../../src/core/errors.ts';
+import { AgentLoopError, messageOf } from '../../../../src/core/contracts/errors.ts';
 import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
 import type { CallRequest, PeerReply, PeerRequest, SentError, SubscribeRequest } from '../remote-stores.ts';
 

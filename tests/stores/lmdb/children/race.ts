@@ -1,5 +1,5 @@
 // Tries to take the lease of a task as soon as it is told to, and says how that went.
-import { AgentLoopError } from '../../../../src/core/errors.ts';
+import { AgentLoopError } from '../../../../src/core/contracts/errors.ts';
 import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
 
 const [path = ''] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 // Runs a turn whose model calls four tools at once; two of them never return. Says when the others have their results in the journal.
-import { AgentLoop } from '../../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
 import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
 import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
 import { batch, batchTools } from '../batch-tools.ts';

@@ -1,6 +1,6 @@
 // Runs a turn on Redis: the model calls `first`, which finishes, and `second`, which never does. Tells what it does in an outside file.
 import { appendFileSync } from 'node:fs';
-import { AgentLoop } from '../../../../src/core/agent-loop.ts';
+import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
 import { RedisStateStore } from '../../../../src/stores/redis/redis-state-store.ts';
 import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
 import { LocalToolProvider } from '../../../../src/tools/local-tools.ts';

@@ -1,0 +1,312 @@
+import type { Question } from '../journal/records.ts';
+import type { ShownOptions } from '../journal/state.ts';
+import type { ErrorCode } from './errors.ts';
+import type { Content, ToolCall } from './messages.ts';
+import type { FinishReason, LLMResponse } from './provider.ts';
+import type { TaskState } from './task-state.ts';
+import type { Tool } from './tool.ts';
+import type { Usage } from './usage.ts';
+
+interface EventBase {
+  readonly taskId: string;
+  readonly contextId: string;
+  /** The agent that runs the turn by then. */
+  readonly agentId: string;
+  /** ISO 8601. */
+  readonly timestamp: string;
+  /** `<seq>-<epoch>.<n>`, n from 1; on events of records only. */
+  readonly cursor?: string;
+}
+
+/** A part as A2A 0.3 writes it. */
+export type A2APart =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'data'; readonly data: Readonly<Record<string, unknown>> };
+
+export interface A2AMessage {
+  readonly kind: 'message';
+  readonly role: 'agent' | 'user';
+  readonly messageId: string;
+  readonly parts: readonly A2APart[];
+  readonly taskId: string;
+  readonly contextId: string;
+}
+
+export interface TaskStatus {
+  readonly state: TaskState;
+  readonly message?: A2AMessage;
+  readonly timestamp: string;
+}
+
+export interface TaskEvent extends EventBase {
+  readonly kind: 'task';
+  /** The task id, under the name that A2A gives it. */
+  readonly id: string;
+  readonly status: TaskStatus;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+export interface StatusUpdateEvent extends EventBase {
+  readonly kind: 'status-update';
+  readonly status: TaskStatus;
+  /** True on the last event of a stream, and only there. */
+  readonly final: boolean;
+  /** Why a turn ended or waits: `stop`, `max_iterations`, a caller's words, … */
+  readonly reason?: string;
+  /** On `failed`. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  /** On `input-required` and `auth-required`. */
+  readonly questions?: readonly Question[];
+  /** Where `final`: usage of the model calls of the turn and of its child turns, as in `result()`. */
+  readonly usage?: Usage;
+  /** Where `final`: how long the turn took, as in `result()`. Milliseconds. */
+  readonly durationMs?: number;
+}
+
+export interface ArtifactUpdateEvent extends EventBase {
+  readonly kind: 'artifact-update';
+  readonly artifact: { readonly artifactId: string; readonly name?: string; readonly parts: readonly A2APart[] };
+  /** False: this replaces whatever the artifact held. */
+  readonly append: boolean;
+  readonly lastChunk: boolean;
+}
+
+interface IterationEventBase extends EventBase {
+  /** From 1. */
+  readonly iteration: number;
+}
+
+export interface IterationStartEvent extends IterationEventBase {
+  readonly kind: 'internal:iteration-start';
+  /** The closing call of `onLimit: 'summarize'`. */
+  readonly summary?: true;
+}
+export interface IterationCompleteEvent extends IterationEventBase {
+  readonly kind: 'internal:iteration-complete';
+  /** What the model answered in it. */
+  readonly response: Required<Pick<LLMResponse, 'message' | 'finishReason'>> & Pick<LLMResponse, 'usage' | 'model'>;
+  /** From its first model call to here, without the time in which the turn was suspended. Milliseconds. */
+  readonly durationMs: number;
+}
+export interface LlmCallEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-call';
+  readonly attempt: number;
+  /** What the call is made with, and the names of the tools that the model may call. */
+  readonly options: ShownOptions;
+}
+export interface LlmResponseEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-response';
+  readonly text: string;
+  readonly reasoning?: string;
+  /** Absent where there are none. Ids are ours (`callId`) and the history's (`call.id`). */
+  readonly toolCalls?: readonly { readonly callId: string; readonly call: ToolCall }[];
+  readonly finishReason: FinishReason;
+  readonly usage?: Usage;
+  readonly model?: string;
+  /** Since its `llm-call`, with the attempts of policies in between. Milliseconds. */
+  readonly durationMs: number;
+}
+export interface LlmAttemptDiscardedEvent extends IterationEventBase {
+  readonly kind: 'internal:llm-attempt-discarded';
+  readonly attempt: number;
+  readonly reason?: string;
+}
+export interface ReasoningDeltaEvent extends IterationEventBase {
+  readonly kind: 'internal:reasoning-delta';
+  readonly text: string;
+}
+export interface ToolCallDeltaEvent extends IterationEventBase {
+  readonly kind: 'internal:tool-call-delta';
+  readonly index: number;
+  readonly toolName?: string;
+  /** A fragment of the arguments' JSON text. */
+  readonly arguments: string;
+}
+
+interface ToolEventBase<Name extends string = string> extends IterationEventBase {
+  /** `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly toolName: Name;
+}
+
+/** A call begins to run; its intent is durable. */
+export interface ToolStartEvent<Name extends string = string, Args = unknown> extends ToolEventBase<Name> {
+  readonly kind: 'internal:tool-start';
+  readonly arguments: Args;
+  readonly attempt: number;
+}
+export interface ToolProgressEvent extends ToolEventBase {
+  readonly kind: 'internal:tool-progress';
+  readonly update: unknown;
+}
+/** A call has its result; without a tool-start before it where it was refused and never ran. */
+export interface ToolCompleteEvent<Name extends string = string, Args = unknown, C extends Content = Content>
+  extends ToolEventBase<Name> {
+  readonly kind: 'internal:tool-complete';
+  readonly arguments: Args;
+  readonly content: C;
+  readonly success: boolean;
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly durationMs: number;
+}
+/**
+ * The events of the calls of some tools, told apart by `toolName`. Of tools whose names are not known, as those of tool providers, it is that of any
+ * tool. Tools that the engine brings are among them, with arguments of any type; tools that an extension of yours brings are not.
+ */
+export type ToolEvent<X extends Tool> =
+  string extends NameOf<X>
+    ? ToolStartEvent | ToolCompleteEvent
+    : EventsOf<X> | ToolStartEvent<EngineToolName> | ToolCompleteEvent<EngineToolName>;
+
+type EngineToolName =
+  | '__finish__'
+  | 'hand_off'
+  | 'read_tool_output'
+  | `${'create' | 'update' | 'read'}_artifact`
+  | 'list_artifacts';
+
+type NameOf<X extends Tool> = X['definition']['function']['name'];
+
+type EventsOf<X extends Tool> =
+  X extends Tool<infer Args, infer _, infer Name, infer Result>
+    ?
+        | ToolStartEvent<Name, Recorded<Args>>
+        | ToolSucceededEvent<Name, Recorded<Args>, ContentOf<Result>>
+        | ToolFailedEvent<Name>
+    : never;
+
+/** A call that has its result. */
+export interface ToolSucceededEvent<Name extends string, Args, C extends Content>
+  extends ToolCompleteEvent<Name, Args, C> {
+  readonly success: true;
+}
+
+/** A call that failed. One that was refused has the arguments as the model sent them, which may be of any type. */
+export interface ToolFailedEvent<Name extends string> extends ToolCompleteEvent<Name> {
+  readonly success: false;
+}
+
+/** What a journal makes of a value: live it is what the tool gets, of a journal of another process its JSON. */
+export type Recorded<T> = T extends string | number | boolean | null | undefined
+  ? T
+  : T extends { toJSON(...args: never): infer Json }
+    ? T | Json
+    : T extends bigint | ReadonlyMap<unknown, unknown> | ReadonlySet<unknown>
+      ? unknown
+      : T extends object
+        ? { readonly [Key in keyof T]: Recorded<T[Key]> }
+        : T;
+
+/** The content of a result of a tool that returns `T`: data is its JSON, which `parseContent` reads. */
+export type ContentOf<T> = unknown extends T
+  ? Content
+  : [T] extends [string | undefined]
+    ? string
+    : [NotData<T>] extends [never]
+      ? JsonContent<Recorded<T>>
+      : Content;
+
+/** What of `T` does not become JSON: text, nothing, a `Date`, parts. */
+type NotData<T> = T extends number | boolean | null | readonly unknown[]
+  ? never
+  : T extends string | bigint | undefined | { toJSON(...args: never): unknown }
+    ? T
+    : [Extract<keyof T, symbol>] extends [never]
+      ? never
+      : T;
+
+/** JSON text of a value of type `T`. */
+export type JsonContent<T> = string & { readonly '~json'?: T };
+
+export interface CheckpointEvent extends IterationEventBase {
+  readonly kind: 'internal:checkpoint';
+  readonly phase: 'before-iteration' | 'after-llm' | 'end';
+}
+export interface PausedEvent extends EventBase {
+  readonly kind: 'internal:paused';
+  /** `backoff` for a turn that makes a failed model call again later. */
+  readonly reason: string;
+  /** When the turn continues by itself. ISO 8601. */
+  readonly until?: string;
+  /** How often the model call has failed. */
+  readonly attempt?: number;
+  /** What it failed with last. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+}
+export interface ResumedEvent extends EventBase {
+  readonly kind: 'internal:resumed';
+}
+
+/** `internal:x.<extension>`, or `internal:x.<extension>.<name>` where the extension names its event. */
+export type ExtensionEventKind = `internal:x.${string}`;
+
+/** An event of an extension's own, which a hook gave as one of its `events`. It is an event of a record: late subscribers and a resumed turn see it at its place. */
+export interface ExtensionEvent<Kind extends ExtensionEventKind = ExtensionEventKind> extends IterationEventBase {
+  readonly kind: Kind;
+  /** The name of the extension. */
+  readonly extension: string;
+  /** JSON. Absent where the extension gave none. */
+  readonly payload?: unknown;
+  /** One line for people. */
+  readonly label?: string;
+}
+
+/** A hook of an extension failed. */
+export interface ExtensionErrorEvent extends IterationEventBase {
+  readonly kind: 'internal:extension-error';
+  readonly extension: string;
+  readonly hook: string;
+  /** Of what it threw. */
+  readonly message: string;
+  /** Whether the turn fails by it. */
+  readonly fatal: boolean;
+}
+
+/** A turn on the way from a turn to one of its descendants. */
+export interface SubAgentStep {
+  readonly agentId: string;
+  readonly taskId: string;
+  /** The call of the turn above that it runs for. */
+  readonly callId: string;
+}
+
+/**
+ * An event of a child turn, at any depth: never nested, and never shown under its own kind. Its `cursor` is one of its own turn. A reader that
+ * comes back gets the events of open child turns from their beginning; `(event.taskId, event.cursor)` tells what it has.
+ */
+export interface SubAgentEvent extends EventBase {
+  readonly kind: 'internal:sub-agent';
+  /** The agent whose event it is. */
+  readonly agentId: string;
+  /** From the child turn of this turn to the turn whose event it is. */
+  readonly path: readonly SubAgentStep[];
+  readonly event: Exclude<AgentEvent, SubAgentEvent>;
+}
+
+/**
+ * What a subscriber of a turn sees. Told apart by `kind`; those that start with `internal:` never leave for A2A clients. `X`: the tools whose calls have
+ * typed events, see `agent`.
+ */
+export type AgentEvent<X extends Tool = Tool> =
+  | TaskEvent
+  | StatusUpdateEvent
+  | ArtifactUpdateEvent
+  | IterationStartEvent
+  | IterationCompleteEvent
+  | LlmCallEvent
+  | LlmResponseEvent
+  | LlmAttemptDiscardedEvent
+  | ReasoningDeltaEvent
+  | ToolCallDeltaEvent
+  | ToolEvent<X>
+  | ToolProgressEvent
+  | CheckpointEvent
+  | PausedEvent
+  | ResumedEvent
+  | ExtensionEvent
+  | SubAgentEvent
+  | ExtensionErrorEvent;
+
+export function isExtensionEvent(event: AgentEvent): event is ExtensionEvent {
+  return event.kind.startsWith('internal:x.');
+}

@@ -1,0 +1,332 @@
+import type { Context } from '@opentelemetry/api';
+import type { Observable } from 'rxjs';
+import type {
+  AgentChoice,
+  Approval,
+  EmittedEvent,
+  Finish,
+  RecordedCall,
+  ToolResultRecord,
+  TurnOverrides,
+} from '../journal/records.ts';
+import type { LoopState, TurnOutcome } from '../journal/state.ts';
+import type { Clock } from './clock.ts';
+import type { ErrorCode } from './errors.ts';
+import type { AgentEvent } from './events.ts';
+import type { Content, Message, ToolCall } from './messages.ts';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from './provider.ts';
+import type { AuthContext, ToolDefinition, ToolListContext, ToolProvider } from './tool.ts';
+import type { AgentUsage, Usage } from './usage.ts';
+
+/** What a hook may give back: nothing, its answer, or a promise of either. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks is a function without a return
+export type HookAnswer<T> = T | undefined | void | Promise<T | undefined | void>;
+
+/** The properties of the turn that every hook receives, besides its own. */
+export interface HookContext extends ToolListContext {
+  readonly authContext: AuthContext | undefined;
+  /** The iteration that the hook is about, from 1; 0 before the first. */
+  readonly iteration: number;
+  /** How many iterations the turn may have by now. */
+  readonly maxIterations: number;
+  /** The turn so far: its history, usage, calls. */
+  readonly state: LoopState;
+  /** What this extension recorded last in this turn with `data`, also before a crash; `undefined` where it did not. */
+  readonly data: unknown;
+  /** The turn's; in `beforeLLMCall` what the extensions before this one put in its place. */
+  readonly provider: LLMProvider;
+  /** The time that the turn goes by. */
+  readonly clock: Clock;
+  /** Every tool that the turn knows, also those that the model is not offered now. */
+  readonly tools: readonly ToolDefinition[];
+  /** Aborted when the turn is cancelled or left, and when the hook runs into its time limit. Made when it is first read. */
+  readonly signal: AbortSignal;
+  /** The OpenTelemetry context of the turn: the parent of spans and of calls that the hook makes. */
+  readonly traceContext: Context;
+}
+
+/** Why a turn shall fail. */
+export interface Failure {
+  readonly code: ErrorCode;
+  /** One sentence that names the thing and the cure. */
+  readonly message: string;
+  /** Default: the code in lower case. */
+  readonly reason?: string;
+  /** What was thrown: the `cause` of the error that `result()` rejects with. Never journaled. */
+  readonly cause?: unknown;
+}
+
+/** What a turn and its child turns used so far, those that still run included. */
+export interface TreeUsage {
+  readonly usage: Usage;
+  readonly usageBy: readonly AgentUsage[];
+  /** The turn that the extension belongs to. */
+  readonly state: LoopState;
+}
+
+/** A limit of a turn that its child turns have reached. */
+export interface ReachedLimit extends Failure {
+  /** Whether the turn fails; else only the running child turns are cancelled. */
+  readonly fails: boolean;
+}
+
+/** What an extension does to the course of a turn. It is journaled, so that a resumed turn takes the same course. */
+export interface TurnChange {
+  /** Appended to the history. After the last response they make the turn continue. */
+  readonly messages?: readonly Message[];
+  /** For all later model calls of the turn. */
+  readonly settings?: TurnOverrides;
+  /** What later model calls are offered. A tool that no provider of the turn has is added as an object. */
+  readonly tools?: {
+    readonly add?: readonly (string | ToolProvider)[];
+    readonly remove?: readonly string[];
+  };
+  /** Ends the turn once every call has its result; calls that have not started are skipped. */
+  readonly finish?: Finish;
+  /**
+   * Another of the configuration's `agents` runs the turn once every call has its result. Of several the first counts; the rest of what
+   * extensions changed is undone then, but for `data`.
+   */
+  readonly agent?: AgentChoice;
+  /** What model calls of the extension's own took: it is added to the turn's. */
+  readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. Child turns of the hook are added without it. */
+  readonly usageBy?: readonly AgentUsage[];
+  /** JSON that the extension finds again as `context.data`; it replaces what it recorded before. */
+  readonly data?: unknown;
+  /**
+   * Shown to subscribers in this order, behind what the record of this change shows, live and replayed: `ExtensionEvent`. JSON; together at
+   * most 100 and 256 KiB in UTF-8. They are recorded, so no secrets.
+   */
+  readonly events?: readonly EmittedEvent[];
+  /** Ends the turn at once, as failed. Not journaled as a change, but as the turn's end. */
+  readonly fail?: Failure;
+}
+
+/** What `beforeTurn` may change besides. */
+export interface TurnBeginning extends TurnChange {
+  /** Replaces the messages that the caller gave. */
+  readonly given?: readonly Message[];
+  /** How many of `given` are of earlier turns of the context; they come first. */
+  readonly earlier?: number;
+  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  readonly waitedMs?: number;
+}
+
+/** What the next model call sees, before the system prompt is put in front. */
+export interface IterationView {
+  /** The history without its system and developer messages. */
+  readonly messages: readonly Message[];
+  /** The configuration's, merged with the system and developer messages of the history. */
+  readonly systemPrompt: string | undefined;
+  /** What the model is offered. */
+  readonly tools: readonly ToolDefinition[];
+  readonly settings: CallSettings;
+}
+
+/** Changes of one view; the history stays as it is. */
+export interface IterationChange extends Pick<TurnChange, 'finish' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
+  readonly view?: {
+    readonly messages?: readonly Message[];
+    /** `null`: none. */
+    readonly systemPrompt?: string | null;
+    /** By name. */
+    readonly tools?: readonly string[];
+    readonly settings?: CallSettings;
+  };
+}
+
+/** Changes of one model call. */
+export interface CallChange extends Pick<TurnChange, 'fail'> {
+  readonly params?: Partial<Omit<LLMCallParams, 'signal' | 'traceContext' | 'noteUsage'>>;
+  /** Makes this call in place of the turn's provider. */
+  readonly provider?: LLMProvider;
+  /** Taken as the answer: no provider is called. */
+  readonly response?: LLMResponse;
+}
+
+/** Changes of one answer, before it is recorded. */
+export interface ResponseChange extends Pick<TurnChange, 'data' | 'events' | 'fail'> {
+  readonly response?: LLMResponse;
+}
+
+/** A call that is about to run. */
+export interface ToolCallRequest extends HookContext {
+  /** `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  readonly tool: ToolDefinition;
+  /** Parsed and checked. */
+  readonly arguments: unknown;
+}
+
+/** What becomes of a call before it runs. Of several members the first counts. */
+export interface ToolCallChange extends Pick<TurnChange, 'fail'> {
+  /** Why it does not run, for the model: an error result `TOOL_REJECTED`. */
+  readonly deny?: string;
+  /** Taken as its result: the tool does not run. */
+  readonly answer?: ToolAnswer;
+  /** Checked again by the tool; beside `deny` or `answer` they are only what the record says that it was called with. */
+  readonly arguments?: unknown;
+  /**
+   * When the call counts as failed with `TOOL_TIMEOUT` and its signal is aborted, where its own limit does not come first. Milliseconds
+   * since 1970 on the turn's clock; the earliest of several counts. Goes with any other member. A call that a crash broke off and that
+   * runs again has its own limit only.
+   */
+  readonly deadline?: number;
+}
+
+export interface ToolAnswer {
+  readonly content: Content;
+  /** Default true. */
+  readonly success?: boolean;
+  /** Why it failed; default the content. */
+  readonly error?: string;
+}
+
+/** A call that ran. */
+export interface ToolCallOutcome extends ToolCallRequest {
+  /** As it will be recorded. */
+  readonly result: Pick<ToolResultRecord, 'content' | 'success' | 'error' | 'durationMs'>;
+  /** What the tool threw, where it did. */
+  readonly thrown: unknown;
+}
+
+export interface ToolOutcomeChange
+  extends Pick<TurnChange, 'messages' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'> {
+  /** What the model reads. */
+  readonly result?: ToolAnswer;
+}
+
+/** An iteration that is over. */
+export interface IterationStep extends HookContext {
+  readonly text: string;
+  readonly response: LoopState['lastResponse'];
+  readonly calls: readonly RecordedCall[];
+  /** In call order. */
+  readonly results: readonly ToolResultRecord[];
+  /** What the iteration's call was made with; where another process made it, what the turn's settings say. */
+  readonly settings: CallSettings;
+  /** What the iteration's call was offered. */
+  readonly offered: readonly ToolDefinition['function'][];
+  /** Whether the turn ends with it. */
+  readonly finished: boolean;
+  /** How, where it does. */
+  readonly finish: Finish | undefined;
+}
+
+export interface StepChange extends TurnChange {
+  /** Contents of results by call id, in place of what the tools gave. */
+  readonly results?: Readonly<Record<string, Content>>;
+}
+
+/** A turn that is about to complete. */
+export interface TurnFinish extends HookContext {
+  readonly text: string;
+  readonly reason: string;
+  /** The value that it finishes with, where an extension gave one. */
+  readonly value: unknown;
+}
+
+/** Messages, and another agent, make the turn continue; `finish` changes its text and value. */
+export type FinishChange = Pick<
+  TurnChange,
+  'messages' | 'settings' | 'finish' | 'agent' | 'usage' | 'usageBy' | 'data' | 'events' | 'fail'
+>;
+
+/** How a turn ended, or is about to. */
+export interface TurnEnd extends HookContext {
+  readonly outcome: Omit<TurnOutcome, 'questions'>;
+  /** The final text; of a turn that did not complete the text of the last response. */
+  readonly text: string;
+  readonly value: unknown;
+}
+
+/** Changes of what a completed turn ends with; the ending of any other turn stays as it is. */
+export type EndChange = Pick<Finish, 'text' | 'value'> & Pick<TurnChange, 'fail'>;
+
+/** A call that may run if it is approved. */
+export interface ApprovalRequest extends ToolListContext {
+  /** `<iteration>:<index>`. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** Parsed and checked, as the `beforeToolCall` hooks leave them. */
+  readonly arguments: unknown;
+}
+
+/** What happens to a call: it runs, it is refused with a reason for the model, or a question is asked. */
+export type ApprovalDecision =
+  | { readonly decision: 'approve' }
+  | { readonly decision: 'reject'; readonly reason?: string }
+  | { readonly decision: 'ask'; readonly prompt?: string }
+  /** As an answer to the question would be: `{ approved: true }`, `{ approved: false, reason }`. */
+  | Approval;
+
+/** An extension that ends turns with a value: `V` is its type, which `agent` reads. There is no such member. */
+export interface ValueExtension<V> extends Extension {
+  readonly '~value'?: V;
+}
+
+/**
+ * Optional hooks around the loop, in the order in which a turn comes by them. Those of several extensions run one after another, in the
+ * order of the configuration, each seeing what the ones before it changed. A hook may answer at once or with a promise. What it changes
+ * is journaled where it changes the course of the turn; a hook whose process died before that is asked again, so it may be
+ * asked twice. An extension, and a hook, that is not there costs nothing.
+ *
+ * A hook that throws, answers nonsense or not within `timeoutMs` is shown as `internal:extension-error`; then `onError` decides.
+ */
+export interface Extension {
+  /** Names the extension in errors and in its records: letters, digits, `-`, `_` and `.`. */
+  readonly name: string;
+  /** `'fail'` (default): the turn fails with `EXTENSION_FAILED`. `'continue'`: it continues as if the hook had returned nothing. */
+  readonly onError?: 'fail' | 'continue';
+  /** How long a hook may take. Milliseconds; default 60,000; 0 means no limit. */
+  readonly timeoutMs?: number;
+  /** Tools that come with it. */
+  readonly toolProviders?: readonly ToolProvider[];
+  /**
+   * Says whether what the turn and its child turns used reaches a limit. Called before each model call of a child turn, at any depth; must
+   * answer at once and must not throw. The calls that run such child turns are then cancelled, and the turn fails where `fails` says so.
+   */
+  readonly limitUsage?: (used: TreeUsage) => ReachedLimit | undefined;
+  /** Partial values of the extension's final value, read from the events of a turn: see `Turn.partials`. */
+  readonly partials?: (events$: Observable<AgentEvent>) => Observable<unknown>;
+  /**
+   * A message of the caller as it comes in, at the start or by steering, before it is recorded and before anybody reads it; what it gives
+   * takes its place, and has to be the same for the same message. Answers at once: no promise, no time limit, no span, and no context, as
+   * there may be no turn yet. Where it fails, the message is refused: `startTurn` and `steer` throw `EXTENSION_FAILED`; one of another
+   * process is logged. Asked in each process that such a message comes through.
+   */
+  readonly beforeMessage?: (message: Message) => Message | undefined;
+  /** Once, before the first iteration; of an agent that takes a turn over, before its first. */
+  readonly beforeTurn?: (context: HookContext) => HookAnswer<TurnBeginning>;
+  /** Before each iteration but the first. True, or a reason, suspends the turn; a turn that is resumed there is not asked again. */
+  readonly shouldPause?: (context: HookContext) => HookAnswer<boolean | { readonly reason: string }>;
+  /** Before each model call: what it sees. */
+  readonly prepareIteration?: (view: IterationView, context: HookContext) => HookAnswer<IterationChange>;
+  /** Around each model call: what it is asked, or the answer in its place. */
+  readonly beforeLLMCall?: (params: LLMCallParams, context: HookContext) => HookAnswer<CallChange>;
+  /** The answer, before it is recorded. What was streamed of it has been shown. */
+  readonly afterLLMCall?: (response: LLMResponse, context: HookContext) => HookAnswer<ResponseChange>;
+  /** Before each start of a call of a known tool with arguments in order, also before it runs again, and before its approval. */
+  readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
+  /**
+   * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at
+   * last to the tool's `needsApproval`. One that throws, or does not answer within the tool's time limit, refuses the call: neither
+   * `onError` nor `timeoutMs` counts, and nothing is shown.
+   */
+  readonly approveToolCall?: (request: ApprovalRequest) => HookAnswer<ApprovalDecision>;
+  /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */
+  readonly afterToolCall?: (outcome: ToolCallOutcome) => HookAnswer<ToolOutcomeChange>;
+  /** After the last response, before the turn completes: whether it may. Before `afterIteration`. */
+  readonly beforeFinish?: (finish: TurnFinish) => HookAnswer<FinishChange>;
+  /** Behind each iteration, once every call has its result; the last one is `finished`. */
+  readonly afterIteration?: (step: IterationStep) => HookAnswer<StepChange>;
+  /** Once, at every end. Before the record of a completed turn, after the record of any other end. */
+  readonly afterTurn?: (end: TurnEnd) => HookAnswer<EndChange>;
+  /**
+   * Once, after the record of every end and after the last event; the turn's result waits for it, a cancel does not reach it. It changes
+   * nothing, and what it throws is logged. Not asked where a process dies before it, nor where nobody runs a turn that is cancelled.
+   */
+  readonly afterEnd?: (end: TurnEnd) => void | Promise<void>;
+}

@@ -1,0 +1,149 @@
+import type { Message } from './messages.ts';
+import type { MaybePromise } from './promise-like.ts';
+
+/** What is known of a context besides its messages; JSON, and the caller's own business. */
+export type ContextMetadata = Readonly<Record<string, unknown>>;
+
+/** A message as a store of messages keeps it, for those who show conversations; models never get the `id`. */
+export interface StoredMessage {
+  /** Unique in its context, and the same for as long as the message is there. */
+  readonly id: string;
+  /** When the message came to be: the time that it brought, else that of its record. ISO 8601. Of one that 0.1 stored: when its context was made. */
+  readonly createdAt: string;
+  /** The turn that added it. Absent for one that 0.1 stored. */
+  readonly taskId?: string;
+  /** As it was appended. It may have an `id` of its own: that of its sender. */
+  readonly message: Message;
+}
+
+export interface MessageQuery {
+  /** How many at most, from 1. Default 50. */
+  readonly limit?: number | undefined;
+  /** Default `'oldest-first'`: the order of the conversation. */
+  readonly order?: 'oldest-first' | 'newest-first' | undefined;
+  /** Only messages that come after this one in that order: the `next` of the page before, or the `id` of any message of the context. */
+  readonly after?: string | undefined;
+}
+
+export interface MessagePage {
+  /** In the order of the query. */
+  readonly messages: readonly StoredMessage[];
+  /** The `after` of the next page; absent on the last one. */
+  readonly next?: string;
+}
+
+export interface LoadOptions {
+  /** How many messages at most, the last ones of what is asked for. Default: all; 0 gives none, but all the rest. */
+  readonly limit?: number | undefined;
+  /** Only messages in front of this position, counted from 0; the `from` of a page is the `before` of the page in front of it. */
+  readonly before?: number | undefined;
+}
+
+/** A context as it stood at one moment. One that nobody wrote to has no messages, no metadata and version 0. */
+export interface Conversation {
+  readonly contextId: string;
+  /** In order: turn behind turn as they were appended. */
+  readonly messages: readonly Message[];
+  /** How many messages of the context stand in front of `messages`. */
+  readonly from: number;
+  /** How many messages the context has. */
+  readonly total: number;
+  readonly metadata: ContextMetadata;
+  /** Grows with each change of the metadata, and only with it; 0 before the first. */
+  readonly version: number;
+  /** The agent that answers next, as `append` or `setAgent` wrote it last; absent where neither did. */
+  readonly agentId?: string;
+  /** Task ids of turns that were begun and whose messages are not here yet, the one begun first first. */
+  readonly openTurns: readonly string[];
+}
+
+export interface MetadataOptions {
+  /** Change it only where it still has this version. Default: in any case. */
+  readonly version?: number | undefined;
+}
+
+export interface TurnAppendOptions {
+  /** The agent that answers next. Default: it stays. */
+  readonly agentId?: string | undefined;
+  /** When each of the messages came to be, in their order, for those that bring no `createdAt`. ISO 8601. Default: now. */
+  readonly createdAt?: readonly string[] | undefined;
+}
+
+export interface ContextQuery {
+  /** How many at most. Default 50. */
+  readonly limit?: number;
+  /** Only contexts whose id sorts after this one: the `next` of the previous page. */
+  readonly after?: string;
+}
+
+export interface ContextSummary {
+  readonly contextId: string;
+  readonly total: number;
+  readonly openTurns: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  /** When it was last written to. ISO 8601. */
+  readonly updatedAt: string;
+  /** The bytes of its messages as JSON. Absent where the store does not count them, and for contexts of version 0.1. */
+  readonly bytes?: number;
+}
+
+export interface ContextPage {
+  /** In the order of their ids, by character code. */
+  readonly contexts: readonly ContextSummary[];
+  /** The `after` of the next page; absent on the last one. */
+  readonly next?: string;
+}
+
+/**
+ * What an agent remembers of its contexts between turns.
+ *
+ * A turn's messages come in one piece and once, whoever brings them: the process that ran the turn, or another that found it ended.
+ * A turn is registered when it starts and settled when its messages come, so the next turn of the context can tell which turn a dead
+ * process left behind and save it first. Every change is atomic and stands once its promise resolves.
+ *
+ * Context ids and task ids match `taskIdPattern`. Errors are `AgentLoopError`s: `INVALID_INPUT` for what no store takes,
+ * `UNAVAILABLE`, `FULL`, `POISON` and `SCHEMA` as in `TaskStateStore`. A method that can answer at once may return the value instead
+ * of a promise; it then throws instead of rejecting. Messages and metadata are given and taken by reference and never changed by
+ * either side.
+ */
+export interface MessageStore {
+  /**
+   * Registers a turn that starts. Again, or by several at once: it is registered once, in its first place. Answers `saved`, and
+   * changes nothing, where the messages of this turn are here already.
+   */
+  begin(contextId: string, taskId: string): MaybePromise<'open' | 'saved'>;
+
+  /**
+   * Puts the messages of a turn behind those that are here, all or none, and settles the turn; it need not have begun. Where the
+   * messages of this turn are here already, nothing changes and `appended` is false. An empty list settles a turn that said nothing.
+   * `agentId` is written in the same change, and not where `appended` is false.
+   */
+  append(
+    contextId: string,
+    taskId: string,
+    messages: readonly Message[],
+    options?: TurnAppendOptions,
+  ): MaybePromise<{ readonly appended: boolean }>;
+
+  /** Sets the agent that answers next. */
+  setAgent(contextId: string, agentId: string): MaybePromise<void>;
+
+  /** What an agent begins its turn with: the messages as they were appended. */
+  load(contextId: string, options?: LoadOptions): MaybePromise<Conversation>;
+
+  /**
+   * A page of the messages, each with its id. One that stands all the while is on exactly one page; those that are appended meanwhile come
+   * last in `oldest-first`, and not at all in `newest-first`. Errors: `INVALID_INPUT` where `after` is no message of the context.
+   */
+  list(contextId: string, query?: MessageQuery): MaybePromise<MessagePage>;
+
+  /** Replaces the metadata and answers its new version. Errors: `CONFLICT` where `version` is given and no longer the context's. */
+  setMetadata(contextId: string, metadata: ContextMetadata, options?: MetadataOptions): MaybePromise<number>;
+
+  /** A page of the contexts. One that stands all the while is on exactly one page. */
+  contexts(query?: ContextQuery): MaybePromise<ContextPage>;
+
+  /** Forgets a context with all that belongs to it. Does nothing where there is none. What is written later begins it anew. */
+  delete(contextId: string): MaybePromise<void>;
+}

@@ -1,0 +1,219 @@
+import type { Observable } from 'rxjs';
+import type { PersistedLoopState } from '../journal/persisted-state.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../journal/records.ts';
+import type { MessageStore } from './message-store.ts';
+import type { Message } from './messages.ts';
+import type { MaybePromise } from './promise-like.ts';
+import type { LLMChunk } from './provider.ts';
+import type { TaskState } from './task-state.ts';
+
+export type { ArtifactStore } from './artifact-store.ts';
+
+/** Task ids match this; others are refused as `INVALID_INPUT`. */
+export const taskIdPattern = /^[A-Za-z0-9_.:-]{1,128}$/;
+
+/** The right to append to one journal. An older epoch is fenced off by a newer one. */
+export interface Lease {
+  readonly taskId: string;
+  readonly owner: string;
+  readonly epoch: number;
+  /** The journal's last seq when the lease was taken: what the owner reads up to and appends after. */
+  readonly seq: number;
+  readonly leaseMs: number;
+  /**
+   * Where the owner before never gave its lease back: when it took or prolonged it last, in milliseconds since 1970. Null where it gave it
+   * back, or there was none. Absent where the store cannot tell.
+   */
+  readonly abandonedAt?: number | null;
+}
+
+/** The lease of a parent turn: the right to its child turns follows from it. */
+export interface Under {
+  /** The parent turn. */
+  readonly taskId: string;
+  readonly epoch: number;
+}
+
+/** What somebody without the lease asks of a turn. Deduplicated by `id`. */
+export type Command = { readonly id: string } & (
+  | { readonly type: 'cancel'; readonly reason?: string }
+  | { readonly type: 'pause'; readonly reason?: string }
+  | { readonly type: 'steer'; readonly message: Message }
+  | { readonly type: 'answer'; readonly questionId: string; readonly answer: unknown }
+);
+
+export interface AppendOptions {
+  /** The state of the task after these records. */
+  readonly status: TaskState;
+  /** True if the engine waits for this append before it continues; a `strict` store confirms durability only for these. */
+  readonly barrier: boolean;
+}
+
+/** An ephemeral piece of a model call or a tool, for readers of other processes. Never part of the journal. */
+export type Delta =
+  | {
+      readonly type: 'llm';
+      readonly epoch: number;
+      readonly iteration: number;
+      readonly attempt: number;
+      readonly chunk: Exclude<LLMChunk, { type: 'done' }>;
+    }
+  | { readonly type: 'tool-progress'; readonly epoch: number; readonly callId: string; readonly update: unknown };
+
+/** What `follow` emits: records as they become durable, and deltas between them, in the order of the turn. */
+export type FollowSignal =
+  | { readonly type: 'record'; readonly record: JournalRecord }
+  | { readonly type: 'delta'; readonly delta: Delta };
+
+export interface PostOptions {
+  /** How many commands the task may have, those that were followed included. Default: any number. */
+  readonly most?: number | undefined;
+}
+
+export interface ReadOptions {
+  /** The first seq to give; default 1. */
+  readonly from?: number | undefined;
+}
+
+export interface TaskQuery {
+  readonly state?: TaskState | undefined;
+  readonly contextId?: string | undefined;
+  /**
+   * Only tasks that anybody may acquire to run their turn: `submitted` or `working`, and not held. They come in the order of the store.
+   * Default false.
+   */
+  readonly runnable?: boolean | undefined;
+  /** Only turns that no other turn started: child turns are left out. Default false. */
+  readonly roots?: boolean | undefined;
+  /**
+   * Only tasks of contexts whose id begins with this and a colon. Those of a group come by `statusAt`, the newest first, and of one time by
+   * their ids, the last first.
+   */
+  readonly contextGroup?: string | undefined;
+  /** Of a group: only tasks after this position in its order. */
+  readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'> | undefined;
+  /** Of a group: only tasks whose `statusAt` is this or later. ISO 8601. */
+  readonly statusSince?: string | undefined;
+  /** Default 50. */
+  readonly limit?: number | undefined;
+}
+
+export interface TaskSummary {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  /** The parent turn; absent for a turn that no other turn started. */
+  readonly parentTaskId?: string;
+  readonly state: TaskState;
+  readonly seq: number;
+  /** ISO 8601. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** When a record told the state last: that the turn started, resumed, asked, was answered, suspended or ended. ISO 8601. */
+  readonly statusAt: string;
+  /** Whether somebody holds an unexpired lease. */
+  readonly held: boolean;
+  /** The bytes of its records and its commands as JSON. Absent where the store does not count them, and for tasks of version 0.1. */
+  readonly bytes?: number;
+}
+
+/** How well the store is configured to keep its promise. */
+export interface StoreCheck {
+  readonly ok: boolean;
+  /** One sentence each, with the cure. */
+  readonly warnings: readonly string[];
+}
+
+/**
+ * The journal of turns: one append-only log and one small head a task, changed together and only by compare-and-append.
+ *
+ * Every failure is an `AgentLoopError` with one of the codes `UNAVAILABLE FULL FENCED REWOUND BUSY TERMINAL NOT_FOUND
+ * CONFLICT SCHEMA POISON`. A method that can answer at once may return the value instead of a promise; it then throws
+ * instead of rejecting. Records are given and taken by reference and never changed by either side.
+ */
+export interface TaskStateStore {
+  /**
+   * Conversations beside the journals, as durable as they are: the `messageStore` of an agent that is given none. Where a store has none,
+   * agents on it have to be given one.
+   */
+  readonly messages?: MessageStore;
+
+  /**
+   * Writes `started` as seq 1, epoch 0, with no owner. Idempotent: where the task exists, nothing is written and
+   * `created` is false. `started` of the answer is the record that stands in the journal.
+   */
+  create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): MaybePromise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }>;
+
+  /**
+   * Takes the lease with a new, higher epoch where nobody holds it or it expired. `under` is the lease of the parent turn; the head
+   * keeps it, also after the lease is released. Where the head has an `under` of the same parent, a newer epoch is granted at once,
+   * whoever owns the lease; an older epoch is `FENCED`, also after the lease expired or was released; an equal epoch is granted as
+   * without `under`. A lease never lasts longer than its `leaseMs` from now, whatever the clock of its owner said: a store whose leases
+   * run on the clocks of its users shortens one that ends later, and answers `BUSY` for the rest. Errors: `NOT_FOUND`; `BUSY` while
+   * another lease lasts, with `retryAfterMs`; `FENCED`; `TERMINAL` once the turn has ended; `SCHEMA` for a journal of a newer version.
+   */
+  acquire(taskId: string, owner: string, leaseMs: number, under?: Under): MaybePromise<Lease>;
+
+  /**
+   * Appends records whose seq continues the journal's, all or none, and renews the lease. Checked in this order:
+   * `NOT_FOUND`; `FENCED` (owner or epoch is not the head's); applied before (same epoch, first seq at or below the head's):
+   * answers as then; `TERMINAL`; `REWOUND` (first seq does not follow the head's). Calls may be pipelined; they apply in
+   * order. A lease that ran out but that nobody took still appends.
+   */
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): void | Promise<void>;
+
+  /** Prolongs the lease by its `leaseMs` from now. Errors: `FENCED`, `NOT_FOUND`. */
+  renew(lease: Lease): MaybePromise<void>;
+
+  /**
+   * Gives the lease back. Does nothing where it is no longer held or the task is gone. `abandonedAt`: what the next lease says; it comes from
+   * whoever held a lease for a moment and did not run the turn. Default null.
+   */
+  release(lease: Lease, abandonedAt?: number): MaybePromise<void>;
+
+  /**
+   * Takes the lease away from its owner, in one step: the task has no owner and a higher epoch then, so the old owner is `FENCED` at its
+   * next append or renewal, and anybody may acquire the task at once. False where nobody owns the task, or the turn has ended. An owner
+   * whose lease has expired still owns it. Errors: `NOT_FOUND`.
+   */
+  breakLease(taskId: string): MaybePromise<boolean>;
+
+  /** Emits the commands posted to a task, those posted before first, each id once; never completes by itself. */
+  commands(taskId: string): Observable<Command>;
+
+  /**
+   * Leaves a command for whoever owns the turn, now or later. Gives the command that stands under the id: where the id was posted before, the
+   * first one, and nothing changes. `undefined`, and nothing is left, for a new id where the task has `most` commands. Costs the same however
+   * many there are. Errors: `NOT_FOUND`, `TERMINAL`.
+   */
+  post(taskId: string, command: Command, options?: PostOptions): MaybePromise<Command | undefined>;
+
+  /** The records from a seq on, in order. Errors: `NOT_FOUND`, `SCHEMA`, `POISON`. */
+  read(taskId: string, options?: ReadOptions): MaybePromise<readonly JournalRecord[]>;
+
+  /**
+   * The records from a seq on, then each new one as it becomes durable, and the deltas of the open attempt: who joins in the
+   * middle of one first gets its text so far as one chunk. Completes after a terminal record. Errors as `read` does.
+   */
+  follow(taskId: string, options?: ReadOptions): Observable<FollowSignal>;
+
+  /** Shows deltas to followers. Never fails; may drop all but the open attempt's text. */
+  publish(taskId: string, delta: Delta): void;
+
+  /** The fold of the journal, or null where there is none. */
+  load(taskId: string): MaybePromise<PersistedLoopState | null>;
+
+  /** The newest first, of a group as `contextGroup` says. An index that is repaired, not atomic with the journals. */
+  list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
+
+  /**
+   * Forgets the task and its child turns, which are the `child` links of its records whose own `parent` is the task; and theirs.
+   * Also where a journal is damaged. An owner gets `NOT_FOUND` at its next append. Does nothing where there is none.
+   */
+  delete(taskId: string): MaybePromise<void>;
+
+  check(): MaybePromise<StoreCheck>;
+}

@@ -1,0 +1,205 @@
+import type { Context } from '@opentelemetry/api';
+import type { Content, Message, ToolCall } from './messages.ts';
+import type { Usage } from './usage.ts';
+
+/** A JSON Schema (draft 2020-12, 2019-09 or draft-07) of an object. */
+export type JSONSchema = { readonly [key: string]: unknown };
+
+/** The child turn that a call runs as. */
+export interface ChildLink {
+  readonly taskId: string;
+  readonly agentId: string;
+}
+
+/** What to do with a call that had started when the process died, its outcome unknown. */
+export type OnInDoubt =
+  /** Run it again. Only for a tool that is `idempotent` or `readOnly`. */
+  | 'retry'
+  /** Tell the model that the outcome is unknown. The default. */
+  | 'fail'
+  /** Suspend the turn with an `in-doubt` question, whose answer is a `Reconciled`. */
+  | 'ask'
+  /** Ask the tool: what became of the call with this idempotency key? */
+  | ((idempotencyKey: string, context: ToolContext) => Promise<Reconciled>);
+
+export type Reconciled =
+  | { readonly outcome: 'applied'; readonly content: string }
+  | { readonly outcome: 'not-applied' }
+  | { readonly outcome: 'unknown' };
+
+/** How the engine treats a tool. Never sent to the model. */
+export interface ToolPolicy {
+  /** Milliseconds until the call counts as failed and its signal is aborted. Default 30,000; 0 means no limit. */
+  readonly timeoutMs?: number | undefined;
+  /** Runs alone: never at the same time as another call of the turn. Default `false`. */
+  readonly sequential?: boolean | undefined;
+  /** Has no effect outside. Default `false`. */
+  readonly readOnly?: boolean | undefined;
+  /** Running it twice with one idempotency key has the effect of running it once. Default `false`. */
+  readonly idempotent?: boolean | undefined;
+  /** Default `'fail'`; `'retry'` needs `idempotent` or `readOnly`. */
+  readonly onInDoubt?: OnInDoubt | undefined;
+  /**
+   * Whether somebody has to approve a call before it runs: the turn asks an `approval` question, answered by an `Approval`. A
+   * function decides by the checked arguments; where it fails the call is refused. Default `false`.
+   */
+  readonly needsApproval?: boolean | NeedsApproval | undefined;
+  /** Not offered to the model until an extension adds it by its name. Default `false`. */
+  readonly hidden?: boolean | undefined;
+  /** Whether `cacheTools` may give an earlier result again. Default: where the tool is `readOnly`. */
+  readonly cache?: boolean | undefined;
+  /**
+   * The child turn that a call runs as: its task and its agent. It is named in the record of the call's start, so that a cancel from another
+   * process finds it. A call that runs as one is continued by whoever resumes the turn, whatever its `onInDoubt`; a cancel and its time
+   * limit wait for the end of the child turn. Must be the same for the same call.
+   */
+  readonly childTurn?: ((call: StartedChild) => ChildLink | undefined) | undefined;
+  /** Takes arguments that are not JSON, as `{ _raw: '…' }`. Default `false`: the model is asked to send JSON. */
+  readonly acceptsRaw?: boolean | undefined;
+}
+
+/** A call that may run as a child turn. */
+export interface StartedChild {
+  readonly arguments: unknown;
+  readonly idempotencyKey: string;
+}
+
+/** Whether a call with these arguments has to be approved. */
+export type NeedsApproval = (args: unknown, context: ToolListContext) => boolean | Promise<boolean>;
+
+/** What a running tool asks. */
+export interface AskOptions {
+  /** Default `'input'`. `'auth'` makes the turn `auth-required`; a `'client-tool'` is answered by a `ClientToolAnswer`. */
+  readonly kind?: 'input' | 'auth' | 'client-tool' | undefined;
+  /** In words for whoever answers. */
+  readonly prompt?: string | undefined;
+  /** JSON, for whoever answers. */
+  readonly data?: unknown;
+}
+
+/** What a client gives for a call that it ran: what the tool returned, or why it failed, in words for the model. */
+export type ClientToolAnswer = { readonly result: unknown } | { readonly error: string };
+
+/** The outcome of checking arguments: the value to use, or what is wrong, in words for the model. */
+export type ArgumentCheck =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly message: string };
+
+/** Checks parsed arguments, and may convert them. */
+export type ArgumentChecker = (value: unknown) => ArgumentCheck | Promise<ArgumentCheck>;
+
+/**
+ * Makes the check of the arguments of a tool, from the JSON Schema that its definition declares. Asked for each call, so it keeps what it
+ * made. `owner` names the tool in errors. A check that throws, or rejects, refuses its call.
+ */
+export interface ArgumentChecks {
+  (parameters: JSONSchema, owner: string): ArgumentChecker;
+  /**
+   * Loads what the check by such a schema needs; nothing where that is there. The calls of a response are checked once it has settled.
+   * Never throws or rejects.
+   *
+   * @internal
+   */
+  readonly load?: (parameters: JSONSchema) => Promise<void> | undefined;
+}
+
+/** A tool as a provider offers it. Only `type` and `function` are sent to the model. */
+export interface ToolDefinition<Name extends string = string> extends ToolPolicy {
+  readonly type: 'function';
+  readonly function: {
+    readonly name: Name;
+    readonly description: string;
+    readonly parameters: JSONSchema;
+  };
+  /** Checks and converts parsed arguments before the tool runs. Absent: `argumentChecks` of the loop checks by `parameters`. */
+  readonly checkArguments?: ArgumentChecker;
+}
+
+/** Who is asking, as the caller of the turn knows it. Handed to tools, never journaled, traced or logged. */
+export type AuthContext = Readonly<Record<string, unknown>>;
+
+/** The context of a running tool. `C`: the type of `context`, see `tool<Context>()`. */
+export interface ToolContext<C = unknown> {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly authContext: AuthContext | undefined;
+  /** What the application gave with the turn, as it is; `undefined` where it gave none. Never journaled: a resume gives it anew. */
+  readonly context: C;
+  /**
+   * The history, without the system prompt; the last message is the response that makes the call. Results of other calls of that response
+   * follow once all are there. A new array at each read, and no cost without one; the messages are for reading only.
+   */
+  readonly messages: readonly Message[];
+  /** The iteration that asked for the call, from 1. */
+  readonly iteration: number;
+  /** Our id of the call, `<iteration>:<index>`; unique in the turn and the same in every attempt. */
+  readonly callId: string;
+  readonly call: ToolCall;
+  /** The arguments, parsed and checked. */
+  readonly arguments: unknown;
+  /** `<taskId>:<callId>`; the same in every attempt, also after a crash. Hand it to the system that the tool changes. */
+  readonly idempotencyKey: string;
+  /** 1, or more where the call runs again after a crash. */
+  readonly attempt: number;
+  /** Aborted on cancel and on timeout. Made when it is first read: hand the context on as it is, a copy by spread lacks it, `messages`, `ask` and `noteUsage`. */
+  readonly signal: AbortSignal;
+  /** The OpenTelemetry context of the `tool[name]` span. */
+  readonly traceContext: Context;
+  /**
+   * Asks the user of the turn, and returns the answer, which is JSON. If there is none yet it throws: the attempt ends there,
+   * whatever the tool does after it, and once the answer is given, maybe days later in another process, the tool runs again from its
+   * start, with `attempt` one higher. So ask before you change anything. The n-th question of a call gets its n-th answer. Errors:
+   * `INVALID_INPUT` for what is not JSON.
+   */
+  readonly ask: (question: AskOptions) => unknown;
+  /** Emits an `internal:tool-progress` event, or an `artifact-update` for an `ArtifactChunk`. Never journaled. */
+  readonly progress: (update: unknown) => void;
+  /**
+   * Adds what model calls of the tool's own took to the usage of the turn, and so to its limit on tokens. Journaled with the result of the attempt, or
+   * with its question; later usage is not counted. Invalid values are ignored.
+   */
+  readonly noteUsage: (usage: Usage) => void;
+}
+
+export interface ToolResult {
+  readonly toolCallId: string;
+  /** What the model reads. */
+  readonly content: Content;
+  readonly success: boolean;
+  readonly error?: string;
+}
+
+/** What the engine tells a provider when it asks for its tools. */
+export interface ToolListContext {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly authContext: AuthContext | undefined;
+  /** What the application gave with the turn. */
+  readonly context?: unknown;
+}
+
+/**
+ * A source of tools. `getTools` is asked once a turn, and again on resume. `executeTool` runs one call; a throw or a
+ * rejection becomes an error result for the model. Answering without a promise is allowed and cheaper.
+ */
+export interface ToolProvider {
+  /** Names the provider in error messages. Default: its class name. */
+  readonly name?: string;
+  getTools(context: ToolListContext): readonly ToolDefinition[] | Promise<readonly ToolDefinition[]>;
+  executeTool(call: ToolCall, context: ToolContext): ToolResult | Promise<ToolResult>;
+}
+
+/**
+ * A function that a model can call, with its description. Made by `tool`. `execute` is called with arguments that
+ * `definition.checkArguments` has let through. `Name` and `Result` are those of the tool, as far as `tool` can read them.
+ */
+export interface Tool<Args = unknown, C = unknown, Name extends string = string, Result = unknown> {
+  readonly definition: ToolDefinition<Name>;
+  execute(args: Args, context: ToolContext<C>): Result | Promise<Result>;
+  /** Loads what the checks need. Rejects with `INVALID_CONFIG` where the JSON Schema is not one. Absent: nothing to do. */
+  readonly prepare?: () => Promise<void>;
+}

@@ -1,0 +1,214 @@
+import { exceptionOf, failSpan } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError, errorCodes, messageOf } from '../contracts/errors.ts';
+import type { Extension, Failure, HookAnswer } from '../contracts/extension.ts';
+import { isPromiseLike } from '../contracts/promise-like.ts';
+import type { AgentUsage } from '../contracts/usage.ts';
+import type { ToolResultRecord } from '../journal/records.ts';
+import { originOf } from '../journal/turn-result.ts';
+import { leftReason, TurnLost } from '../ownership/child-turns.ts';
+import type { AbortScope } from '../turn/abort-scope.ts';
+import type { HookDeps } from '../turn/turn-deps.ts';
+import { checkMembers } from './hook-answers.ts';
+import type { AskedHook, HookPlace, HookQuestion } from './hook-context.ts';
+import type { HookName, Hooks } from './hooks.ts';
+
+/** Asks one hook of every extension that has it. */
+export interface Asking<C extends AskedHook, A> {
+  readonly hook: HookName;
+  readonly place: HookPlace;
+  readonly asked: (question: HookQuestion, extension: Extension) => C;
+  readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
+  /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
+  readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
+  /** Records what child turns of the hook used, where the hook changes nothing. */
+  readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
+}
+
+/**
+ * Asks the extensions one after another, at once as long as they answer at once. Throws or rejects with the error by which the turn
+ * fails: what an extension said with `fail`, or `EXTENSION_FAILED` for one whose `onError` is `'fail'`.
+ */
+export function askHooks<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>): void | Promise<void> {
+  return askFrom(deps, asking, 0);
+}
+
+function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, from: number): void | Promise<void> {
+  const { hook, place } = asking;
+  const extensions = deps.hooks.lists[hook];
+  let question: HookQuestion = { deps, hook, state: place.state, parent: place.traceContext };
+  for (let index = from; index < extensions.length; index++) {
+    const { state } = place;
+    if (state !== question.state) question = { ...question, state };
+    const goesOn = askOne(asking, question, extensions[index] as Extension);
+    if (goesOn instanceof Promise) return goesOn.then((more) => (more ? askFrom(deps, asking, index + 1) : undefined));
+    if (!goesOn) return;
+  }
+}
+
+/** Whether the others are asked too. An answer of nothing makes no closure: most hooks look and change nothing. */
+function askOne<C extends AskedHook, A>(
+  asking: Asking<C, A>,
+  question: HookQuestion,
+  extension: Extension,
+): boolean | Promise<boolean> {
+  const { deps, hook } = question;
+  const context = asking.asked(question, extension);
+  try {
+    const answer = asking.ask(extension, context);
+    if (answer === undefined || answer === null) {
+      context.done();
+      return true;
+    }
+    if (!isPromiseLike(answer)) return given(asking, { answer, extension, context });
+    return limited(deps, { hook, extension, context, answer })
+      .then((settled) => given(asking, { answer: settled, extension, context }))
+      .catch((error: unknown) => fail(deps, { hook, extension, context, error }));
+  } catch (error) {
+    return fail(deps, { hook, extension, context, error });
+  }
+}
+
+interface Given<C, A> {
+  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks gives nothing
+  readonly answer: A | undefined | void;
+  readonly extension: Extension;
+  readonly context: C;
+}
+
+/** Takes what a hook answered. Whether the others are asked too. */
+function given<C extends AskedHook, A>(asking: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
+  const { hook, take, count } = asking;
+  const isNothing = answer === undefined || answer === null;
+  const used = count && isNothing ? context.childUsage : [];
+  if (used.length > 0) count?.(used, extension);
+  const more = isNothing || take(checked(hook, answer), extension, context) !== false;
+  context.done();
+  return more;
+}
+
+function checked<A>(hook: HookName, answer: A): A {
+  const isList = Array.isArray(answer);
+  const fits = typeof answer === 'boolean' ? hook === 'shouldPause' : typeof answer === 'object' && !isList;
+  if (!fits) throw new TypeError(`it answered ${isList ? 'a list' : typeof answer}, not an object`);
+  const failure = failureOf(answer);
+  if (failure) throw new DeliberateFailure(failure);
+  if (typeof answer === 'object' && answer !== null) checkMembers(hook, answer);
+  return answer;
+}
+
+/** Keeps by what a hook around a tool call fails the turn, the first one counts; gives it as the result of the call says it. */
+export function failTurn(hooks: Hooks, error: unknown): NonNullable<ToolResultRecord['fails']> {
+  hooks.failure ??= extensionFailure(error);
+  const { code, message, reason } = hooks.failure;
+  return { code, message, reason };
+}
+
+function extensionFailure(error: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(error)) return error;
+  return new AgentLoopError('EXTENSION_FAILED', `An extension failed: ${messageOf(error)}`, { cause: error });
+}
+
+interface Failed {
+  readonly hook: HookName;
+  readonly extension: Extension;
+  readonly context: AskedHook;
+  readonly error: unknown;
+}
+
+/** True if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
+function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
+  if (TurnLost.isInstance(error)) {
+    if (context.span && !context.isOver) failSpan(context.span, error.cause);
+    // Other child turns of the hook are left too, not cancelled.
+    context.leave(leftReason(context.taskId));
+    throw error;
+  }
+  if (error instanceof DeliberateFailure) {
+    context.done();
+    if (context.state.isComplete) return true;
+    throw error.error;
+  }
+  if (context.isOver) return true;
+  if (context.span) failSpan(context.span, error);
+  context.leave(error);
+  if (deps.scope.aborted) return true;
+  const fatal = extension.onError !== 'continue' && !context.state.isComplete;
+  const { name } = extension;
+  const message = messageOf(error);
+  deps.hooks.out?.next({ type: 'extension-error', extension: name, hook, message, fatal });
+  const thrown = exceptionOf(error, deps.tracing.redact);
+  deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: thrown });
+  if (!fatal) return true;
+  throw new AgentLoopError('EXTENSION_FAILED', `Extension "${name}" failed in ${hook}: ${message}`, {
+    cause: error,
+    taskId: context.taskId,
+  });
+}
+
+/** Carries what an extension wants through the way of its failures. */
+class DeliberateFailure extends Error {
+  readonly error: AgentLoopError;
+
+  constructor({ code, message, reason, cause }: Failure) {
+    super(message);
+    this.error = new AgentLoopError(code, message, {
+      ...originOf(code, cause),
+      ...(reason !== undefined && { reason }),
+    });
+  }
+}
+
+function failureOf(answer: unknown): Failure | undefined {
+  if (typeof answer !== 'object' || answer === null || !('fail' in answer) || answer.fail === undefined)
+    return undefined;
+  const failure: unknown = answer.fail;
+  if (isFailure(failure)) return failure;
+  throw new TypeError('its fail is not { code, message }');
+}
+
+function isFailure(failure: unknown): failure is Failure {
+  if (typeof failure !== 'object' || failure === null || !('code' in failure) || !('message' in failure)) return false;
+  return typeof failure.message === 'string' && errorCodes.some((code) => code === failure.code);
+}
+
+/**
+ * A promise of a hook's answer that does not outlast its time limit. A cancel and a drain abort its signal: nobody waits for it then,
+ * except for hooks after a turn's end, and on a drain for the result of a tool that can still be recorded.
+ */
+function limited<A>(
+  deps: HookDeps,
+  { hook, extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<A> },
+): Promise<A> {
+  const { timeoutMs = defaultTimeoutMs } = extension;
+  const { clock, abortGraceMs } = deps.config;
+  void context.traceContext;
+  return new Promise((resolve, reject) => {
+    const stops: (() => void)[] = [];
+    const stop = () => {
+      for (const each of stops.splice(0)) each();
+    };
+    const late = () => {
+      stop();
+      reject(new Error(`it did not answer within ${timeoutMs} ms (timeoutMs)`));
+    };
+    const leave = (scope: AbortScope) => () => {
+      stop();
+      context.leave(scope === deps.drain ? leftReason(context.taskId) : scope.reason);
+      if (hook === 'afterTurn' || hook === 'afterEnd') reject(scope.reason);
+    };
+    const drained = leave(deps.drain);
+    stops.push(deps.scope.onAbort(leave(deps.scope)));
+    const graceful = () => void stops.push(clock.schedule(abortGraceMs, drained));
+    stops.push(deps.drain.onAbort(hook === 'afterToolCall' ? graceful : drained));
+    if (timeoutMs > 0) stops.push(clock.schedule(timeoutMs, late));
+    const settle =
+      <T>(by: (value: T) => void) =>
+      (value: T) => {
+        stop();
+        by(value);
+      };
+    answer.then(settle(resolve), settle(reject));
+  });
+}
+
+const defaultTimeoutMs = 60_000;

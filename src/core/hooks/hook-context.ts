@@ -1,0 +1,202 @@
+import type { Context, Span } from '@opentelemetry/api';
+import { startHookSpan } from '../../observability/spans/hook-span.ts';
+import type { Clock } from '../contracts/clock.ts';
+import type { Extension, HookContext } from '../contracts/extension.ts';
+import type { LLMProvider } from '../contracts/provider.ts';
+import type { AuthContext, ToolDefinition } from '../contracts/tool.ts';
+import { type AgentUsage, addUsed } from '../contracts/usage.ts';
+import type { CommitDraft } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { maxIterationsOf } from '../model-call/call-settings.ts';
+import { viewSince } from '../model-call/view.ts';
+import { ParentTurn, parentTurn } from '../ownership/child-turns.ts';
+import type { AbortScope } from '../turn/abort-scope.ts';
+import type { HookDeps } from '../turn/turn-deps.ts';
+import type { HookName } from './hooks.ts';
+
+/** Where a hook is asked. */
+export interface HookPlace {
+  readonly state: LoopState;
+  readonly traceContext: Context;
+}
+
+/** A place where each extension sees what the ones before it changed. */
+export class DraftPlace implements HookPlace {
+  readonly traceContext: Context;
+  readonly #draft: CommitDraft;
+
+  constructor(draft: CommitDraft, traceContext: Context) {
+    this.#draft = draft;
+    this.traceContext = traceContext;
+  }
+
+  get state(): LoopState {
+    return this.#draft.after;
+  }
+}
+
+/** One question to one hook: the same for all extensions until one of them changes the state. */
+export interface HookQuestion {
+  readonly deps: HookDeps;
+  readonly state: LoopState;
+  readonly parent: Context;
+  readonly hook: HookName;
+}
+
+/** What a hook made of a question by reading it. */
+interface Opened {
+  over: boolean;
+  scope?: AbortScope;
+  parents?: ParentTurn[];
+  traced?: { readonly span: Span; readonly traceContext: Context };
+}
+
+/** Of every question that is over without having been read. */
+const neverOpened: Opened = Object.freeze({ over: true });
+
+/**
+ * The context of a hook. Its signal and its span are created on access. One is made for each hook of each extension at each of its
+ * points, so what they have in common is kept in the question.
+ */
+export class AskedHook implements HookContext {
+  readonly #question: HookQuestion;
+  readonly #extension: Extension;
+  #opened: Opened | undefined;
+
+  constructor(question: HookQuestion, extension: Extension) {
+    this.#question = question;
+    this.#extension = extension;
+  }
+
+  get state(): LoopState {
+    return this.#question.state;
+  }
+
+  get taskId(): string {
+    return this.state.turn.taskId;
+  }
+
+  get agentId(): string {
+    return this.state.agentId;
+  }
+
+  get contextId(): string {
+    return this.state.turn.contextId;
+  }
+
+  get metadata(): Readonly<Record<string, unknown>> {
+    return this.deps.turn.metadata;
+  }
+
+  get authContext(): AuthContext | undefined {
+    return this.deps.authContext;
+  }
+
+  get context(): unknown {
+    return this.deps.context;
+  }
+
+  get iteration(): number {
+    return this.state.iteration;
+  }
+
+  get maxIterations(): number {
+    return maxIterationsOf(this.deps, this.state);
+  }
+
+  get data(): unknown {
+    return this.state.changes.data[this.#extension.name];
+  }
+
+  get provider(): LLMProvider {
+    return this.deps.provider;
+  }
+
+  get clock(): Clock {
+    return this.deps.config.clock;
+  }
+
+  get tools(): readonly ToolDefinition[] {
+    return [...(this.deps.tools?.byName.values() ?? [])].map(({ definition }) => definition);
+  }
+
+  get signal(): AbortSignal {
+    return this.#scope.signal;
+  }
+
+  /** What child turns of the hook take from this turn, each with a name of its own. */
+  [parentTurn](name: string): ParentTurn {
+    const { deps, state, iteration, agentId } = this;
+    const parent = new ParentTurn(deps, {
+      callId: `${iteration}.${name}`,
+      agentId,
+      scope: this.#scope,
+      recorded: [],
+      show: () => {},
+      view: () => viewSince(deps.hooks.lastCall, state),
+    });
+    const opened = this.#open();
+    opened.parents = [...(opened.parents ?? []), parent];
+    return parent;
+  }
+
+  /** What its child turns used. */
+  get childUsage(): readonly AgentUsage[] {
+    return (this.#opened?.parents ?? []).reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
+  }
+
+  get traceContext(): Context {
+    const { deps, hook, parent } = this.#question;
+    const { name } = this.#extension;
+    const opened = this.#open();
+    const { iteration } = this;
+    opened.traced ??= startHookSpan(deps.tracing, { extension: name, hook, iteration, now: deps.now }, parent);
+    return opened.traced.traceContext;
+  }
+
+  /** Its span, where the hook made one or answers later. */
+  get span(): Span | undefined {
+    return this.#opened?.traced?.span;
+  }
+
+  /** Whether its answer does not count any more. */
+  get isOver(): boolean {
+    return this.#opened?.over === true;
+  }
+
+  /** Nobody waits for this hook any more. */
+  leave(reason: unknown): void {
+    this.#opened?.scope?.abort(reason);
+    this.done();
+  }
+
+  done(): void {
+    const opened = this.#opened;
+    if (opened?.over) return;
+    if (opened === undefined) {
+      this.#opened = neverOpened;
+      return;
+    }
+    opened.over = true;
+    for (const parent of opened.parents ?? []) parent.end();
+    opened.scope?.release();
+    opened.traced?.span.end();
+  }
+
+  /** The run that asks. */
+  protected get deps(): HookDeps {
+    return this.#question.deps;
+  }
+
+  get #scope(): AbortScope {
+    const opened = this.#open();
+    opened.scope ??= this.deps.scope.child();
+    return opened.scope;
+  }
+
+  #open(): Opened {
+    if (this.#opened === undefined) this.#opened = { over: false };
+    else if (this.#opened === neverOpened) this.#opened = { over: true };
+    return this.#opened;
+  }
+}

@@ -1,0 +1,93 @@
+import type { ChildLink } from '../contracts/tool.ts';
+import type { Question } from './records.ts';
+import { type LoopFields, openQuestions } from './state.ts';
+
+/**
+ * Where the options of `ask` name the task whose question is asked again. A symbol: neither the JSON of a model nor that of a server can
+ * hold it.
+ */
+const askingTask: unique symbol = Symbol.for('millrace.askingTask');
+
+/** The options of `ask` for the question of another task, which `data.question` holds. */
+export function askedFor<O extends object>(options: O, task: ChildLink | undefined): O {
+  return task ? Object.assign({}, options, { [askingTask]: task }) : options;
+}
+
+/** The task whose question a call asks again, by the options of `ask` and the child turn that the call runs as. */
+export function taskAskedFor(options: object, child: ChildLink | undefined): ChildLink | undefined {
+  const named: unknown = Reflect.get(options, askingTask);
+  if (isLink(named)) return { taskId: named.taskId, agentId: named.agentId };
+  return child && memberOf(Reflect.get(options, 'data'), 'taskId') === child.taskId ? child : undefined;
+}
+
+/** The kind with which a call asks what another task asks: that of the question, where the call itself may ask with it. */
+export function kindAbove({ kind }: Pick<Question, 'kind'>): 'input' | 'auth' | 'client-tool' {
+  return kind === 'auth' || kind === 'client-tool' ? kind : 'input';
+}
+
+/**
+ * What a question is about in the end: a question of a child turn, at any depth, is asked again by the call of its parent turn, whose `data`
+ * holds it. Whether a question is one that is asked again the engine alone says, in `child`; `data` may be what a model wrote, and
+ * is followed nowhere for what it looks like.
+ */
+export function innermostQuestion(question: Question): Question {
+  let innermost = question;
+  for (let inner = questionBelow(question); inner; inner = questionBelow(inner)) innermost = inner;
+  return innermost;
+}
+
+function questionBelow({ kind, child, data }: Question): Question | undefined {
+  const inner = child && memberOf(data, 'question');
+  return isQuestion(inner) && kind === kindAbove(inner) ? inner : undefined;
+}
+
+/**
+ * A question as a record has it, with the `child` that versions before did not record: by the child turn that its call runs as. Of the
+ * questions that such a one asks again each has to name the task that its call runs as, whose id follows from those above it.
+ */
+export function withChild(question: Question, { turn, pendingToolCalls }: LoopFields): Question {
+  if (question.child || question.kind === 'approval' || question.kind === 'in-doubt') return question;
+  const taskId = idBelow(turn.taskId, question.callId);
+  const pending = pendingToolCalls.find(({ callId }) => callId === question.callId);
+  const child = pending?.child ?? (turn.namesNoChildren && { taskId, agentId: '' });
+  return child ? named(question, child) : question;
+}
+
+function named(question: Question, { taskId, agentId }: ChildLink): Question {
+  const { data } = question;
+  const inner = memberOf(data, 'question');
+  if (memberOf(data, 'taskId') !== taskId || !isQuestion(inner) || question.kind !== kindAbove(inner)) return question;
+  const by = memberOf(data, 'agentId');
+  const below = { taskId: idBelow(taskId, inner.callId), agentId: '' };
+  const again = inner.child ? inner : named(inner, below);
+  const child = { taskId, agentId: agentId === '' && typeof by === 'string' ? by : agentId };
+  return { ...question, data: again === inner ? data : { ...Object(data), question: again }, child };
+}
+
+/** As a call derives the task of its child turn. A longer id is a digest; no question of such a turn is followed. */
+function idBelow(taskId: string, callId: string): string {
+  return `${taskId}:${callId}`;
+}
+
+/** The open ones of a state, in place of what a record has of them. */
+export function asOpen(state: LoopFields, questions: readonly Question[]): readonly Question[] {
+  if (questions.length === 0) return questions;
+  const open = openQuestions(state);
+  return questions.map((question) => open.find(({ id }) => id === question.id) ?? question);
+}
+
+function isQuestion(value: unknown): value is Question {
+  if (typeof value !== 'object' || value === null) return false;
+  const { id, callId, kind, toolName, prompt = '', child }: { readonly [Name in keyof Question]?: unknown } = value;
+  const kinds: readonly unknown[] = ['approval', 'input', 'client-tool', 'auth', 'in-doubt'];
+  const texts = [id, callId, toolName, prompt].every((text) => typeof text === 'string');
+  return texts && kinds.includes(kind) && (child === undefined || isLink(child));
+}
+
+function isLink(value: unknown): value is ChildLink {
+  return typeof memberOf(value, 'taskId') === 'string' && typeof memberOf(value, 'agentId') === 'string';
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+}

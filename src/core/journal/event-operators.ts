@@ -1,0 +1,46 @@
+import { defer, filter, type MonoTypeOperatorFunction, mergeMap, type OperatorFunction } from 'rxjs';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import { shownValue } from '../options/shown-value.ts';
+import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
+import type { Signal } from './signals.ts';
+
+/** The events of a turn's signals, in order. */
+export function projectEvents(options: EventProjectorOptions): OperatorFunction<Signal, AgentEvent> {
+  return (source) =>
+    defer(() => {
+      const projector = new EventProjector(options);
+      return source.pipe(mergeMap((signal) => projector.project(signal)));
+    });
+}
+
+const cursorPattern = /^(\d+)-(\d+)\.(\d+)$/;
+
+/** Only the events after a cursor, and deltas. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+export function eventsBehind<E extends AgentEvent>(cursor: string | undefined): MonoTypeOperatorFunction<E> {
+  return cursor === undefined ? (source) => source : filter<E>(isBehind(cursor));
+}
+
+/** Whether an event comes after a cursor; a delta, which has none, always does. Errors at once with `INVALID_INPUT` for an invalid cursor. */
+export function isBehind(cursor: string): (event: AgentEvent) => boolean {
+  const from = placeOf(cursor);
+  return (event) => {
+    if (event.cursor === undefined) return true;
+    const { seq, n } = placeOf(event.cursor);
+    return seq > from.seq || (seq === from.seq && n > from.n);
+  };
+}
+
+/** The record of a cursor; 0 for none. Errors with `INVALID_INPUT` for what is no cursor. */
+export function seqOf(cursor: string | undefined): number {
+  return cursor === undefined ? 0 : placeOf(cursor).seq;
+}
+
+function placeOf(cursor: string): { readonly seq: number; readonly n: number } {
+  const match = typeof cursor === 'string' ? cursorPattern.exec(cursor) : undefined;
+  if (match) return { seq: Number(match[1]), n: Number(match[3]) };
+  throw new AgentLoopError(
+    'INVALID_INPUT',
+    `${shownValue(cursor)} is no cursor; give the cursor of an event, e.g. "12-1.2".`,
+  );
+}

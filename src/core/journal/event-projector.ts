@@ -1,0 +1,210 @@
+import { type ArtifactChunk, isArtifactChunk } from '../contracts/artifact-chunk.ts';
+import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
+import { eventsOf } from './events-of.ts';
+import { GrowingText } from './growing-text.ts';
+import { replayOf } from './observe-turn.ts';
+import { artifactId, isoTime } from './projection.ts';
+import { isTerminal, type JournalRecord } from './records.ts';
+import type { Commit, Signal, Step, StreamChunk } from './signals.ts';
+
+export interface EventProjectorOptions {
+  /** Whether the turn has a store. */
+  readonly checkpoints: boolean;
+  readonly now: () => number;
+}
+
+const none: readonly AgentEvent[] = [];
+
+/** Turns the signals of one turn into events, in order. Holds the text of the open model call and nothing else that grows. */
+export class EventProjector {
+  readonly #options: EventProjectorOptions;
+  #taskId = '';
+  #contextId = '';
+  #agentId = '';
+  #iteration = 0;
+  #attempt = 0;
+  #artifactId = '';
+  /** The text that readers have of the open model call. */
+  readonly #shown = new GrowingText();
+
+  constructor(options: EventProjectorOptions) {
+    this.#options = options;
+  }
+
+  /** The events of a signal. */
+  project(signal: Signal): readonly AgentEvent[] {
+    if (signal.type !== 'commit') {
+      const event = this.projectDelta(signal);
+      return event === undefined ? none : [event];
+    }
+    const { steps, replayed = false, goesOn = false } = signal;
+    const [only] = steps;
+    if (only && steps.length === 1) return this.#step(only, true);
+    const events: AgentEvent[] = [];
+    for (const [index, step] of steps.entries()) {
+      const last = !goesOn && (!replayed || index === steps.length - 1);
+      for (const event of this.#step(step, last)) events.push(event);
+    }
+    return events;
+  }
+
+  /** The events of records that were emitted before, for a late subscriber; `goesOn` as in a commit. Changes nothing here. */
+  replay(records: readonly JournalRecord[], goesOn: boolean): readonly AgentEvent[] {
+    return new EventProjector(this.#options).project({ ...replayOf(records), goesOn });
+  }
+
+  /** The event of a signal that is not a record, if it has one. */
+  projectDelta(delta: Exclude<Signal, Commit>): AgentEvent | undefined {
+    switch (delta.type) {
+      case 'text':
+        return delta.text === '' ? undefined : this.#text(delta.text);
+      case 'reasoning':
+        return {
+          kind: 'internal:reasoning-delta',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          agentId: this.#agentId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          text: delta.text,
+        };
+      case 'tool-call':
+        return this.#toolCall(delta);
+      case 'tool-progress': {
+        const { callId, toolName, update } = delta;
+        if (isArtifactChunk(update)) return this.#artifactChunk(update);
+        return {
+          kind: 'internal:tool-progress',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          agentId: this.#agentId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          callId,
+          toolName,
+          update,
+        };
+      }
+      case 'extension-error': {
+        const { extension, hook, message, fatal } = delta;
+        return {
+          kind: 'internal:extension-error',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          agentId: this.#agentId,
+          timestamp: isoTime(this.#options.now()),
+          iteration: this.#iteration,
+          extension,
+          hook,
+          message,
+          fatal,
+        };
+      }
+      case 'sub-agent': {
+        const { path, event } = delta;
+        return {
+          kind: 'internal:sub-agent',
+          taskId: this.#taskId,
+          contextId: this.#contextId,
+          timestamp: event.timestamp,
+          agentId: path.at(-1)?.agentId ?? '',
+          path,
+          event,
+        };
+      }
+      case 'attempt':
+        return delta.state === 'void' ? this.#discard(delta.reason) : undefined;
+    }
+  }
+
+  /** The events of the open model call for a new subscriber. */
+  openText(): AgentEvent | undefined {
+    return this.#shown.isEmpty ? undefined : this.#textEvent(this.#shown.toString(), false);
+  }
+
+  #step({ before, record }: Step, last: boolean): readonly AgentEvent[] {
+    if (record.type === 'turn.started') {
+      this.#taskId = record.taskId;
+      this.#contextId = record.contextId;
+      this.#agentId = record.agentId;
+      this.#shown.clear();
+    } else if (record.type === 'llm.start') {
+      this.#iteration = record.iteration;
+      this.#attempt = record.attempt;
+      this.#artifactId = artifactId(record.iteration);
+      this.#shown.clear();
+    } else if (record.type === 'agent.changed') {
+      this.#agentId = record.to;
+    }
+    const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
+    if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
+    return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
+  }
+
+  #artifactChunk({ artifactId, name, text, append, lastChunk }: ArtifactChunk): AgentEvent {
+    return {
+      kind: 'artifact-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: isoTime(this.#options.now()),
+      artifact: { artifactId, ...(name !== undefined && { name }), parts: [{ kind: 'text', text }] },
+      append,
+      lastChunk,
+    };
+  }
+
+  #text(text: string): AgentEvent {
+    const append = !this.#shown.isEmpty;
+    this.#shown.add(text);
+    return this.#textEvent(text, append);
+  }
+
+  #textEvent(text: string, append: boolean): AgentEvent {
+    return {
+      kind: 'artifact-update',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: isoTime(this.#options.now()),
+      artifact: this.#artifact(text),
+      append,
+      lastChunk: false,
+    };
+  }
+
+  #artifact(text: string): ArtifactUpdateEvent['artifact'] {
+    return { artifactId: this.#artifactId, parts: [{ kind: 'text', text }] };
+  }
+
+  #toolCall(delta: Extract<StreamChunk, { type: 'tool-call' }>): AgentEvent {
+    return {
+      kind: 'internal:tool-call-delta',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: isoTime(this.#options.now()),
+      iteration: this.#iteration,
+      index: delta.index,
+      arguments: delta.arguments ?? '',
+      ...(delta.name ? { toolName: delta.name } : {}),
+    };
+  }
+
+  /** The text so far is void: the next piece replaces it. */
+  #discard(reason: string | undefined): AgentEvent {
+    const discarded: AgentEvent = {
+      kind: 'internal:llm-attempt-discarded',
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: isoTime(this.#options.now()),
+      iteration: this.#iteration,
+      attempt: this.#attempt,
+      ...(reason !== undefined && { reason }),
+    };
+    this.#attempt++;
+    this.#shown.clear();
+    return discarded;
+  }
+}

@@ -1,0 +1,73 @@
+import { concat, type Observable, of, switchMap } from 'rxjs';
+import type { FollowSignal, TaskStateStore } from '../contracts/store.ts';
+import { type Deadline, whenReady } from '../ownership/when-ready.ts';
+import { operate } from '../turn/operate.ts';
+import { applyRecord, foldRecords } from './apply-record.ts';
+import type { JournalRecord } from './records.ts';
+import type { Commit, Signal, Step } from './signals.ts';
+import type { LoopState } from './state.ts';
+
+/** The commit that stands for records which are in the journal already. Errors as `foldRecords`. */
+export function replayOf(records: readonly JournalRecord[]): Commit {
+  let before: LoopState | undefined;
+  const steps: Step[] = [];
+  for (const record of records) {
+    steps.push({ before, record });
+    before = applyRecord(before, record);
+  }
+  return { type: 'commit', steps, after: before ?? foldRecords(records), barrier: false, replayed: true };
+}
+
+/**
+ * Watches a turn from any process: the records so far in one commit, then each new record and delta. Completes after a
+ * terminal record, and after a suspension. Errors as the store's `read` and `follow` do. Unsubscribing stops following and
+ * leaves the turn alone.
+ */
+export function observeTurn(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return watched(store, taskId, { deadline, isOver: ({ outcome }) => outcome !== undefined });
+}
+
+/** As `observeTurn`, but a suspension does not end it: later records follow once the turn is resumed. */
+export function observeTask(store: TaskStateStore, taskId: string, deadline: Deadline): Observable<Signal> {
+  return watched(store, taskId, { deadline, isOver: ({ isComplete }) => isComplete });
+}
+
+interface Watch {
+  readonly deadline: Deadline;
+  readonly isOver: (state: LoopState) => boolean;
+}
+
+function watched(store: TaskStateStore, taskId: string, { deadline, isOver }: Watch): Observable<Signal> {
+  return whenReady(() => store.read(taskId), deadline).pipe(
+    switchMap((records) => {
+      const past = replayOf(records);
+      if (isOver(past.after)) return of(past);
+      const future$ = store.follow(taskId, { from: past.after.seq + 1 }).pipe(signalsOf(past.after, isOver));
+      return concat(of(past), future$);
+    }),
+  );
+}
+
+/** Folds what a store's `follow` emits into signals; completes after the last record to watch. */
+function signalsOf(start: LoopState, isOver: Watch['isOver']) {
+  return operate<FollowSignal, Signal>((to) => {
+    let state = start;
+    return {
+      next(signal) {
+        if (signal.type === 'delta') return to.next(deltaSignal(signal.delta, state));
+        const before = state;
+        state = applyRecord(state, signal.record);
+        to.next({ type: 'commit', steps: [{ before, record: signal.record }], after: state, barrier: false });
+        if (isOver(state)) to.complete();
+      },
+    };
+  });
+}
+
+/** What a follower sees of a delta. */
+export function deltaSignal(delta: Extract<FollowSignal, { type: 'delta' }>['delta'], state: LoopState): Signal {
+  if (delta.type === 'llm') return delta.chunk;
+  const { callId, update } = delta;
+  const call = state.pendingToolCalls.find((pending) => pending.callId === callId)?.call;
+  return { type: 'tool-progress', callId, toolName: call?.function.name ?? '', update };
+}

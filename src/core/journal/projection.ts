@@ -1,0 +1,353 @@
+import type {
+  A2AMessage,
+  A2APart,
+  AgentEvent,
+  CheckpointEvent,
+  IterationCompleteEvent,
+  PausedEvent,
+  StatusUpdateEvent,
+} from '../contracts/events.ts';
+import { textOf } from '../contracts/messages.ts';
+import { type TaskState, waitingState } from '../contracts/task-state.ts';
+import { addUsage, type Usage } from '../contracts/usage.ts';
+import { optionsAfter } from '../model-call/call-settings.ts';
+import { asOpen, withChild } from './child-questions.ts';
+import {
+  type ExtensionRecord,
+  eventsIn,
+  type Hold,
+  type JournalRecord,
+  type LlmDone,
+  type LlmStart,
+  type ToolIntent,
+  type ToolResultRecord,
+  type TurnAnswered,
+  type TurnAsked,
+  type TurnCanceled,
+  type TurnDone,
+  type TurnFailed,
+  type TurnStarted,
+  type TurnSuspended,
+} from './records.ts';
+import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions } from './state.ts';
+
+/** What the events of a record depend on besides the records before it. */
+export interface ProjectionOptions {
+  /** Whether the turn has a store, so that its records are checkpoints. */
+  readonly checkpoints: boolean;
+  /** The text of the open attempt that readers have seen as deltas; `''` where none. */
+  readonly shown: string;
+  /** False for a record of a suspended turn that is not the last: the turn went on after it. */
+  readonly last: boolean;
+}
+
+type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
+
+function responseOf({ message, finishReason, usage, model }: LlmDone): IterationCompleteEvent['response'] {
+  return { message, finishReason, ...(usage && { usage }), ...(model !== undefined && { model }) };
+}
+
+type SharedMembers = 'taskId' | 'contextId' | 'agentId' | 'timestamp' | 'cursor';
+
+/** An event without what all events of a record say. */
+type OwnMembers<E extends AgentEvent = AgentEvent> = E extends AgentEvent ? Omit<E, SharedMembers> : never;
+
+type Placed = Pick<AgentEvent, 'kind'> & { -readonly [name in SharedMembers]?: AgentEvent[name] };
+
+/** Writes the events of one record, numbering their cursors. */
+export class Projection {
+  readonly #events: AgentEvent[] = [];
+  readonly #taskId: string;
+  readonly #contextId: string;
+  readonly #agentId: string;
+  readonly #timestamp: string;
+  readonly #at: number;
+  readonly #place: string;
+  readonly #options: ProjectionOptions;
+
+  constructor(
+    turn: { readonly taskId: string; readonly contextId: string },
+    agentId: string,
+    { record, options }: { readonly record: JournalRecord; readonly options: ProjectionOptions },
+  ) {
+    this.#taskId = turn.taskId;
+    this.#contextId = turn.contextId;
+    this.#agentId = agentId;
+    this.#timestamp = isoTime(record.at);
+    this.#at = record.at;
+    this.#place = `${record.seq}-${record.epoch}.`;
+    this.#options = options;
+  }
+
+  started(record: TurnStarted): readonly AgentEvent[] {
+    this.#add({
+      kind: 'task',
+      id: record.taskId,
+      status: { state: 'submitted', timestamp: this.#timestamp },
+      ...(record.metadata ? { metadata: record.metadata } : {}),
+    });
+    this.#status('working', false, {});
+    this.#checkpoint('before-iteration', 0);
+    return this.#events;
+  }
+
+  resumed(): readonly AgentEvent[] {
+    this.#add({ kind: 'internal:resumed' });
+    this.#status('working', false, {});
+    return this.#events;
+  }
+
+  llmStarted(before: LoopState, record: LlmStart): readonly AgentEvent[] {
+    const { iteration, attempt, summary } = record;
+    if (attempt === 1) {
+      const kind = 'internal:iteration-start';
+      this.#add(summary ? { kind, iteration, summary } : { kind, iteration });
+    } else {
+      this.#add({ kind: 'internal:llm-attempt-discarded', iteration, attempt: attempt - 1 });
+    }
+    this.#add({
+      kind: 'internal:llm-call',
+      iteration,
+      attempt,
+      options: summary ? { ...optionsAfter(before.call, record), tools: [] } : optionsAfter(before.call, record),
+    });
+    return this.#events;
+  }
+
+  llmDone(before: LoopState, record: LlmDone): readonly AgentEvent[] {
+    const text = textOf(record.message.content);
+    this.#lastChunk(record.iteration, text);
+    this.#add({
+      kind: 'internal:llm-response',
+      iteration: record.iteration,
+      text,
+      finishReason: record.finishReason,
+      ...(record.calls.length > 0 ? { toolCalls: record.calls } : {}),
+      ...(record.message.reasoning ? { reasoning: record.message.reasoning } : {}),
+      ...(record.usage ? { usage: record.usage } : {}),
+      ...(record.model ? { model: record.model } : {}),
+      durationMs: Math.max(0, this.#at - (before.call?.startedAt ?? this.#at)),
+    });
+    this.#checkpoint('after-llm', record.iteration);
+    return this.#events;
+  }
+
+  toolStarted(before: LoopState, record: ToolIntent): readonly AgentEvent[] {
+    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
+    if (!pending) return [];
+    this.#add({
+      kind: 'internal:tool-start',
+      iteration: before.iteration,
+      callId: record.callId,
+      toolName: pending.call.function.name,
+      arguments: record.arguments,
+      attempt: record.attempt,
+    });
+    return this.#events;
+  }
+
+  toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
+    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
+    if (!pending) return [];
+    this.#add({
+      kind: 'internal:tool-complete',
+      iteration: before.iteration,
+      callId: record.callId,
+      toolName: pending.call.function.name,
+      arguments: pending.intent ? pending.intent.arguments : record.arguments,
+      content: record.content,
+      success: record.success,
+      durationMs: record.durationMs,
+      ...(record.error ? { error: record.error } : {}),
+    });
+    return before.openCalls > 1 ? this.#events : this.iterationOver(before);
+  }
+
+  iterationOver(before: LoopState): readonly AgentEvent[] {
+    this.#checkpoint('before-iteration', before.iteration);
+    this.#iterationComplete(before);
+    return this.#events;
+  }
+
+  #iterationComplete(before: LoopState): void {
+    const { iteration, call, lastResponse } = before;
+    if (!lastResponse) return;
+    const now = activeAt(before, this.#at);
+    this.#add({
+      kind: 'internal:iteration-complete',
+      iteration,
+      response: responseOf(lastResponse),
+      durationMs: Math.max(0, now - (call?.began ?? now)),
+    });
+  }
+
+  /** Messages after the last response end its iteration: the turn continues. */
+  extended(before: LoopState, record: ExtensionRecord): readonly AgentEvent[] {
+    if (before.phase === 'answered' && record.effects?.messages?.length) this.iterationOver(before);
+    for (const { name, payload, label } of eventsIn(record)) {
+      this.#add({
+        kind: `internal:${record.type}${name === undefined ? '' : `.${name}`}`,
+        iteration: before.iteration,
+        extension: record.type.slice('x.'.length),
+        ...(payload === undefined ? {} : { payload }),
+        ...(label === undefined ? {} : { label }),
+      });
+    }
+    return this.#events;
+  }
+
+  asked(before: LoopState, { question }: TurnAsked): readonly AgentEvent[] {
+    const questions = [...openQuestions(before), withChild(question, before)];
+    this.#status(waitingState(questions), false, { questions });
+    return this.#events;
+  }
+
+  /** A suspended turn that waits for other answers is at the end of its stream still. */
+  answered(before: LoopState, { questionId }: TurnAnswered): readonly AgentEvent[] {
+    const questions = openQuestions(before).filter(({ id }) => id !== questionId);
+    const final = before.outcome !== undefined && this.#options.last;
+    if (questions.length === 0) this.#status('working', false, {});
+    else this.#status(waitingState(questions), final, { questions, ...(final && this.#totals(before, undefined)) });
+    return this.#events;
+  }
+
+  suspended(before: LoopState, record: TurnSuspended): readonly AgentEvent[] {
+    this.#add({
+      kind: 'internal:paused',
+      reason: record.reason,
+      ...shownHold(record.hold),
+    });
+    const final = this.#options.last && !record.hold;
+    const { reason } = record;
+    const questions = asOpen(before, record.questions);
+    this.#status(record.state, final, { reason, questions, ...(final && this.#totals(before, record.usage)) });
+    return this.#events;
+  }
+
+  /** Artifacts hold the answer, also where the turn did not end with what the model said last. */
+  done(before: LoopState, { reason, text, value, usage }: TurnDone): readonly AgentEvent[] {
+    const { iteration, lastResponse } = before;
+    const said = lastResponse?.iteration === iteration ? textOf(lastResponse.message.content) : '';
+    if (text !== '' && text !== said) this.#artifact(artifactId(iteration), { kind: 'text', text }, false);
+    else if (text === '' && value !== undefined) this.#artifact(outputId, partOf(value), false);
+    return this.#end(before, 'completed', { reason, ...this.#totals(before, usage) }, text);
+  }
+
+  failed(before: LoopState, record: TurnFailed): readonly AgentEvent[] {
+    const { reason, code, message, usage } = record;
+    return this.#end(before, 'failed', { reason, error: { code, message }, ...this.#totals(before, usage) }, message);
+  }
+
+  canceled(before: LoopState, { reason, usage }: TurnCanceled): readonly AgentEvent[] {
+    return this.#end(before, 'canceled', { reason, ...this.#totals(before, usage) });
+  }
+
+  /** What the turn took in all, with what its last record says. */
+  #totals(before: LoopState, used: Usage | undefined): Required<Pick<StatusUpdateEvent, 'usage' | 'durationMs'>> {
+    const usage = used ? addUsage(before.usage, used) : before.usage;
+    return { usage, durationMs: durationAt(before, this.#at) };
+  }
+
+  #end(before: LoopState, state: TaskState, why: Omit<Reason, 'questions'>, text = ''): readonly AgentEvent[] {
+    this.#checkpoint('end', before.iteration);
+    if (before.phase === 'answered') this.#iterationComplete(before);
+    this.#status(state, true, why, text);
+    return this.#events;
+  }
+
+  #add(event: OwnMembers): void {
+    this.#events.push(this.#placed(event));
+  }
+
+  /** Assigned, not spread: that would take twice as long. */
+  #placed(event: OwnMembers): AgentEvent;
+  #placed(event: Placed): Placed {
+    event.taskId = this.#taskId;
+    event.contextId = this.#contextId;
+    event.agentId = this.#agentId;
+    event.timestamp = this.#timestamp;
+    event.cursor = this.#place + (this.#events.length + 1);
+    return event;
+  }
+
+  #lastChunk(iteration: number, text: string): void {
+    const { shown } = this.#options;
+    if (text === '' && shown === '') return;
+    const append = shown !== '' && text.startsWith(shown);
+    const rest = append ? text.slice(shown.length) : text;
+    this.#artifact(artifactId(iteration), { kind: 'text', text: rest }, append);
+  }
+
+  /** The whole of an artifact, or with `append` its rest. */
+  #artifact(id: string, part: A2APart, append: boolean): void {
+    this.#add({
+      kind: 'artifact-update',
+      artifact: { artifactId: id, parts: [part] },
+      append,
+      lastChunk: true,
+    });
+  }
+
+  #checkpoint(phase: CheckpointEvent['phase'], iteration: number): void {
+    if (!this.#options.checkpoints) return;
+    this.#add({
+      kind: 'internal:checkpoint',
+      iteration,
+      phase,
+    });
+  }
+
+  #status(state: TaskState, final: boolean, why: Reason, text = ''): void {
+    const status = { state, timestamp: this.#timestamp, ...(text === '' ? {} : { message: this.#message(text) }) };
+    this.#add({
+      kind: 'status-update',
+      status,
+      final,
+      ...why,
+    });
+  }
+
+  #message(text: string): A2AMessage {
+    return {
+      kind: 'message',
+      role: 'agent',
+      messageId: `${this.#taskId}:final`,
+      parts: [{ kind: 'text', text }],
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+    };
+  }
+}
+
+function shownHold(hold: Hold | undefined): Pick<PausedEvent, 'until' | 'attempt' | 'error'> {
+  if (!hold) return {};
+  const { until, ...rest } = hold;
+  return until === undefined ? rest : { until: new Date(until).toISOString(), ...rest };
+}
+
+/** The name of the artifact that holds the value of a turn which ends with one. */
+export const outputId = 'output';
+
+/** A value as A2A carries it: objects as data, everything else as its JSON. */
+function partOf(value: unknown): A2APart {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return { kind: 'text', text: JSON.stringify(value) };
+  return { kind: 'data', data: Object.fromEntries(Object.entries(value)) };
+}
+
+/** The name of the artifact that holds an iteration's text. */
+export function artifactId(iteration: number): string {
+  return `answer-${iteration}`;
+}
+
+let lastMs = Number.NaN;
+let lastIso = '';
+
+/** ISO 8601 of a time in milliseconds. Events come in bursts of one millisecond, so the last answer is kept. */
+export function isoTime(ms: number): string {
+  if (ms !== lastMs) {
+    lastIso = new Date(ms).toISOString();
+    lastMs = ms;
+  }
+  return lastIso;
+}

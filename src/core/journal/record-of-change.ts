@@ -1,0 +1,219 @@
+import type { StepChange, TurnBeginning } from '../contracts/extension.ts';
+import type { Content, Message } from '../contracts/messages.ts';
+import type { ToolProvider } from '../contracts/tool.ts';
+import { type AgentUsage, noUsage, type Usage } from '../contracts/usage.ts';
+import { asJson } from '../options/check-answers.ts';
+import { checkContent, checkMessages } from '../options/check-messages.ts';
+import { settingsFlaw } from '../options/check-settings.ts';
+import { shownValue } from '../options/shown-value.ts';
+import { recordedUsage } from '../ownership/child-turns.ts';
+import { collectTools } from '../tool-call/tool-set.ts';
+import type { HookDeps } from '../turn/turn-deps.ts';
+import type {
+  AgentChoice,
+  Effects,
+  EmittedEvent,
+  ExtensionRecord,
+  Finish,
+  RecordedHook,
+  TurnOverrides,
+} from './records.ts';
+import type { LoopState } from './state.ts';
+
+/** Every change that a hook may ask for; each hook has its part of them. */
+export type AnyChange = StepChange & TurnBeginning;
+
+export interface ChangeOrigin {
+  readonly deps: HookDeps;
+  readonly state: LoopState;
+  /** Of the extension. */
+  readonly name: string;
+  readonly hook: RecordedHook;
+  /** What child turns of the hook used. Default none. */
+  readonly used?: readonly AgentUsage[];
+}
+
+/** The record of what an extension changes, or nothing where it changes nothing. Throws what is wrong, in words for its author. */
+export function recordOfChange(change: AnyChange, origin: ChangeOrigin): ExtensionRecord | undefined {
+  const { messages, given, earlier, waitedMs, results, settings, tools } = change;
+  const { finish, agent, usage, usageBy, data } = change;
+  checkObjects({ results, settings, tools, finish, agent, usage });
+  const events = checkedEvents(change.events);
+  for (const [name, value] of Object.entries({ messages, given, results, finish })) {
+    if (value) jsonOf(name, value);
+  }
+  const effects: Effects = {
+    ...(messages?.length ? { messages: checkedMessages(messages) } : {}),
+    ...(given ? { given: checkedMessages(given) } : {}),
+    ...(earlier === undefined ? {} : { earlier: checkedCount('earlier', earlier) }),
+    ...(waitedMs === undefined ? {} : { waitedMs: checkedCount('waitedMs', waitedMs) }),
+    ...(results ? { results: checkedResults(results, origin.state) } : {}),
+    ...(settings ? { settings: checkedSettings(settings) } : {}),
+    ...(tools ? { tools: namesOf(tools, origin.deps) } : {}),
+    ...(finish ? { finish: checkedFinish(finish) } : {}),
+    ...(agent ? { agent: checkedChoice(agent, origin.deps) } : {}),
+    ...(usageBy ? { usage: checkedUsage(usage ?? noUsage), usageBy } : usageOfChange(usage, origin.used)),
+  };
+  const changes = Object.keys(effects).length > 0;
+  if (!changes && data === undefined && events.length === 0) return undefined;
+  return {
+    type: `x.${origin.name}`,
+    ...(changes ? { effects } : {}),
+    ...(data === undefined ? {} : { data: jsonOf('data', data) }),
+    ...(events.length > 0 ? { events } : {}),
+    hook: origin.hook,
+  };
+}
+
+function usageOfChange(usage: Usage | undefined, used: readonly AgentUsage[] = []): Pick<Effects, 'usage' | 'usageBy'> {
+  return recordedUsage(usage && checkedUsage(usage), used);
+}
+
+/** The record of what child turns of a hook used that changes nothing. */
+export function usageRecord(
+  used: readonly AgentUsage[],
+  { name, hook }: { readonly name: string; readonly hook: RecordedHook },
+): ExtensionRecord {
+  return { type: `x.${name}`, effects: recordedUsage(undefined, used), hook };
+}
+
+function checkObjects(members: Readonly<Record<string, unknown>>): void {
+  for (const [name, value] of Object.entries(members)) {
+    if (value === undefined || (typeof value === 'object' && !Array.isArray(value))) continue;
+    throw new TypeError(`its ${name} must be an object, not ${Array.isArray(value) ? 'a list' : shownValue(value)}`);
+  }
+}
+
+const eventMembers: Readonly<Record<keyof EmittedEvent, true>> = { name: true, payload: true, label: true };
+const mostEvents = 100;
+const mostEventBytes = 256 * 1024;
+
+/** The events of one answer, as they come back from the journal. */
+function checkedEvents(events: readonly EmittedEvent[] | undefined): readonly EmittedEvent[] {
+  if (events === undefined) return [];
+  if (!Array.isArray(events)) throw new TypeError(`its events must be an array, not ${shownValue(events)}`);
+  if (events.length > mostEvents)
+    throw new TypeError(`it gives ${events.length} events at once, at most ${mostEvents}`);
+  const checked = events.map((event, index) => checkedEvent(event, `events[${index}]`));
+  const bytes = Buffer.byteLength(JSON.stringify(checked));
+  if (bytes <= mostEventBytes) return checked;
+  throw new TypeError(
+    `its events take ${bytes} bytes as JSON, at most ${mostEventBytes}; put large content into an artifact`,
+  );
+}
+
+function checkedEvent(event: EmittedEvent, at: string): EmittedEvent {
+  if (typeof event !== 'object' || event === null || Array.isArray(event))
+    throw new TypeError(`${at} must be { name, payload, label }, not ${shownValue(event)}`);
+  const stray = Object.keys(event).find((member) => !Object.hasOwn(eventMembers, member));
+  if (stray !== undefined)
+    throw new TypeError(`${at} has "${stray}", which is unknown; give ${Object.keys(eventMembers).join(', ')}`);
+  const { name, payload, label } = event;
+  if (name !== undefined && !(typeof name === 'string' && /^[\w.-]{1,100}$/.test(name)))
+    throw new TypeError(`${at}.name must be 1-100 letters, digits, "-", "_" and ".", not ${shownValue(name)}`);
+  if (label !== undefined && !(typeof label === 'string' && label.trim() !== '' && label.length <= 200))
+    throw new TypeError(`${at}.label must be a line of 1-200 characters, not ${shownValue(label)}`);
+  return {
+    ...(name === undefined ? {} : { name }),
+    ...(payload === undefined ? {} : { payload: jsonOf(`${at}.payload`, payload) }),
+    ...(label === undefined ? {} : { label }),
+  };
+}
+
+function checkedMessages(messages: readonly Message[]): readonly Message[] {
+  checkMessages(messages);
+  return messages;
+}
+
+function checkedResults(
+  results: Readonly<Record<string, Content>>,
+  { closedCalls }: LoopState,
+): Readonly<Record<string, Content>> {
+  for (const [callId, content] of Object.entries(results)) {
+    if (!closedCalls.some((closed) => closed.callId === callId)) {
+      const known = closedCalls.map((closed) => closed.callId).join(', ') || 'none';
+      throw new TypeError(`results names the call "${callId}"; the calls of this iteration are: ${known}`);
+    }
+    checkContent(content, `the result of "${callId}"`);
+  }
+  return results;
+}
+
+function checkedSettings(settings: TurnOverrides): TurnOverrides {
+  const flaw = settingsFlaw(settings);
+  if (flaw) throw new TypeError(flaw.join('; '));
+  const { systemPrompt, maxIterations } = settings;
+  if (systemPrompt !== undefined && typeof systemPrompt !== 'string') {
+    throw new TypeError(`systemPrompt must be a string, not ${shownValue(systemPrompt)}`);
+  }
+  if (maxIterations !== undefined && !(Number.isSafeInteger(maxIterations) && maxIterations >= 1)) {
+    throw new TypeError(`maxIterations must be a whole number of at least 1, not ${shownValue(maxIterations)}`);
+  }
+  const { providerOptions, responseFormat } = settings;
+  if (providerOptions || responseFormat) jsonOf('settings', { providerOptions, responseFormat });
+  return settings;
+}
+
+/** The changes by name. Tools that come as objects are known to the turn from here on. */
+function namesOf(
+  { add = [], remove = [] }: NonNullable<StepChange['tools']>,
+  deps: HookDeps,
+): NonNullable<Effects['tools']> {
+  const added = add.flatMap((each) => (typeof each === 'string' ? [knownTool(each, deps)] : addedTools(each, deps)));
+  return { add: added, remove: remove.map(String) };
+}
+
+function knownTool(name: string, { tools }: HookDeps): string {
+  if (tools?.byName.has(name)) return name;
+  const known = [...(tools?.byName.keys() ?? [])].join(', ') || 'none';
+  throw new TypeError(`there is no tool "${name}" to add; the turn knows: ${known}`);
+}
+
+function addedTools(provider: ToolProvider, { tools, turn, authContext, context }: HookDeps): readonly string[] {
+  if (typeof provider?.getTools !== 'function' || !tools)
+    throw new TypeError('tools.add takes names and tool providers');
+  const offered = collectTools([provider], { authContext, context, ...turn });
+  if (offered instanceof Promise) throw new TypeError('a tool provider that is added has to list its tools at once');
+  tools.add(offered.filter(({ definition }) => tools.byName.get(definition.function.name)?.provider !== provider));
+  return offered.map(({ definition }) => definition.function.name);
+}
+
+function checkedFinish(finish: Finish): Finish {
+  const { text, value, reason } = finish;
+  if (text !== undefined && typeof text !== 'string') {
+    throw new TypeError(`finish.text must be a string, not ${shownValue(text)}`);
+  }
+  if (reason !== undefined && typeof reason !== 'string') {
+    throw new TypeError(`finish.reason must be a string, not ${shownValue(reason)}`);
+  }
+  return value === undefined ? finish : { ...finish, value: jsonOf('finish.value', value) };
+}
+
+function checkedCount(name: string, count: number): number {
+  if (Number.isSafeInteger(count) && count >= 0) return count;
+  throw new TypeError(`${name} must be an integer of at least 0, not ${shownValue(count)}`);
+}
+
+function checkedChoice({ to, reason, callId, note }: AgentChoice, { config }: HookDeps): AgentChoice {
+  if (typeof to !== 'string') throw new TypeError(`agent.to must be the id of an agent, not ${shownValue(to)}`);
+  if (!config.agents?.(to)) throw new TypeError(`agents does not know the agent "${to}"`);
+  if (typeof reason !== 'string') throw new TypeError(`agent.reason must be a string, not ${shownValue(reason)}`);
+  if (note !== undefined && typeof note !== 'string')
+    throw new TypeError(`agent.note must be a string, not ${shownValue(note)}`);
+  return { to, reason, ...(callId !== undefined && { callId }), ...(note !== undefined && { note }) };
+}
+
+function checkedUsage(usage: Usage): Usage {
+  for (const name of ['promptTokens', 'completionTokens', 'totalTokens'] as const) {
+    if (Number.isFinite(usage[name]) && usage[name] >= 0) continue;
+    throw new TypeError(`usage.${name} must be a number from 0, not ${shownValue(usage[name])}`);
+  }
+  return usage;
+}
+
+/** A value as it comes back from the journal. Throws where it has no JSON form, naming the member. */
+export function jsonOf(name: string, value: unknown): unknown {
+  const normal = asJson(value);
+  if (normal !== undefined) return normal;
+  throw new TypeError(`${name} is not JSON; give text, numbers, lists or plain objects`);
+}

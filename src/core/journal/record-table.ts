@@ -1,0 +1,301 @@
+import type { AgentEvent } from '../contracts/events.ts';
+import {
+  answer,
+  ask,
+  cancel,
+  changeAgent,
+  complete,
+  endCall,
+  endToolCall,
+  extend,
+  fail,
+  poison,
+  resume,
+  startCall,
+  startTool,
+  suspend,
+} from './fold.ts';
+import type { Projection } from './projection.ts';
+import {
+  type ExtensionRecord,
+  eventsIn,
+  isLeftCall,
+  type Stamped,
+  type TurnRecord,
+  type TurnSuspended,
+} from './records.ts';
+import type { Draft, LoopState } from './state.ts';
+
+/** What a member of a record holds. */
+export type MemberKind =
+  | 'text'
+  | 'number'
+  | 'time'
+  | 'list'
+  | 'object'
+  | 'flag'
+  | 'content'
+  | 'any'
+  | 'traceId'
+  | 'spanId';
+
+/** Members of something; a `?` marks one that may be absent. */
+export type Members = Readonly<Record<string, MemberKind | `${MemberKind}?`>>;
+
+/** What members hold in their turn. */
+export type Inner = Readonly<
+  Record<string, { readonly members: Members; readonly inner?: Inner } | 'message' | 'messages' | 'calls' | 'events'>
+>;
+
+/** The members of a record, each of them, and those alone. */
+type MembersOf<R> = {
+  readonly [Name in Exclude<keyof R, 'type'>]-?: Record<never, never> extends Pick<R, Name>
+    ? `${MemberKind}?`
+    : MemberKind;
+};
+
+/** All that the engine knows of a type of record. */
+export interface RecordKind<R extends TurnRecord = TurnRecord> {
+  readonly members: MembersOf<R>;
+  /** What its members hold that the fold and the events look into, where they are there. */
+  readonly inner?: Inner;
+  /** Changes the state that it follows. Errors: `POISON` where it cannot stand there. */
+  apply(draft: Draft, record: Stamped<R>): void;
+  /** The events for subscribers. */
+  events(to: Projection, before: LoopState, record: R): readonly AgentEvent[];
+  /** What a timeline says of it; `undefined` where it is part of a call of the model or a tool, or the end, which are shown otherwise. */
+  words(record: R): string | undefined;
+  /** Whether a model call streams after it: the record begins one, ends it, or changes neither. */
+  readonly streams: 'begins' | 'ends' | 'as before';
+}
+
+/** The types of records that are the engine's own. */
+type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
+
+type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };
+
+/** The trace context of a record. */
+const ofTrace = {
+  members: { traceId: 'traceId', spanId: 'spanId', sampled: 'flag?', parentSpanId: 'spanId?', agentTurn: 'object?' },
+  inner: { agentTurn: { members: { spanId: 'spanId', agentName: 'text' } } },
+} as const;
+const ofChild = { child: { members: { taskId: 'text', agentId: 'text' } } } as const;
+const ofFailure = { code: 'text', message: 'text', reason: 'text' } as const;
+
+/**
+ * Every type of record. A new one is a member of `TurnRecord` and an entry here: the check of records, the fold, the events, the timeline
+ * and the stores go by this table.
+ */
+const own: RecordTable = {
+  'turn.started': {
+    members: {
+      schema: 'number',
+      taskId: 'text',
+      contextId: 'text',
+      agentId: 'text',
+      messages: 'list',
+      settings: 'object',
+      metadata: 'object?',
+      trace: 'object?',
+      forkedFrom: 'object?',
+      parent: 'object?',
+    },
+    inner: {
+      messages: 'messages',
+      trace: ofTrace,
+      parent: { members: { taskId: 'text', callId: 'text', agentId: 'text', rootTaskId: 'text' } },
+    },
+    apply(_, record) {
+      throw poison(record, 'turn.started is a journal’s first record');
+    },
+    events: (to, _, record) => to.started(record),
+    words: () => undefined,
+    streams: 'ends',
+  },
+  'turn.resumed': {
+    members: { trace: 'object?', lostAt: 'time?' },
+    inner: { trace: ofTrace },
+    apply: resume,
+    events: (to) => to.resumed(),
+    words: () => 'resumed',
+    streams: 'ends',
+  },
+  'llm.start': {
+    members: { iteration: 'number', attempt: 'number', tools: 'list?', options: 'object?', summary: 'flag?' },
+    apply: startCall,
+    events: (to, before, record) => to.llmStarted(before, record),
+    words: () => undefined,
+    streams: 'begins',
+  },
+  'llm.done': {
+    members: {
+      iteration: 'number',
+      attempt: 'number',
+      message: 'object',
+      calls: 'list',
+      finishReason: 'text',
+      usage: 'object?',
+      model: 'text?',
+    },
+    inner: { message: 'message', calls: 'calls' },
+    apply: endCall,
+    events: (to, before, record) => to.llmDone(before, record),
+    words: () => undefined,
+    streams: 'ends',
+  },
+  'tool.intent': {
+    members: { callId: 'text', attempt: 'number', arguments: 'any', child: 'object?' },
+    inner: ofChild,
+    apply: startTool,
+    events: (to, before, record) => to.toolStarted(before, record),
+    words: () => undefined,
+    streams: 'as before',
+  },
+  'tool.result': {
+    members: {
+      callId: 'text',
+      content: 'content',
+      success: 'flag',
+      error: 'object?',
+      arguments: 'any?',
+      durationMs: 'number',
+      usage: 'object?',
+      usageBy: 'list?',
+      fails: 'object?',
+    },
+    inner: { fails: { members: ofFailure } },
+    apply: endToolCall,
+    events: (to, before, record) => to.toolDone(before, record),
+    words: () => undefined,
+    streams: 'as before',
+  },
+  'turn.asked': {
+    members: { question: 'object', usage: 'object?', usageBy: 'list?' },
+    inner: {
+      question: {
+        members: {
+          callId: 'text',
+          kind: 'text',
+          toolName: 'text',
+          prompt: 'text?',
+          data: 'any?',
+          child: 'object?',
+        },
+        inner: ofChild,
+      },
+    },
+    apply: ask,
+    events: (to, before, record) => to.asked(before, record),
+    words: ({ question: { toolName, callId, kind } }) => `${toolName} (${callId}) asks: ${kind}`,
+    streams: 'ends',
+  },
+  'turn.answered': {
+    members: { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
+    apply: answer,
+    events: (to, before, record) => to.answered(before, record),
+    words: (record) => `${record.callId} answered: ${JSON.stringify(record.answer)}`,
+    streams: 'ends',
+  },
+  'turn.suspended': {
+    members: {
+      state: 'text',
+      reason: 'text',
+      questions: 'list',
+      commands: 'list?',
+      hold: 'object?',
+      usage: 'object?',
+    },
+    inner: { hold: { members: { until: 'number?', attempt: 'number?', error: 'object?' } } },
+    apply: suspend,
+    events: (to, before, record) => to.suspended(before, record),
+    words: suspendedWords,
+    streams: 'ends',
+  },
+  'agent.changed': {
+    members: { from: 'text', to: 'text', reason: 'text', callId: 'text?', note: 'text?' },
+    apply: changeAgent,
+    events: (to, before) => (before.phase === 'answered' ? to.iterationOver(before) : []),
+    words: ({ to, reason }) => `agent ${to} (${reason})`,
+    streams: 'as before',
+  },
+  'turn.done': {
+    members: { text: 'text', value: 'any?', reason: 'text', usage: 'object?' },
+    apply: complete,
+    events: (to, before, record) => to.done(before, record),
+    words: () => undefined,
+    streams: 'ends',
+  },
+  'turn.failed': {
+    members: { ...ofFailure, usage: 'object?' },
+    apply: fail,
+    events: (to, before, record) => to.failed(before, record),
+    words: () => undefined,
+    streams: 'ends',
+  },
+  'turn.canceled': {
+    members: { reason: 'text', usage: 'object?' },
+    apply: cancel,
+    events: (to, before, record) => to.canceled(before, record),
+    words: () => undefined,
+    streams: 'ends',
+  },
+};
+
+/** Records of extensions and of commands: `x.` and a name. */
+const extensions: RecordKind<ExtensionRecord> = {
+  members: { effects: 'object?', data: 'any?', hook: 'text?', events: 'list?', event: 'object?', command: 'text?' },
+  inner: {
+    events: 'events',
+    effects: {
+      members: {
+        messages: 'list?',
+        given: 'list?',
+        earlier: 'number?',
+        waitedMs: 'number?',
+        agent: 'object?',
+        results: 'object?',
+        settings: 'object?',
+        tools: 'object?',
+        finish: 'object?',
+        usage: 'object?',
+        usageBy: 'list?',
+      },
+      inner: {
+        messages: 'messages',
+        given: 'messages',
+        agent: { members: { to: 'text', reason: 'text', callId: 'text?', note: 'text?' } },
+        tools: { members: { add: 'list?', remove: 'list?' } },
+        usage: { members: { promptTokens: 'number', completionTokens: 'number', totalTokens: 'number' } },
+      },
+    },
+  },
+  apply: extend,
+  events: (to, before, record) => to.extended(before, record),
+  words: extensionWords,
+  streams: 'as before',
+};
+
+const kinds: ReadonlyMap<string, RecordKind> = new Map(Object.entries(own));
+
+/** `undefined` for a type that this version does not know. */
+export function kindOf(type: string): RecordKind | undefined {
+  return kinds.get(type) ?? (type.startsWith('x.') ? extensions : undefined);
+}
+
+/** Whether this version can fold a record of that type. */
+export function isKnownType(type: string): type is TurnRecord['type'] {
+  return kindOf(type) !== undefined;
+}
+
+function suspendedWords({ reason, hold }: TurnSuspended): string {
+  const { until, error } = hold ?? {};
+  const words = `suspended: ${reason}${error ? ` after ${error.code}` : ''}`;
+  return until === undefined ? words : `${words}, until ${new Date(until).toISOString()}`;
+}
+
+function extensionWords(record: ExtensionRecord): string {
+  if (record.type === 'x.steer') return 'a message was added';
+  if (isLeftCall(record)) return 'the process shut down';
+  const labels = eventsIn(record).flatMap(({ label }) => label ?? []);
+  return labels.length === 0 ? record.type : `${record.type}: ${labels.join('; ')}`;
+}

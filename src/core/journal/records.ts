@@ -1,0 +1,407 @@
+import type { ErrorCode } from '../contracts/errors.ts';
+import type { Content, Message, ToolCall } from '../contracts/messages.ts';
+import type { CallSettings, FinishReason, ToolChoice } from '../contracts/provider.ts';
+import type { RetryPlan } from '../contracts/retry-plan.ts';
+import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
+import type { AgentUsage, Usage } from '../contracts/usage.ts';
+
+/** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
+export const journalSchema = 2;
+
+/** The trace that a record was written in, so that a resumed turn can link to it. */
+export interface TraceLink {
+  readonly traceId: string;
+  /** Of `agent.execute`. */
+  readonly spanId: string;
+  /** False where the trace is not exported. Absent: it is. */
+  readonly sampled?: false;
+  /** The span above it, where that is there whatever becomes of the process. */
+  readonly parentSpanId?: string;
+  /** The `agent.turn` span between the two. */
+  readonly agentTurn?: { readonly spanId: string; readonly agentName: string };
+}
+
+/** What the caller gave for this turn beyond the configuration; a resumed turn uses the same. */
+export interface TurnSettings {
+  /** The agent that answers first, where the caller named one and the configuration has `agents`. */
+  readonly agentId?: string;
+  readonly systemPrompt?: string;
+  readonly maxIterations?: number;
+  readonly retryPlan?: RetryPlan;
+}
+
+/** A call of an `llm.done`, with our id beside the provider's. */
+export interface RecordedCall {
+  /** `<iteration>:<index>`, the index from 0. */
+  readonly callId: string;
+  /** As it stands in the history: its `id` is the provider's, else, where that is missing or the history has it, ours: `callId`, or that with a number. */
+  readonly call: ToolCall;
+}
+
+/** Where a forked turn comes from. */
+export interface ForkOrigin {
+  readonly taskId: string;
+  /** The last iteration that was kept. */
+  readonly at: number;
+  /** How many records the fork begins with: a journal that has fewer was not written to its end. */
+  readonly records: number;
+  /** Where the task is a retry of the other. */
+  readonly retry?: RetryOrigin;
+}
+
+/** What a retry has of the turn that it continues: its own limits count from there. */
+export interface RetryOrigin {
+  readonly iterations: number;
+  /** In the history, with the results of the calls that are made again. */
+  readonly messages: number;
+  readonly toolCalls: number;
+  /** The idempotency keys of calls in doubt, by call id: those that they were started with. */
+  readonly keys: Readonly<Record<string, string>>;
+}
+
+/** The call that a child turn runs for. */
+export interface ParentLink {
+  /** The parent turn. */
+  readonly taskId: string;
+  /** The call of the parent turn, or the hook of it. */
+  readonly callId: string;
+  /** The agent that made the call. */
+  readonly agentId: string;
+  /** The turn at the top of the tree. */
+  readonly rootTaskId: string;
+}
+
+export interface TurnStarted {
+  readonly type: 'turn.started';
+  readonly schema: number;
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly agentId: string;
+  readonly messages: readonly Message[];
+  readonly settings: TurnSettings;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly trace?: TraceLink;
+  readonly forkedFrom?: ForkOrigin;
+  /** Absent for a turn that no other turn started. */
+  readonly parent?: ParentLink;
+}
+
+export interface TurnResumed {
+  readonly type: 'turn.resumed';
+  readonly trace?: TraceLink;
+  /** Where the run before was lost with its process: when that was last seen alive, in milliseconds since 1970. */
+  readonly lostAt?: number;
+}
+
+/**
+ * What a model call is made with, as the configuration and hooks before it say; `providerOptions` may hold secrets and is left out. A
+ * `beforeLLMCall` hook may still change it.
+ */
+export interface CallDetails {
+  /** The one that is asked for, else the provider's own; absent where neither is named. */
+  readonly model?: string;
+  readonly toolChoice?: ToolChoice;
+  readonly temperature?: number;
+  readonly maxTokens?: number;
+  /** The name of the response format. */
+  readonly responseFormat?: string;
+}
+
+export interface LlmStart {
+  readonly type: 'llm.start';
+  readonly iteration: number;
+  /** From 1; each start of the same iteration's call, also by another process, counts one more. */
+  readonly attempt: number;
+  /** What the model may call, as sent to it; only where it differs from the last `llm.start`. */
+  readonly tools?: readonly ToolDefinition['function'][];
+  /** Only where they differ from those of the last `llm.start`. */
+  readonly options?: CallDetails;
+  /** The closing call of `onLimit: 'summarize'`: its message does not enter the history. */
+  readonly summary?: true;
+}
+
+export interface LlmDone {
+  readonly type: 'llm.done';
+  readonly iteration: number;
+  readonly attempt: number;
+  /** Its `toolCalls` are those of `calls`. */
+  readonly message: Extract<Message, { role: 'assistant' }>;
+  readonly calls: readonly RecordedCall[];
+  readonly finishReason: FinishReason;
+  readonly usage?: Usage;
+  readonly model?: string;
+}
+
+/** Written before a call runs. A call with an intent and no result is in doubt. */
+export interface ToolIntent {
+  readonly type: 'tool.intent';
+  readonly callId: string;
+  /** From 1. */
+  readonly attempt: number;
+  /** The arguments as the tool gets them. */
+  readonly arguments: unknown;
+  /** Where the call runs as a child turn. */
+  readonly child?: ChildLink;
+}
+
+export interface ToolResultRecord {
+  readonly type: 'tool.result';
+  readonly callId: string;
+  readonly content: Content;
+  readonly success: boolean;
+  /** Absent on success. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  /** What the call was made with, where no intent says it: it was refused before it ran. */
+  readonly arguments?: unknown;
+  /** Milliseconds from start to result; 0 where it never ran. */
+  readonly durationMs: number;
+  /** Of model calls of the tool's own; of a child turn, those of its whole tree. */
+  readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
+  /** How the turn fails once its other calls have stopped, if an extension decided so at this one: a process that resumes the turn fails it too. */
+  readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason'>;
+}
+
+/**
+ * Something the turn waits for, always named by the call that asks. Answers: to `approval` an `Approval`, to `in-doubt` a `Reconciled`,
+ * to the others what the tool that asks expects.
+ */
+export interface Question {
+  /** What an answer is given for: the call's id for its first question, `<callId>.2` for the second, and so on. */
+  readonly id: string;
+  /** `<iteration>:<index>`. A call has at most one open question. */
+  readonly callId: string;
+  readonly kind: 'approval' | 'input' | 'client-tool' | 'auth' | 'in-doubt';
+  readonly toolName: string;
+  /** In words for whoever answers. */
+  readonly prompt?: string;
+  /** JSON; the call's arguments for `approval`, `client-tool` and `in-doubt`, else what the tool gave. */
+  readonly data?: unknown;
+  /**
+   * The task whose question this one asks again: a child turn, or the task of a remote agent. `data.question` is that question, and an answer
+   * has the form that it wants. The engine alone sets it; without it `data.question` is what a model or a tool wrote.
+   */
+  readonly child?: ChildLink;
+}
+
+/** The answer to an `approval` question. */
+export interface Approval {
+  readonly approved: boolean;
+  /** Told to the model where the call is rejected. */
+  readonly reason?: string;
+}
+
+/** A question is asked. The other calls continue; the turn suspends once none of them can. */
+export interface TurnAsked {
+  readonly type: 'turn.asked';
+  readonly question: Question;
+  /** Of model calls that the tool made before it asked. */
+  readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
+}
+
+/** A question has its answer. */
+export interface TurnAnswered {
+  readonly type: 'turn.answered';
+  readonly callId: string;
+  readonly questionId: string;
+  /** JSON; see `Question` for its form. */
+  readonly answer: unknown;
+  /** The id of the command that brought it, where one did. */
+  readonly command?: string;
+}
+
+/** What a suspended turn waits for whose process waits with it, and then continues it in the same stream. */
+export interface Hold {
+  /** When it continues by itself, in milliseconds since 1970. Absent: once `Turn.resume` is called. */
+  readonly until?: number;
+  /** How often the model call has failed that is made again then. */
+  readonly attempt?: number;
+  /** What it failed with last. */
+  readonly error?: { readonly code: ErrorCode; readonly message: string };
+}
+
+export interface TurnSuspended {
+  readonly type: 'turn.suspended';
+  /** `working` where nobody is asked for anything. */
+  readonly state: 'input-required' | 'auth-required' | 'working';
+  readonly reason: string;
+  readonly questions: readonly Question[];
+  /** The ids of the commands that asked for it, so that none of them is followed twice. Absent where none did. */
+  readonly commands?: readonly string[];
+  /** Absent where the turn is over for the process that ran it, until somebody resumes it. */
+  readonly hold?: Hold;
+  /** What the model call took that failed. */
+  readonly usage?: Usage;
+}
+
+/** What every end of a turn may say. */
+interface TurnEnded {
+  /** What the model call took that the turn ended in: it failed, or was left, and no `llm.done` says it. Mostly a guess. */
+  readonly usage?: Usage;
+}
+
+export interface TurnDone extends TurnEnded {
+  readonly type: 'turn.done';
+  readonly text: string;
+  /** JSON, where the turn finished with a value. */
+  readonly value?: unknown;
+  /** `stop`, or why it ended otherwise, e.g. `max_iterations`. */
+  readonly reason: string;
+}
+
+export interface TurnFailed extends TurnEnded {
+  readonly type: 'turn.failed';
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** The code in lower case: `max_iterations`, `length`, `content_filter`, … */
+  readonly reason: string;
+}
+
+export interface TurnCanceled extends TurnEnded {
+  readonly type: 'turn.canceled';
+  readonly reason: string;
+}
+
+/** Another agent runs the turn from the next model call on. */
+export interface AgentChanged {
+  readonly type: 'agent.changed';
+  readonly from: string;
+  readonly to: string;
+  readonly reason: 'current' | 'named' | 'route' | 'hand_off' | 'sequence';
+  /** The call that handed the turn over. */
+  readonly callId?: string;
+  /** Added to the history as a user-role message whose `name` is `from`. */
+  readonly note?: string;
+}
+
+/** The agent that runs the turn next, and why. */
+export type AgentChoice = Omit<AgentChanged, 'type' | 'from'>;
+
+/** Settings for the rest of a turn. */
+export interface TurnOverrides extends CallSettings {
+  readonly systemPrompt?: string;
+  readonly maxIterations?: number;
+}
+
+/** What a turn ends with. */
+export interface Finish {
+  /** Default: the text of the last response. */
+  readonly text?: string;
+  /** JSON; `result().value`. */
+  readonly value?: unknown;
+  /** Default `stop`. */
+  readonly reason?: string;
+}
+
+/** What an extension may do to the course of a turn: a closed set that the core knows how to fold. */
+export interface Effects {
+  /** Appended to the history; after the last response they make the turn continue. */
+  readonly messages?: readonly Message[];
+  /** Replaces the messages that the caller gave. Only before the first iteration. */
+  readonly given?: readonly Message[];
+  /** How many of `given` are of earlier turns of the context; they come first. Default: as before. */
+  readonly earlier?: number;
+  /** How long the turn waited for others of its context, from its start on, in milliseconds: that does not count as time of the turn. */
+  readonly waitedMs?: number;
+  /** Contents of tool results of the last iteration, by call id, in place of what the tools gave. */
+  readonly results?: Readonly<Record<string, Content>>;
+  /** For all later model calls. */
+  readonly settings?: TurnOverrides;
+  /** Tools that later model calls are offered or not, by name. */
+  readonly tools?: { readonly add?: readonly string[]; readonly remove?: readonly string[] };
+  /** The turn ends once every call has its result. */
+  readonly finish?: Finish;
+  /** Runs the turn once every call has its result: `agent.changed` follows. Of several the first counts. */
+  readonly agent?: AgentChoice;
+  /** Of model calls of the extension's own, and of its child turns. */
+  readonly usage?: Usage;
+  /** The part of `usage` that other agents used, by agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
+}
+
+/** The points at which an extension decides something between two steps; each comes once in an iteration. */
+export type DecisionPoint = 'beforeTurn' | 'afterIteration' | 'beforeFinish';
+
+/** The hooks whose changes are recorded. */
+export type RecordedHook = DecisionPoint | 'prepareIteration' | 'afterLLMCall' | 'afterToolCall' | 'afterTurn';
+
+/** An event of an extension, as a hook gives it and its record keeps it. */
+export interface EmittedEvent {
+  /** Letters, digits, `-`, `_` and `.`, at most 100. Its kind is `internal:x.<extension>.<name>`; without a name `internal:x.<extension>`. */
+  readonly name?: string;
+  /** JSON. */
+  readonly payload?: unknown;
+  /** One line for people, at most 200 characters: the timeline of the command line shows it. Default: the event is not in the timeline. */
+  readonly label?: string;
+}
+
+/** A decision of an extension, or of a command such as steering (`x.steer`). `data` is opaque to the core. */
+export interface ExtensionRecord {
+  readonly type: `x.${string}`;
+  readonly effects?: Effects;
+  readonly data?: unknown;
+  /** Which hook it comes from; on resume a `DecisionPoint` is not asked again for the same iteration. Absent for commands. */
+  readonly hook?: RecordedHook;
+  /** What subscribers are shown, in order. */
+  readonly events?: readonly EmittedEvent[];
+  /** Written by version 0.1 in place of `events`: one event, its members beside its `kind`. Read it with `eventsIn`. */
+  readonly event?: Readonly<Record<string, unknown>>;
+  /** The id of the command that this answers, so that it is not followed twice. */
+  readonly command?: string;
+}
+
+/** The events of a record, also of one that version 0.1 wrote. */
+export function eventsIn({ events, event }: ExtensionRecord): readonly EmittedEvent[] {
+  if (events || !event) return events ?? [];
+  const { kind: _, ...payload } = event;
+  return [{ payload }];
+}
+
+/**
+ * The usage of the model call that a process aborted when it shut down. It has no recorded answer, and the process that resumes the turn repeats it; after it that
+ * process writes nothing.
+ */
+export function leftCall(usage: Usage): ExtensionRecord {
+  return { type: 'x.shutdown', effects: { usage } };
+}
+
+export function isLeftCall(record: TurnRecord): boolean {
+  return record.type === 'x.shutdown' && !('hook' in record && record.hook !== undefined);
+}
+
+export type TerminalRecord = TurnDone | TurnFailed | TurnCanceled;
+
+/** A durable fact of a turn. */
+export type TurnRecord =
+  | TurnStarted
+  | TurnResumed
+  | LlmStart
+  | LlmDone
+  | ToolIntent
+  | ToolResultRecord
+  | TurnAsked
+  | TurnAnswered
+  | TurnSuspended
+  | AgentChanged
+  | TerminalRecord
+  | ExtensionRecord;
+
+/** A record's place in the journal. */
+export interface RecordStamp {
+  /** From 1, without gaps. */
+  readonly seq: number;
+  /** The epoch of the lease it was written under; 0 for `turn.started`. */
+  readonly epoch: number;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+}
+
+export type Stamped<R extends TurnRecord> = R & RecordStamp;
+export type JournalRecord = Stamped<TurnRecord>;
+
+export function isTerminal(record: TurnRecord): record is TerminalRecord {
+  return record.type === 'turn.done' || record.type === 'turn.failed' || record.type === 'turn.canceled';
+}

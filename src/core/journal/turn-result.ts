@@ -1,0 +1,107 @@
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../contracts/errors.ts';
+import { type AssistantMessage, type Message, textOf } from '../contracts/messages.ts';
+import type { TaskState } from '../contracts/task-state.ts';
+import { type AgentUsage, type Usage, usageOf } from '../contracts/usage.ts';
+import type { Question } from './records.ts';
+import { closedMessages, durationAt, type LoopState, taskState } from './state.ts';
+
+/** How a turn ended, or what it waits for; `status` says whether there is a `value`. `T`: what it finishes with besides text. */
+export type TurnResult<T = unknown> = CompletedTurn<T> | UnfinishedTurn;
+
+/** A turn that completed. */
+export interface CompletedTurn<T = unknown> extends AnyTurnResult {
+  readonly status: 'completed';
+  /** What the turn finished with besides text, where it is to finish with a value; else `undefined`, or what an extension gave. */
+  readonly value: T;
+}
+
+/** A turn that waits; in a `TurnError` also one that failed or was cancelled. */
+export interface UnfinishedTurn extends AnyTurnResult {
+  readonly status: Exclude<TaskState, 'completed'>;
+  readonly value: undefined;
+}
+
+interface AnyTurnResult {
+  readonly taskId: string;
+  readonly contextId: string;
+  /** The agent that ran the turn last: in a team, the one that answered. */
+  readonly agentId: string;
+  /** `stop`, `max_iterations`, a caller's words, … */
+  readonly reason: string;
+  /** The text of the last response. */
+  readonly text: string;
+  /** The texts of all responses of the turn, joined by newlines. */
+  readonly allText: string;
+  /** The last message of the assistant, where there is one. */
+  readonly message: AssistantMessage | undefined;
+  /** What the turn added to the caller's messages, in a form that the next turn can use: every call has one result. */
+  readonly messages: readonly Message[];
+  /** Usage of the model calls of the turn and of its child turns. */
+  readonly usage: Usage;
+  /** Usage of the turn's own model calls. */
+  readonly ownUsage: Usage;
+  /** `usage` by agent and model. */
+  readonly usageBy: readonly AgentUsage[];
+  /** From the start of the turn to its last record, without the time in which it was suspended. Milliseconds. */
+  readonly durationMs: number;
+  readonly iterations: number;
+  readonly toolCalls: number;
+  /** What a suspended turn asks. */
+  readonly questions: readonly Question[];
+}
+
+/** The result of a turn at its end or at any point before. */
+export function resultOf(state: LoopState): TurnResult {
+  const messages = closedMessages(state).slice(state.turn.given);
+  const answers = messages.filter((message): message is AssistantMessage => message.role === 'assistant');
+  const texts = answers.map((message) => textOf(message.content));
+  const closing = state.finalMessage ?? '';
+  if (closing !== '' && closing !== texts.at(-1)) texts.push(closing);
+  const status = taskState(state);
+  const result: AnyTurnResult = {
+    taskId: state.turn.taskId,
+    contextId: state.turn.contextId,
+    agentId: state.agentId,
+    reason: state.outcome?.reason ?? '',
+    text: state.finalMessage ?? textOf(state.lastResponse?.message.content),
+    allText: texts.filter((text) => text !== '').join('\n'),
+    message: answers.at(-1),
+    messages,
+    usage: state.usage,
+    ownUsage: usageOf(state.ownUsage),
+    usageBy: state.usageBy,
+    durationMs: durationAt(state, state.updatedAt),
+    iterations: state.iteration,
+    toolCalls: state.toolCalls,
+    questions: state.outcome?.questions ?? [],
+  };
+  return status === 'completed'
+    ? Object.assign(result, { status, value: state.value })
+    : Object.assign(result, { status, value: undefined });
+}
+
+/** A turn that failed or was cancelled, as an error; `result` is what it had by then. */
+export class TurnError extends AgentLoopError {
+  readonly result: TurnResult;
+  /** `max_iterations`, `length`, a caller's words for the cancel, … */
+  override readonly reason: string;
+
+  constructor(result: TurnResult, error: { readonly code: ErrorCode; readonly message: string }, thrown?: unknown) {
+    super(error.code, error.message, { taskId: result.taskId, ...originOf(error.code, thrown) });
+    this.result = result;
+    this.reason = result.reason;
+  }
+}
+
+/** What the error that failed a turn knew beyond its code; an error of ours is not its own cause. */
+export function originOf(code: ErrorCode, thrown: unknown): AgentLoopErrorOptions {
+  if (thrown === undefined) return {};
+  if (!AgentLoopError.isInstance(thrown) || thrown.code !== code) return { cause: thrown };
+  const { retryable, retryAfterMs, status } = thrown;
+  return {
+    cause: thrown.cause ?? thrown,
+    retryable,
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(status === undefined ? {} : { status }),
+  };
+}

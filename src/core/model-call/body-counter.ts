@@ -1,0 +1,108 @@
+import { AgentLoopError } from '../contracts/errors.ts';
+
+export interface BodyLimits {
+  /** Of one response, decompressed. */
+  readonly maxBodyBytes: number;
+  /** Of one event of a `text/event-stream`. */
+  readonly maxEventBytes: number;
+  /** What the option is called that limits the response. Default `maxBodyBytes`. */
+  readonly bodyOption?: string;
+}
+
+export const defaultBodyLimits: BodyLimits = { maxBodyBytes: 32 * 1024 * 1024, maxEventBytes: 4 * 1024 * 1024 };
+
+const lf = 10;
+const cr = 13;
+
+/**
+ * Counts the bytes of one response, and those of the event that is being received where it is an event stream. `add` throws what `fail`
+ * makes of a sentence that names the limit. Looks at the end of each piece only, as far as its last blank line.
+ */
+export class BodyCounter {
+  readonly #limits: BodyLimits;
+  readonly #isEventStream: boolean;
+  readonly #fail: (what: string) => Error;
+  #bytes = 0;
+  #eventBytes = 0;
+  /** The last byte. */
+  #last: number | undefined;
+
+  constructor(limits: BodyLimits, contentType: string | null, fail: (what: string) => Error) {
+    this.#limits = limits;
+    this.#isEventStream = /^\s*text\/event-stream/i.test(contentType ?? '');
+    this.#fail = fail;
+  }
+
+  /** Counts what comes in other pieces than bytes. */
+  count(size: number): void {
+    const { maxBodyBytes, bodyOption = 'maxBodyBytes' } = this.#limits;
+    this.#bytes += size;
+    if (this.#bytes > maxBodyBytes) throw this.#tooLarge(bodyOption, maxBodyBytes);
+  }
+
+  add(piece: Uint8Array): void {
+    const { maxEventBytes } = this.#limits;
+    this.count(piece.byteLength);
+    if (!this.#isEventStream || piece.byteLength === 0) return;
+    const begin = this.#eventBegin(piece);
+    this.#eventBytes = begin === undefined ? this.#eventBytes + piece.byteLength : piece.byteLength - begin;
+    if (this.#eventBytes > maxEventBytes) throw this.#tooLarge('maxEventBytes', maxEventBytes);
+    this.#last = piece[piece.byteLength - 1];
+  }
+
+  /** The index after the last blank line of a piece; `undefined` if there is none. */
+  #eventBegin(piece: Uint8Array): number | undefined {
+    for (let at = piece.byteLength - 1; at > 0; at--) {
+      const [before, own] = [piece[at - 1], piece[at]];
+      if (own === lf && (before === lf || (before === cr && (piece[at - 2] === lf || piece[at - 2] === cr))))
+        return at + 1;
+      if (own === cr && (before === cr || before === lf)) return at + 1;
+    }
+    const isBlank = this.#last === lf ? piece[0] === lf || piece[0] === cr : this.#last === cr && piece[0] === cr;
+    return isBlank ? 1 : undefined;
+  }
+
+  #tooLarge(option: string, bytes: number): Error {
+    return this.#fail(`sent more than ${option} (${bytes} bytes): raise it, or ask for a shorter answer`);
+  }
+}
+
+/** The same response, whose body errors with what `fail` makes where it is too large. The connection is closed then. */
+export function boundedResponse(response: Response, limits: BodyLimits, fail: (what: string) => Error): Response {
+  const { body, status, statusText, headers } = response;
+  if (!body) return response;
+  const counter = new BodyCounter(limits, headers.get('content-type'), fail);
+  const reader = body.getReader();
+  const stream = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      try {
+        const { value, done } = await reader.read();
+        if (done) return controller.close();
+        counter.add(value);
+        controller.enqueue(value);
+      } catch (error) {
+        controller.error(error);
+        await reader.cancel(error).catch(() => {});
+      }
+    },
+    cancel: (reason: unknown) => reader.cancel(reason),
+  });
+  const bounded = new Response(stream, { status, statusText, headers });
+  Object.defineProperty(bounded, 'url', { value: response.url });
+  return bounded;
+}
+
+/** What is wrong with an option that limits bytes, as the rest of a sentence. */
+export function bytesFlaw(name: string, value: unknown): string | undefined {
+  if (value === undefined || (Number.isSafeInteger(value) && Number(value) >= 1)) return undefined;
+  return `${name} must be a whole number of bytes, 1 or more`;
+}
+
+/** Found where an SDK wraps what its fetch threw. */
+export function tooLargeIn(thrown: unknown): AgentLoopError | undefined {
+  for (let error = thrown, depth = 0; depth < 5 && typeof error === 'object' && error !== null; depth++) {
+    if (AgentLoopError.isInstance(error) && error.code.endsWith('_TOO_LARGE')) return error;
+    error = 'cause' in error ? error.cause : undefined;
+  }
+  return undefined;
+}

@@ -1,0 +1,165 @@
+import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
+import { type AssistantMessage, type ToolCall, textOf } from '../contracts/messages.ts';
+import type { FinishReason, LLMResponse } from '../contracts/provider.ts';
+import type { LlmDone, RecordedCall, TurnFailed, TurnRecord } from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
+import { asJson } from '../options/check-answers.ts';
+import type { RunDeps } from '../turn/turn-deps.ts';
+import { iterationsBefore, maxIterationsOf } from './call-settings.ts';
+
+/** The `llm.done` of a response: calls with ids that are present and different, a truncated or filtered call dropped. */
+export function recordOfResponse(state: LoopState, response: LLMResponse): LlmDone {
+  const { message } = response;
+  const given = response.toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
+  const finishReason = response.finishReason ?? (given.length > 0 ? 'tool_calls' : 'stop');
+  const calls = state.summary || isCutShort(finishReason) ? [] : recordedCalls(state, given);
+  return {
+    type: 'llm.done',
+    iteration: state.iteration,
+    attempt: state.attempt,
+    message: assistantMessage(response, calls),
+    calls,
+    finishReason,
+    ...(response.usage ? { usage: response.usage } : {}),
+    ...(response.model === undefined ? {} : { model: response.model }),
+  };
+}
+
+/** In one answer. */
+const maxCalls = 10_000;
+
+const finishReasons: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter']);
+
+/** What is wrong with a provider's answer, where it has not the shape of an `LLMResponse`: `PROVIDER_PROTOCOL`, naming the member. */
+export function responseFlaw(response: LLMResponse): AgentLoopError | undefined {
+  if (typeof response?.message !== 'object' || response.message === null) {
+    return misshapen('message', '{ role: "assistant", content }');
+  }
+  const { message, toolCalls, finishReason, usage } = response;
+  const { content, metadata } = message;
+  if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
+    return misshapen('message.content', 'a text, parts or null');
+  }
+  if (Array.isArray(content) && !isJson(content)) return misshapen('message.content', 'plain JSON');
+  if (metadata !== undefined && !isJson(metadata)) return misshapen('message.metadata', 'plain JSON');
+  const calls = toolCalls ?? (message.role === 'assistant' ? message.toolCalls : undefined) ?? [];
+  if (calls.length > maxCalls) {
+    const message = `The model asked for ${calls.length} tool calls in one answer; a turn takes at most ${maxCalls}.`;
+    return new AgentLoopError('PROVIDER_TOO_LARGE', message);
+  }
+  if (!Array.isArray(calls) || !calls.every(isCall)) {
+    return misshapen('toolCalls', 'a list of { id, type: "function", function: { name, arguments } }');
+  }
+  if (finishReason !== undefined && finishReason !== null && !finishReasons.has(finishReason)) {
+    return misshapen('finishReason', `one of ${[...finishReasons].join(', ')}`);
+  }
+  if (usage && ![usage.promptTokens, usage.completionTokens, usage.totalTokens].every(Number.isFinite)) {
+    return misshapen('usage', '{ promptTokens, completionTokens, totalTokens } in numbers');
+  }
+  return undefined;
+}
+
+function isCall(call: ToolCall): boolean {
+  if (typeof call?.function !== 'object' || call.function === null) return false;
+  const given: unknown = call.function.arguments;
+  return typeof given === 'string' || given === undefined || isJson(given);
+}
+
+/** Whether a journal can hold it. */
+function isJson(value: unknown): boolean {
+  return asJson(value) !== undefined;
+}
+
+function misshapen(member: string, expected: string): AgentLoopError {
+  const message = `The model provider gave an answer whose ${member} is not ${expected}; mend the provider.`;
+  return new AgentLoopError('PROVIDER_PROTOCOL', message);
+}
+
+function isCutShort(reason: FinishReason): boolean {
+  return reason === 'length' || reason === 'content_filter';
+}
+
+/** The message as the model gave it, with the calls as they are recorded. */
+function assistantMessage({ message }: LLMResponse, calls: readonly RecordedCall[]): AssistantMessage {
+  const reasoning = message.role === 'assistant' ? message.reasoning : undefined;
+  const { id, createdAt, metadata } = message;
+  return {
+    role: 'assistant',
+    content: message.content ?? null,
+    ...(calls.length > 0 ? { toolCalls: calls.map(({ call }) => call) } : {}),
+    ...(reasoning === undefined ? {} : { reasoning }),
+    ...(id === undefined ? {} : { id }),
+    ...(createdAt === undefined ? {} : { createdAt }),
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+}
+
+function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCall[]): readonly RecordedCall[] {
+  const seen = new Set<string>();
+  const isTaken = (id: string) => seen.has(id) || history.hasCall(id);
+  return given.map((call, index) => {
+    const callId = `${iteration}:${index}`;
+    const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
+    let id = usable ? call.id : callId;
+    for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
+    seen.add(id);
+    const { name, arguments: text } = call.function;
+    return {
+      callId,
+      call: { id, type: 'function', function: { name: name ?? '', arguments: argumentsText(text) } },
+    };
+  });
+}
+
+/** Some providers hand over parsed arguments, or none, against the type. */
+function argumentsText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value === undefined || value === null ? '' : JSON.stringify(value);
+}
+
+/** What is said where the closing summary fails. */
+export const summaryFallback = 'The limit of steps was reached before an answer was found.';
+
+/** What is said of an answer that is not whole, where that fails the turn. */
+export const cutShort = 'The model stopped at its token limit; raise maxTokens, or ask for less.';
+
+/** How the turn ends with a response that asks for no tool: completed, or failed for the reason that the model gave. */
+export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone): TurnRecord {
+  const text = textOf(record.message.content);
+  if (state.summary) return { type: 'turn.done', text: text || summaryFallback, reason: limitReason(deps, state) };
+  switch (record.finishReason) {
+    case 'length':
+      return deps.config.onLength === 'complete'
+        ? { type: 'turn.done', text, reason: 'length' }
+        : failed('LENGTH', cutShort);
+    case 'content_filter':
+      return failed(
+        'CONTENT_FILTER',
+        'The content filter of the model’s vendor stopped the answer; rephrase the prompt.',
+      );
+    case 'tool_calls':
+      if (text !== '') break;
+      return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor a text; try again.');
+    case 'stop':
+      break;
+  }
+  return { type: 'turn.done', text, reason: 'stop' };
+}
+
+/** What of a run says how its turn ends. */
+type Limits = Pick<RunDeps, 'config' | 'maxIterations'>;
+
+/** How many iterations the turn may have, without those of agents that ran it before. */
+export function allowedIterations(deps: Pick<Limits, 'maxIterations'>, state: LoopState): number {
+  return maxIterationsOf(deps, state) - iterationsBefore(state);
+}
+
+/** Why a turn ended whose last iteration asked for tools: with one iteration allowed, nobody expected another. */
+export function limitReason(deps: Pick<Limits, 'maxIterations'>, state: LoopState): string {
+  return allowedIterations(deps, state) === 1 ? 'unfinished' : 'max_iterations';
+}
+
+/** The record of a failed turn; its reason is the code in lower case unless it is given. */
+export function failed(code: ErrorCode, message: string, reason: string = code.toLowerCase()): TurnFailed {
+  return { type: 'turn.failed', code, message, reason };
+}

@@ -1,0 +1,79 @@
+import { type Message, pairedMessages, textOf } from '../contracts/messages.ts';
+import type { HookName, LastCall } from '../hooks/hooks.ts';
+import { type History, isInstruction } from '../journal/history.ts';
+import type { LoopState } from '../journal/state.ts';
+import type { HookDeps } from '../turn/turn-deps.ts';
+
+/** The message to the model at the limit with `onLimit: 'summarize'`. */
+const summaryRequest: Message = {
+  role: 'user',
+  content:
+    'You have reached the limit of steps. Call no more tools: sum up what you found and answer as well as you can.',
+};
+
+export interface ViewOptions {
+  readonly systemPrompt: string | undefined;
+  /** Whether to ask for the closing summary. */
+  readonly summary: boolean;
+}
+
+/**
+ * The messages of one model call, a new array: one system message first, made of the system prompt and any system or
+ * developer messages of the history, joined by an empty line in that order; then the rest of the history as it is.
+ */
+export function viewOf(history: History, { systemPrompt, summary }: ViewOptions): readonly Message[] {
+  const messages = withoutInstructions(history);
+  return messagesWith(instructionsOf(history, systemPrompt), messages, summary);
+}
+
+/** A view with its instructions in front. Changes `messages`, which belong to nobody else. */
+export function messagesWith(instructions: string | undefined, messages: Message[], summary: boolean): Message[] {
+  if (summary) messages.push(summaryRequest);
+  if (instructions !== undefined) messages.unshift({ role: 'system', content: instructions });
+  return messages;
+}
+
+/**
+ * The messages that a hook makes of a request. Where calls and results do not belong together they are repaired, and the log says so.
+ * Throws a `TypeError` where none are left.
+ */
+export function pairedByHook(
+  { config: { logger }, turn: { taskId } }: HookDeps,
+  messages: readonly Message[],
+  by: { readonly extension: string; readonly hook: HookName },
+): readonly Message[] {
+  const paired = pairedMessages(messages);
+  if (paired.length === 0) {
+    const what = messages.length === 0 ? 'no messages' : 'tool results only, without the calls that they answer';
+    throw new TypeError(`it leaves ${what}: keep the assistant message with those calls, or a user message`);
+  }
+  if (paired !== messages) logger.warn('messages repaired', { taskId, ...by });
+  return paired;
+}
+
+/** The system prompt with the system and developer messages of a history after it. */
+export function instructionsOf(history: History, systemPrompt: string | undefined): string | undefined {
+  if (!history.hasInstructions) return systemPrompt;
+  const texts = history
+    .toArray()
+    .filter(isInstruction)
+    .map((message) => textOf(message.content));
+  return [...(systemPrompt === undefined ? [] : [systemPrompt]), ...texts].join('\n\n');
+}
+
+/**
+ * The messages that the last model call of this process was sent, without instructions, and those that were added after it. Where another
+ * process made that call: the history.
+ */
+export function viewSince(lastCall: LastCall | undefined, { history }: LoopState): readonly Message[] {
+  if (!lastCall) return withoutInstructions(history);
+  const sent = lastCall.params.messages.filter((message) => !isInstruction(message));
+  return [...sent, ...history.toArray().slice(lastCall.historyLength)];
+}
+
+/** A new array, in which each call has its result: the caller may have given others. */
+export function withoutInstructions(history: History): Message[] {
+  const all = history.toArray();
+  const messages = history.hasInstructions ? all.filter((message) => !isInstruction(message)) : all;
+  return history.isPaired ? messages : [...pairedMessages(messages)];
+}

@@ -1,0 +1,368 @@
+import { Observable } from 'rxjs';
+import type { Clock } from '../contracts/clock.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import type { Extension, ReachedLimit, TreeUsage } from '../contracts/extension.ts';
+import type { Message } from '../contracts/messages.ts';
+import type { RetryPlan } from '../contracts/retry-plan.ts';
+import type { TaskStateStore, TaskSummary, Under } from '../contracts/store.ts';
+import { isSuspended } from '../contracts/task-state.ts';
+import { type AgentUsage, addUsage, addUsed, restOf, type Usage, usageOf } from '../contracts/usage.ts';
+import type { ParentLink } from '../journal/records.ts';
+import type { Signal } from '../journal/signals.ts';
+import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import { TurnError, type TurnResult } from '../journal/turn-result.ts';
+import type { ResolvedConfig } from '../options/resolve-config.ts';
+import type { AbortScope } from '../turn/abort-scope.ts';
+import type { Turn } from '../turn/turn.ts';
+import type { LeaseHold } from './lease-hold.ts';
+
+/**
+ * The reason with which work stops whose turn is lost to this process: another process resumes it. Nothing is cancelled: a child turn
+ * stays open, and so does work at another service.
+ */
+export function leftReason(taskId: string): AgentLoopError {
+  const message = `Turn "${taskId}" is lost to this process; AgentLoop.resume continues it.`;
+  return new AgentLoopError('LEFT', message, { retryable: true, taskId });
+}
+
+/** Whether an abort reason says that the work is left to another process, and not cancelled. */
+export function isLeft(reason: unknown): boolean {
+  return AgentLoopError.isInstance(reason) && reason.code === 'LEFT';
+}
+
+const lostMarker = Symbol.for('millrace.TurnLost');
+
+/**
+ * Thrown by a call or a hook that this process cannot finish and another may: nothing is recorded of it, and the turn is lost with the cause.
+ * So is a call whose child turn is lost.
+ */
+export class TurnLost extends Error {
+  readonly [lostMarker] = true;
+
+  constructor(cause: unknown) {
+    super('The turn is lost to this process.', { cause });
+  }
+
+  /** True for one of any installed copy of this package. */
+  static isInstance(value: unknown): value is TurnLost {
+    return typeof value === 'object' && value !== null && lostMarker in value;
+  }
+}
+
+const noCalls: readonly ParentTurn[] = [];
+
+/** A turn that runs in this process, in the tree of its child turns: what the tree used so far, and its limits. */
+export class TurnNode {
+  readonly parent: ParentTurn | undefined;
+  /** The last state that was folded. */
+  state: LoopState;
+  /** The limit of this turn that this usage of its tree reaches; `undefined` for none. */
+  readonly limitReached: (usage: TreeUsage) => ReachedLimit | undefined;
+  /** Calls and hooks that a child turn runs for. */
+  #calls: readonly ParentTurn[] = noCalls;
+  #ended: Set<string> | undefined;
+
+  constructor(
+    state: LoopState,
+    parent: ParentTurn | undefined,
+    limitReached: (usage: TreeUsage) => ReachedLimit | undefined,
+  ) {
+    this.state = state;
+    this.parent = parent;
+    this.limitReached = limitReached;
+  }
+
+  /** By agent and model: what is recorded in this turn, and what child turns used whose result is not recorded yet. */
+  get usageBy(): readonly AgentUsage[] {
+    let sum = this.state.usageBy;
+    for (const call of this.#calls) sum = addUsed(sum, call.usageBy);
+    return sum;
+  }
+
+  /** A child turn whose end this process has seen. */
+  noteEnded(taskId: string): void {
+    this.#ended ??= new Set();
+    this.#ended.add(taskId);
+  }
+
+  hasEnded(taskId: string): boolean {
+    return this.#ended?.has(taskId) === true;
+  }
+
+  attach(call: ParentTurn): void {
+    if (!this.#calls.includes(call)) this.#calls = [...this.#calls, call];
+  }
+
+  detach(call: ParentTurn): void {
+    this.#calls = this.#calls.filter((each) => each !== call);
+  }
+
+  /** Cancels the calls of ancestors whose limits are reached. True where this turn runs below one of them. */
+  stopAtLimit(): boolean {
+    let stopped = false;
+    for (let { parent } = this; parent; { parent } = parent.node) {
+      const reached = parent.node.reached();
+      if (!reached) continue;
+      parent.exceed(reached);
+      stopped = true;
+    }
+    return stopped;
+  }
+
+  reached(): ReachedLimit | undefined {
+    const { usageBy, state } = this;
+    return this.limitReached({ usage: usageOf(usageBy), usageBy, state });
+  }
+}
+
+/** The first limit that the usage of a turn's tree reaches. */
+export function reachedLimit(extensions: readonly Extension[], used: TreeUsage): ReachedLimit | undefined {
+  for (const { limitUsage } of extensions) {
+    const reached = limitUsage?.(used);
+    if (reached) return reached;
+  }
+  return undefined;
+}
+
+/** Where parent turns are found on the context of a call or a hook. */
+export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
+
+/** What a child turn shares with the run of its parent. */
+interface ParentRun {
+  readonly turn: TurnIdentity;
+  readonly config: ResolvedConfig;
+  readonly hold: LeaseHold | undefined;
+  readonly epoch: number;
+  readonly drain: AbortScope;
+  readonly node: TurnNode;
+}
+
+export interface ParentTurnOptions {
+  /** Of the call; of a hook, a name that is the same when the hook is called again after a crash. */
+  readonly callId: string;
+  readonly agentId: string;
+  readonly scope: AbortScope;
+  /** What earlier attempts of the call recorded with their questions. */
+  readonly recorded: readonly AgentUsage[];
+  readonly show: (event: AgentEvent, childAgentId: string) => void;
+  /** The messages that the last model call was sent, with what was added after it. */
+  readonly view: () => readonly Message[];
+}
+
+/** The parent turn of a child turn that a hook starts; `undefined` for a copy of its context. */
+export function hookParentOf(context: object, name: string): ParentTurn | undefined {
+  const make: unknown = Reflect.get(context, parentTurn);
+  const parent: unknown = typeof make === 'function' ? make.call(context, name) : undefined;
+  return isParentTurn(parent) ? parent : undefined;
+}
+
+/** The options of a child turn. */
+export function withParent<O extends object>(options: O, parent: ParentTurn): O {
+  return Object.assign({}, options, { [parentTurn]: parent });
+}
+
+/** A child turn has its journal in the store of its parent; without one it lives in this process only. */
+export function childConfig(config: ResolvedConfig, { store, retryPlan }: ParentTurn): ResolvedConfig {
+  return Object.assign({}, config, { taskStateStore: store, retryPlan: config.retryPlan ?? retryPlan });
+}
+
+/** The call, or the hook, that a child turn runs for: what the child turn takes from its parent. */
+export class ParentTurn {
+  readonly link: ParentLink;
+  /** Absent without a store. */
+  readonly under: Under | undefined;
+  readonly hold: LeaseHold | undefined;
+  readonly store: TaskStateStore | undefined;
+  readonly retryPlan: RetryPlan | undefined;
+  readonly scope: AbortScope;
+  readonly drain: AbortScope;
+  readonly node: TurnNode;
+  readonly storeDeadlineMs: number;
+  readonly clock: Clock;
+  readonly show: ParentTurnOptions['show'];
+  readonly view: () => readonly Message[];
+  readonly #recorded: readonly AgentUsage[];
+  #child: TurnNode | undefined;
+  /** Of the child turn's journal, once it tells how it ended or what it waits for. */
+  #result: readonly AgentUsage[] | undefined;
+  #replayed: readonly AgentUsage[] | undefined;
+  #exceeded: ReachedLimit | undefined;
+
+  constructor(run: ParentRun, { callId, agentId, scope, recorded, show, view }: ParentTurnOptions) {
+    const { turn, config, hold, epoch, drain, node } = run;
+    const { taskId, parent } = turn;
+    this.link = { taskId, callId, agentId, rootTaskId: parent?.rootTaskId ?? taskId };
+    this.under = hold && { taskId, epoch };
+    this.hold = hold;
+    this.store = config.taskStateStore;
+    this.retryPlan = turn.settings.retryPlan ?? config.retryPlan;
+    this.scope = scope;
+    this.drain = drain;
+    this.node = node;
+    this.storeDeadlineMs = config.storeDeadlineMs;
+    this.clock = config.clock;
+    this.#recorded = recorded;
+    this.show = show;
+    this.view = view;
+  }
+
+  /** The limit that cancelled the call. */
+  get exceeded(): ReachedLimit | undefined {
+    return this.#exceeded;
+  }
+
+  /** What the tree of the child turn used, without what the parent has recorded. */
+  get usageBy(): readonly AgentUsage[] {
+    return this.#replayed ?? restOf(this.#result ?? this.#child?.usageBy ?? [], this.#recorded);
+  }
+
+  /** A run of the child turn has begun. */
+  begin(child: TurnNode): void {
+    this.#child = child;
+    this.#result = undefined;
+    this.node.attach(this);
+  }
+
+  /** The child turn has ended or is suspended, here or in another process. */
+  settle({ taskId, status, usageBy }: TurnResult): void {
+    this.#result = usageBy;
+    if (!isSuspended(status)) this.node.noteEnded(taskId);
+    this.node.attach(this);
+  }
+
+  /** In a replay: what the next record says that the child turn used. */
+  replay(used: readonly AgentUsage[]): void {
+    this.#replayed = used;
+    this.node.attach(this);
+  }
+
+  /** The parent has recorded what the child turn used, or is over. */
+  end(): void {
+    this.node.detach(this);
+  }
+
+  exceed(limit: ReachedLimit): void {
+    this.#exceeded ??= limit;
+    this.scope.abort(new AgentLoopError(limit.code, limit.message, limit.reason ? { reason: limit.reason } : {}));
+  }
+}
+
+/** The parent turn of the context of a call or a hook, or of the options of a turn; `undefined` for a copy of a context. */
+export function parentTurnOf(context: unknown): ParentTurn | undefined {
+  if (typeof context !== 'object' || context === null) return undefined;
+  const parent: unknown = Reflect.get(context, parentTurn);
+  return isParentTurn(parent) ? parent : undefined;
+}
+
+/** Also one of another installed copy of this package. */
+function isParentTurn(value: unknown): value is ParentTurn {
+  return typeof value === 'object' && value !== null && 'link' in value && 'usageBy' in value;
+}
+
+/**
+ * Runs a child turn with its parent: a cancel of the call cancels it; where the call is left, it errors with `LEFT` at once and its
+ * lease is released, before the parent's is. Nothing is written then.
+ */
+export function belowParent(
+  source$: Observable<Signal>,
+  { parent, scope, taskId }: { readonly parent: ParentTurn; readonly scope: AbortScope; readonly taskId: string },
+): Observable<Signal> {
+  return new Observable((to) => {
+    const follow = () => {
+      if (isLeft(parent.scope.reason)) to.error(leftReason(taskId));
+      else scope.abort(parent.scope.reason);
+    };
+    if (parent.scope.aborted) follow();
+    if (to.closed) return;
+    to.add(parent.scope.onAbort(follow));
+    to.add(source$.subscribe(to));
+  });
+}
+
+const mostOfContext = 1_000;
+
+/** Child turns in the context of their parent turn: those that hooks started, which no intent names. Errors: those of the store. */
+export async function listedChildren(
+  store: TaskStateStore,
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
+): Promise<readonly TaskSummary[]> {
+  const tasks = await store.list({ contextId, limit: mostOfContext });
+  return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
+}
+
+const firstPauseMs = 50;
+const lastPauseMs = 1_000;
+
+/**
+ * How a child turn ends. One that is lost to this process for a reason that may pass is opened again, after 50 ms doubling to 1 s, until the
+ * parent's `storeDeadlineMs`: it then continues where it was, or is watched. Rejects with the `TurnError` of its own record, with
+ * `TurnLost` where the parent is lost with it, and with what the first `open` throws.
+ */
+export async function childResult<T>(parent: ParentTurn, open: () => Turn<T>): Promise<TurnResult<T>> {
+  let turn = open();
+  let waitedMs = 0;
+  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {
+    try {
+      const result = await shown(parent, turn).result();
+      parent.settle(result);
+      return result;
+    } catch (error) {
+      if (error instanceof TurnError) {
+        parent.settle(error.result);
+        throw error;
+      }
+      if (parent.scope.aborted && isLeft(parent.scope.reason)) throw new TurnLost(parent.scope.reason);
+      const isOver = parent.drain.aborted || waitedMs >= parent.storeDeadlineMs;
+      if (isOver || !mayPass(error, turn)) throw new TurnLost(error);
+      await pause(parent, pauseMs);
+      waitedMs += pauseMs;
+      turn = reopened(open);
+    }
+  }
+}
+
+function shown<T>(parent: ParentTurn, turn: Turn<T>): Turn<T> {
+  turn.live$.subscribe({
+    next: (event) => parent.show(event, turn.state?.turn.agentId ?? ''),
+    error: () => {},
+  });
+  return turn;
+}
+
+function reopened<T>(open: () => Turn<T>): Turn<T> {
+  try {
+    return open();
+  } catch (error) {
+    throw new TurnLost(error);
+  }
+}
+
+/** A child turn that another owner took is watched. One that cannot be opened by this lease of the parent belongs to a later owner of it. */
+function mayPass(error: unknown, { state }: Turn): boolean {
+  if (!AgentLoopError.isInstance(error) || error.code === 'SHUTDOWN') return false;
+  return error.code === 'FENCED' ? state !== undefined : error.retryable;
+}
+
+function pause({ clock, scope }: ParentTurn, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      stopTimer();
+      stopListening();
+      resolve();
+    };
+    const stopTimer = clock.schedule(ms, done);
+    const stopListening = scope.onAbort(done);
+    if (scope.aborted) done();
+  });
+}
+
+/** Adds up usage of the tool's own model calls and of its child turn, as a record says it. */
+export function recordedUsage(
+  own: Usage | undefined,
+  below: readonly AgentUsage[],
+): { readonly usage?: Usage; readonly usageBy?: readonly AgentUsage[] } {
+  if (below.length === 0) return own ? { usage: own } : {};
+  const sum = usageOf(below);
+  return { usage: own ? addUsage(own, sum) : sum, usageBy: below };
+}

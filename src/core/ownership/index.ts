@@ -1,0 +1,13 @@
+// Who may write to a journal: leases, appends, take-over, child turns. Other rooms import from here only.
+export {
+  childResult,
+  hookParentOf,
+  isLeft,
+  type ParentTurn,
+  parentTurnOf,
+  TurnLost,
+  TurnNode,
+  withParent,
+} from './child-turns.ts';
+export { giveBack } from './give-back.ts';
+export { type Deadline, ready, whenReady } from './when-ready.ts';

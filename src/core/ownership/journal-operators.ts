@@ -1,0 +1,257 @@
+import { countFencedAppend, measureAppend } from '../../observability/spans/instruments.ts';
+import type { Clock } from '../contracts/clock.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { Lease, TaskStateStore } from '../contracts/store.ts';
+import type { JournalRecord } from '../journal/records.ts';
+import type { Commit, Signal } from '../journal/signals.ts';
+import { taskState } from '../journal/state.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../turn/operate.ts';
+import type { RunDeps } from '../turn/turn-deps.ts';
+import { storeError } from './store-error.ts';
+
+export interface JournalDeps {
+  /** Absent: the turn lives in this process only, and every record counts as durable at once. */
+  readonly journal: { readonly store: TaskStateStore; readonly lease: Lease } | undefined;
+  readonly clock: Clock;
+  /** How long a commit may wait for the store, in milliseconds. */
+  readonly storeDeadlineMs: number;
+}
+
+/**
+ * Writes the commits of a turn and lets each through only once it is durable, in order; then calls its `durable`. Appends are
+ * pipelined: a commit is sent when it arrives, whatever is still unacknowledged. A delta passes at once where nothing is
+ * unacknowledged, else it waits in line, adjacent text merged.
+ *
+ * A retryable failure is tried again, unchanged and from the failed commit on, after 50 ms doubling to 1 s, until
+ * the oldest commit has waited `storeDeadlineMs`: then the stream errors with the last failure, or `UNAVAILABLE` where the store
+ * kept silent. Any other failure errors it at once. Ends as the source does, also with its error, once everything is durable.
+ * Unsubscribing stops the source and the retries. Buffers the signals after the oldest unacknowledged commit.
+ */
+export function journal(deps: JournalDeps): FusibleOperator<Signal, Signal> {
+  return staged((to) => new JournalLine(deps, to));
+}
+
+/**
+ * Shows the deltas that pass to the store's followers, for readers of other processes. Failures of extensions are not published, nor
+ * events of child turns, which publish their own.
+ */
+export function publishDeltas(deps: RunDeps, store: TaskStateStore): FusibleOperator<Signal, Signal> {
+  return staged((to) => new DeltaPublisher(deps, store, to));
+}
+
+class DeltaPublisher extends Stage<Signal> {
+  readonly #store: TaskStateStore;
+  readonly #taskId: string;
+  readonly #epoch: number;
+  #iteration = 0;
+  #attempt = 0;
+
+  constructor({ turn, epoch }: RunDeps, store: TaskStateStore, to: Sink<Signal>) {
+    super(to);
+    this.#store = store;
+    this.#taskId = turn.taskId;
+    this.#epoch = epoch;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') {
+      this.#iteration = signal.after.iteration;
+      this.#attempt = signal.after.attempt;
+    } else if (signal.type === 'tool-progress') {
+      const { callId, update } = signal;
+      this.#store.publish(this.#taskId, { type: 'tool-progress', epoch: this.#epoch, callId, update });
+    } else if (signal.type !== 'extension-error' && signal.type !== 'sub-agent') {
+      const [iteration, attempt] = [this.#iteration, this.#attempt];
+      this.#store.publish(this.#taskId, { type: 'llm', epoch: this.#epoch, iteration, attempt, chunk: signal });
+    }
+    this.to.next(signal);
+  }
+}
+
+interface Held {
+  signal: Signal;
+  /** `sent`: its append runs; `open`: to be sent again; `durable`: acknowledged, or a delta. */
+  state: 'open' | 'sent' | 'durable';
+  /** How often it was sent; an answer to an older sending is void. */
+  sends: number;
+}
+
+/** An append that the store has not acknowledged. */
+interface Sending {
+  readonly held: Held;
+  /** Which of its sendings. */
+  readonly send: number;
+  readonly measured: (() => void) | undefined;
+}
+
+/** How the source ended. */
+interface SourceEnd {
+  readonly error?: unknown;
+}
+
+const firstRetryMs = 50;
+const lastRetryMs = 1000;
+
+/** The signals of one subscription, from the oldest that is not durable on. */
+class JournalLine extends Stage<Signal> {
+  readonly #deps: JournalDeps;
+  #held: Held[] = [];
+  #end: SourceEnd | undefined;
+  #failure: unknown;
+  #retryMs = firstRetryMs;
+  #cancelRetry: (() => void) | undefined;
+  #cancelDeadline: (() => void) | undefined;
+
+  constructor(deps: JournalDeps, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type !== 'commit') return this.#takeDelta(signal);
+    if (this.#deps.journal === undefined) return this.#release(signal);
+    const held: Held = { signal, state: 'open', sends: 0 };
+    const idle = this.#held.length === 0;
+    if (this.#failure === undefined && this.#append(held, signal) && idle) return this.#release(signal);
+    this.#held.push(held);
+    if (idle) this.#armDeadline();
+  }
+
+  protected override failed(error: unknown): void {
+    this.#finish({ error });
+  }
+
+  protected override completed(): void {
+    this.#finish({});
+  }
+
+  protected override left(): void {
+    this.#cancelRetry?.();
+    this.#cancelDeadline?.();
+    this.#held = [];
+  }
+
+  #finish(end: SourceEnd): void {
+    this.#end = end;
+    if (this.#held.length === 0) this.#pass(end);
+  }
+
+  #pass(end: SourceEnd): void {
+    if ('error' in end) this.to.error(end.error);
+    else this.to.complete();
+  }
+
+  #takeDelta(signal: Exclude<Signal, Commit>): void {
+    const last = this.#held.at(-1);
+    if (last === undefined) return this.to.next(signal);
+    if (signal.type === 'text' && last.signal.type === 'text') {
+      last.signal = { type: 'text', text: last.signal.text + signal.text };
+    } else {
+      this.#held.push({ signal, state: 'durable', sends: 0 });
+    }
+  }
+
+  /** Sends one commit. True where the store has it at once. */
+  #append(held: Held, commit: Commit): boolean {
+    const send = ++held.sends;
+    held.state = 'sent';
+    const measured = measureAppend();
+    try {
+      const answer = this.#write(commit);
+      if (answer === undefined) {
+        held.state = 'durable';
+        measured?.();
+      } else this.#await(answer, { held, send, measured });
+    } catch (error) {
+      queueMicrotask(() => this.#fail(held, send, error));
+    }
+    return held.state === 'durable';
+  }
+
+  #await(answer: Promise<void>, { held, send, measured }: Sending): void {
+    const acknowledged = () => {
+      measured?.();
+      this.#acknowledge(held, send);
+    };
+    answer.then(acknowledged, (error: unknown) => this.#fail(held, send, error));
+  }
+
+  #write(commit: Commit): void | Promise<void> {
+    const { journal: target } = this.#deps;
+    if (target === undefined) return undefined;
+    const records: JournalRecord[] = [];
+    for (const { record } of commit.steps) records.push(record);
+    return target.store.append(target.lease, records, { status: taskState(commit.after), barrier: commit.barrier });
+  }
+
+  #acknowledge(held: Held, send: number): void {
+    if (held.sends !== send || held.state !== 'sent') return;
+    held.state = 'durable';
+    if (this.#failure !== undefined) {
+      this.#failure = undefined;
+      this.#resend();
+    }
+    this.#drain();
+  }
+
+  #drain(): void {
+    if (this.#held[0]?.state !== 'durable') return;
+    this.#retryMs = firstRetryMs;
+    this.#cancelDeadline?.();
+    while (this.#held[0]?.state === 'durable') {
+      const { signal } = this.#held.shift() as Held;
+      if (signal.type === 'commit') this.#release(signal);
+      else this.to.next(signal);
+    }
+    if (this.#held.length > 0) this.#armDeadline();
+    else if (this.#end) this.#pass(this.#end);
+  }
+
+  #release(commit: Commit): void {
+    this.to.next(commit);
+    commit.durable?.();
+  }
+
+  #fail(held: Held, send: number, error: unknown): void {
+    if (held.sends !== send || held.state !== 'sent' || this.to.closed) return;
+    if (AgentLoopError.isInstance(error) && error.code === 'FENCED') countFencedAppend();
+    if (!AgentLoopError.isInstance(error) || !error.retryable) return this.to.error(storeError(error));
+    this.#failure = error;
+    for (const later of this.#held.slice(this.#held.indexOf(held))) {
+      if (later.signal.type === 'commit') later.state = 'open';
+    }
+    this.#cancelRetry?.();
+    this.#cancelRetry = this.#deps.clock.schedule(this.#retryMs, () => this.#resend());
+    this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs);
+  }
+
+  #resend(): void {
+    this.#cancelRetry?.();
+    this.#cancelRetry = undefined;
+    let drained = false;
+    for (const held of this.#held.slice()) {
+      if (held.state !== 'open' || held.signal.type !== 'commit') continue;
+      drained = this.#append(held, held.signal) || drained;
+    }
+    if (!drained) return;
+    this.#failure = undefined;
+    this.#drain();
+  }
+
+  /** Gives up when the oldest commit is not durable in time. */
+  #armDeadline(): void {
+    const { clock, storeDeadlineMs } = this.#deps;
+    this.#cancelDeadline?.();
+    this.#cancelDeadline = clock.schedule(storeDeadlineMs, () =>
+      this.to.error(this.#failure ?? silent(storeDeadlineMs)),
+    );
+  }
+}
+
+function silent(ms: number): AgentLoopError {
+  return new AgentLoopError(
+    'UNAVAILABLE',
+    `The store did not answer an append within ${ms} ms (storeDeadlineMs); the task can be resumed once it is back.`,
+    { retryable: true },
+  );
+}

@@ -1,0 +1,79 @@
+import { firstValueFrom, Observable, type Subscriber } from 'rxjs';
+import type { Clock } from '../contracts/clock.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import { storeError } from './store-error.ts';
+
+export interface Deadline {
+  readonly clock: Clock;
+  readonly ms: number;
+  /** What the time limit is called in the error. Default `storeDeadlineMs`. */
+  readonly option?: string;
+}
+
+interface Asked<T> {
+  readonly deadline: Deadline;
+  /** The subscriber: after it unsubscribes, the answer is dropped. */
+  readonly to: Subscriber<unknown>;
+  give(answer: T): void;
+  fail(error: unknown): void;
+}
+
+/**
+ * One answer of a store that may answer at once: given synchronously where it does, also as an error, else when the promise settles. Fails
+ * with `UNAVAILABLE` where that takes longer than the deadline, and for what the store throws without a code; and with what `give` throws.
+ */
+export function whenAnswered<T>(ask: () => T | Promise<T>, { deadline, to, give, fail }: Asked<T>): void {
+  const take = (given: T) => {
+    try {
+      give(given);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  let answer: T | Promise<T>;
+  try {
+    answer = ask();
+  } catch (error) {
+    return fail(storeError(error));
+  }
+  if (!(answer instanceof Promise)) return take(answer);
+  const { clock, ms, option } = deadline;
+  let isOver = false;
+  const over = (): boolean => {
+    cancel();
+    const before = isOver || to.closed;
+    isOver = true;
+    return before;
+  };
+  const refuse = (error: unknown) => {
+    if (!over()) fail(storeError(error));
+  };
+  const cancel = clock.schedule(ms, () => refuse(silent(ms, option)));
+  to.add(cancel);
+  answer.then((given) => {
+    if (!over()) take(given);
+  }, refuse);
+}
+
+/**
+ * As an Observable: emits the answer and completes, or errors. Unsubscribing drops the answer.
+ */
+export function whenReady<T>(ask: () => T | Promise<T>, deadline: Deadline): Observable<T> {
+  return new Observable((to) => {
+    const give = (answer: T) => {
+      to.next(answer);
+      to.complete();
+    };
+    whenAnswered(ask, { deadline, to, give, fail: (error) => to.error(error) });
+  });
+}
+
+/** The same as a promise. */
+export function ready<T>(ask: () => T | Promise<T>, deadline: Deadline): Promise<T> {
+  return firstValueFrom(whenReady(ask, deadline));
+}
+
+function silent(ms: number, option = 'storeDeadlineMs'): AgentLoopError {
+  const message = `The store did not answer within ${ms} ms (${option}); is it running?`;
+  return new AgentLoopError('UNAVAILABLE', message, { retryable: true });
+}

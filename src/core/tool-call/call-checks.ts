@@ -1,0 +1,69 @@
+import type { ToolCall } from '../contracts/messages.ts';
+import type { ToolResultRecord } from '../journal/records.ts';
+import type { PendingToolCall } from '../journal/state.ts';
+import type { TurnDeps } from '../turn/turn-deps.ts';
+import { noteApprovalFailure } from './tool-approval.ts';
+import { refusedCall } from './tool-results.ts';
+
+/**
+ * The calls of a batch whose arguments or approval are being checked. A check, or an approval, that does not answer within the tool's
+ * timeout refuses the call; hooks before it have a limit of their own.
+ */
+export class CallChecks {
+  readonly #deps: TurnDeps;
+  readonly #refuse: (refused: ToolResultRecord) => void;
+  /** How to call off the limit of each, by call id. */
+  #limits: Map<string, () => void> | undefined;
+
+  constructor(deps: TurnDeps, refuse: (refused: ToolResultRecord) => void) {
+    this.#deps = deps;
+    this.#refuse = refuse;
+  }
+
+  has(callId: string): boolean {
+    return this.#limits?.has(callId) === true;
+  }
+
+  add({ callId, call }: PendingToolCall): void {
+    this.#limits ??= new Map();
+    this.#limits.set(callId, this.#limit(callId, call));
+  }
+
+  end(callId: string): void {
+    this.#limits?.get(callId)?.();
+    this.#limits?.delete(callId);
+  }
+
+  /** Waits for none of them any more, and says which they were. */
+  leave(): readonly string[] {
+    const callIds = [...(this.#limits?.keys() ?? [])];
+    for (const callId of callIds) this.end(callId);
+    return callIds;
+  }
+
+  #limit(callId: string, call: ToolCall): () => void {
+    const { clock, toolTimeoutMs } = this.#deps.config;
+    const ms = this.#deps.tools.byName.get(call.function.name)?.definition.timeoutMs ?? toolTimeoutMs;
+    if (ms === 0) return () => {};
+    let callOff = () => {};
+    const late = () => {
+      if (this.#deps.hooks.askedAbout.has(call)) return start();
+      this.#limits?.delete(callId);
+      const extension = this.#deps.hooks.approving.get(call);
+      if (extension !== undefined)
+        noteApprovalFailure(this.#deps, extension, new Error(`it did not answer within ${ms} ms`));
+      this.#refuse(refusedCall(callId, { code: 'TOOL_TIMEOUT', message: this.#whatIsLate(call, ms) }));
+    };
+    const start = () => {
+      callOff = clock.schedule(ms, late);
+    };
+    start();
+    return () => callOff();
+  }
+
+  #whatIsLate(call: ToolCall, ms: number): string {
+    return this.#deps.deciding.has(call)
+      ? `nobody decided within ${ms} ms whether the call may run`
+      : `the check of the arguments did not answer within ${ms} ms`;
+  }
+}

@@ -1,0 +1,182 @@
+import type { Context } from '@opentelemetry/api';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import type { Message, ToolCall } from '../contracts/messages.ts';
+import type { AskOptions, AuthContext, ToolContext } from '../contracts/tool.ts';
+import { type AgentUsage, addUsage, noUsage, type Usage } from '../contracts/usage.ts';
+import { taskAskedFor } from '../journal/child-questions.ts';
+import type { Question, ToolIntent, ToolResultRecord } from '../journal/records.ts';
+import { type GivenAnswer, type LoopState, nextQuestionId } from '../journal/state.ts';
+import { isUsage } from '../journal/told-usage.ts';
+import { viewSince } from '../model-call/view.ts';
+import { asJson } from '../options/check-answers.ts';
+import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.ts';
+import type { AbortScope } from '../turn/abort-scope.ts';
+import type { TurnDeps } from '../turn/turn-deps.ts';
+
+export interface ToolContextOptions {
+  readonly started: {
+    readonly callId: string;
+    readonly call: ToolCall;
+    readonly intent: ToolIntent | undefined;
+    readonly answers: readonly GivenAnswer[];
+    readonly childUsage: readonly AgentUsage[];
+  };
+  readonly iteration: number;
+  readonly scope: AbortScope;
+  readonly traceContext: Context;
+  readonly owner: CallOwner;
+}
+
+/** The runner of a call. */
+export interface CallOwner {
+  progress(update: unknown): void;
+  /** Shows an event of the call's child turn. */
+  show(event: AgentEvent, childAgentId: string): void;
+  /** The turn as it is when that is read. */
+  state(): LoopState;
+}
+
+/** The context of a running call. Its signal is created on access. */
+export class CallContext implements ToolContext {
+  readonly taskId: string;
+  readonly agentId: string;
+  readonly contextId: string;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
+  readonly iteration: number;
+  readonly callId: string;
+  readonly call: ToolCall;
+  readonly arguments: unknown;
+  readonly idempotencyKey: string;
+  readonly attempt: number;
+  readonly traceContext: Context;
+  readonly #deps: TurnDeps;
+  readonly #options: ToolContextOptions;
+  readonly #scope: AbortScope;
+  #parent: ParentTurn | undefined;
+  readonly #answers: readonly GivenAnswer[];
+  #questions = 0;
+  #asked: Question | undefined;
+  #usage: Usage | undefined;
+
+  constructor(deps: TurnDeps, options: ToolContextOptions) {
+    const { turn, authContext, context } = deps;
+    this.#deps = deps;
+    this.#options = options;
+    const { callId, call, intent, answers } = options.started;
+    this.taskId = turn.taskId;
+    this.agentId = turn.agentId;
+    this.contextId = turn.contextId;
+    this.metadata = turn.metadata;
+    this.authContext = authContext;
+    this.context = context;
+    this.iteration = options.iteration;
+    this.callId = callId;
+    this.call = call;
+    this.arguments = intent?.arguments;
+    this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
+    this.attempt = intent?.attempt ?? 1;
+    this.traceContext = options.traceContext;
+    this.#scope = options.scope;
+    this.#answers = answers;
+  }
+
+  get messages(): readonly Message[] {
+    return this.#options.owner.state().messages;
+  }
+
+  /** Made when it is read, so that a call which asks nothing costs nothing. */
+  get ask(): (question: AskOptions) => unknown {
+    return (question) => this.#ask(question);
+  }
+
+  get progress(): (update: unknown) => void {
+    return (update) => this.#options.owner.progress(update);
+  }
+
+  get noteUsage(): (usage: Usage) => void {
+    return (usage) => {
+      if (isUsage(usage)) this.#usage = addUsage(this.#usage ?? noUsage, usage);
+    };
+  }
+
+  /** What a child turn of the call takes from this turn. */
+  get [parentTurn](): ParentTurn {
+    const { callId, agentId } = this;
+    const { started, scope, owner } = this.#options;
+    const show = (event: AgentEvent, childAgentId: string) => owner.show(event, childAgentId);
+    const view = () => viewSince(this.#deps.hooks.lastCall, owner.state());
+    this.#parent ??= new ParentTurn(this.#deps, { callId, agentId, scope, recorded: started.childUsage, show, view });
+    return this.#parent;
+  }
+
+  /** As `parentTurn`, where the call has read it. */
+  get parentTurn(): ParentTurn | undefined {
+    return this.#parent;
+  }
+
+  /** What model calls of the tool's own and of its child turn used, for the record of its result or its question. */
+  get told(): Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined {
+    const below = this.#parent?.usageBy ?? [];
+    return this.#usage || below.length > 0 ? recordedUsage(this.#usage, below) : undefined;
+  }
+
+  /** What the tool asked and has no answer to. */
+  get asked(): Question | undefined {
+    return this.#asked;
+  }
+
+  get signal(): AbortSignal {
+    return this.#scope.signal;
+  }
+
+  #ask(asked: AskOptions): unknown {
+    const { callId, call } = this;
+    if (typeof asked !== 'object' || asked === null) {
+      throw new AgentLoopError(
+        'INVALID_INPUT',
+        `Tool "${call.function.name}" asks with no question; give { prompt: "…" }.`,
+      );
+    }
+    const { kind = 'input', prompt, data } = asked;
+    if (!this.#asked) {
+      const index = this.#questions++;
+      const given = this.#answers.filter((each) => isTools(each.question))[index];
+      if (given) return given.answer;
+      const id = nextQuestionId({ callId, answers: this.#answers });
+      const question = { id, callId, kind, toolName: call.function.name };
+      checkQuestion(question, { prompt, data });
+      const child = taskAskedFor(asked, this.#options.started.intent?.child);
+      this.#asked = {
+        ...question,
+        ...(prompt === undefined ? {} : { prompt }),
+        ...(data === undefined ? {} : { data }),
+        ...(child && { child }),
+      };
+    }
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `Call "${callId}" waits for an answer; it runs again once that is given.`,
+    );
+  }
+}
+
+/** Whether a question was asked by the tool itself. */
+function isTools({ kind }: Question): boolean {
+  return kind === 'input' || kind === 'auth' || kind === 'client-tool';
+}
+
+function checkQuestion(
+  question: Question,
+  { prompt, data }: { readonly prompt: unknown; readonly data: unknown },
+): void {
+  const fail = (what: string) => {
+    throw new AgentLoopError('INVALID_INPUT', `Tool "${question.toolName}" asks with ${what}.`);
+  };
+  if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
+  if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is no text');
+  if (data !== undefined && asJson(data) === undefined)
+    fail('data that is not JSON; give text, numbers, lists or plain objects');
+}

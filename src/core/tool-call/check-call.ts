@@ -1,0 +1,208 @@
+import { exceptionOf } from '../../observability/spans/tracing-options.ts';
+import { messageOf } from '../contracts/errors.ts';
+import type { ArgumentCheck, ArgumentChecker } from '../contracts/tool.ts';
+import { failTurn } from '../hooks/ask-hooks.ts';
+import { type LoopState, neverOffered, type PendingToolCall } from '../journal/state.ts';
+import { stableJson } from '../options/check-answers.ts';
+import type { TurnDeps } from '../turn/turn-deps.ts';
+import { type CallPlace, type ChangedToolCall, changeToolCall } from './change-tool-call.ts';
+import { approvalOf, type Decision, decide, mayAsk } from './tool-approval.ts';
+import type { CheckedCall } from './tool-results.ts';
+import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
+
+/**
+ * Looks a call's tool up, parses its arguments, checks them, asks the extensions, and whether it may run. A promise only where one of
+ * them gives one.
+ */
+export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+  const { pending } = place;
+  const checked = checkedArguments(deps, place);
+  const asked =
+    deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
+  return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, pending, answer)) : asked;
+}
+
+function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
+  return given instanceof Promise ? given.then(next) : next(given);
+}
+
+/** By a failure of an extension the turn fails, once the batch has stopped. */
+function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+  if (checked.verdict !== 'run') return checked;
+  const refuse = (error: unknown): CheckedCall => {
+    const fails = failTurn(deps.hooks, error);
+    return { verdict: 'refused', code: fails.code, message: fails.message, arguments: checked.arguments, fails };
+  };
+  const recheck = ({ answer, deadline }: ChangedToolCall) =>
+    then('changed' in answer ? checkedValue(deps, place, { ...checked, arguments: answer.changed }) : answer, (each) =>
+      each.verdict === 'run' ? { ...each, deadline } : each,
+    );
+  try {
+    const answer = changeToolCall(deps, place, checked);
+    return answer instanceof Promise ? noted(deps, place, answer).then(recheck).catch(refuse) : recheck(answer);
+  } catch (error) {
+    return refuse(error);
+  }
+}
+
+/** Notes for as long as a promise is open that extensions are asked about a call. */
+function noted<T>({ hooks }: TurnDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+  hooks.askedAbout.add(pending.call);
+  return answer.finally(() => hooks.askedAbout.delete(pending.call));
+}
+
+/** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
+function withDecision(
+  deps: TurnDeps,
+  pending: PendingToolCall,
+  checked: CheckedCall,
+): CheckedCall | Promise<CheckedCall> {
+  if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
+  const decision = decide(deps, { pending, tool: checked.tool, arguments: checked.arguments });
+  const answer = (decided: Decision): CheckedCall => {
+    if (decided.decision === 'approve') return checked;
+    if (decided.decision === 'ask') return { ...checked, ask: { prompt: decided.prompt } };
+    return {
+      verdict: 'refused',
+      code: 'TOOL_REJECTED',
+      message: rejected(decided.reason),
+      arguments: checked.arguments,
+    };
+  };
+  if (!(decision instanceof Promise)) return answer(decision);
+  deps.deciding.add(pending.call);
+  return decision.then(answer);
+}
+
+/** What the model reads of a call that was not approved. */
+export function rejected(reason: string | undefined): string {
+  return `the call was rejected${reason === undefined || reason === '' ? '' : `: ${reason}`}`;
+}
+
+function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
+  const { tools } = deps;
+  const { pending, state } = place;
+  const { name, arguments: text } = pending.call.function;
+  const parsed = parseArguments(text);
+  const tool = isOffered(tools, name, state) ? tools.byName.get(name) : undefined;
+  if (!tool) {
+    const message = unknownTool(tools, state, name);
+    return { verdict: 'refused', code: 'TOOL_NOT_FOUND', message, arguments: parsed.value };
+  }
+  if (!parsed.ok && !tool.definition.acceptsRaw) {
+    const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
+    return { verdict: 'refused', code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
+  }
+  const allowed = { verdict: 'run' as const, tool, arguments: parsed.value };
+  return parsed.ok ? checkedValue(deps, place, allowed) : allowed;
+}
+
+type Allowed = Extract<CheckedCall, { verdict: 'run' }>;
+
+function checkedValue(
+  deps: TurnDeps,
+  { pending }: CallPlace,
+  { tool, arguments: value }: Allowed,
+): CheckedCall | Promise<CheckedCall> {
+  const check = tool.definition.checkArguments ?? schemaCheck(deps, pending, { tool, value });
+  return check ? checked(deps, { tool, value }, check) : { verdict: 'run', tool, arguments: value };
+}
+
+interface Given {
+  readonly tool: OfferedTool;
+  readonly value: unknown;
+}
+
+/**
+ * By the schema that a tool declares. A call that was started before was let through then: it may have taken effect, so it is not refused
+ * for the same arguments.
+ */
+function schemaCheck(
+  { config }: TurnDeps,
+  { attempts, intent }: PendingToolCall,
+  { tool, value }: Given,
+): ArgumentChecker | undefined {
+  const { argumentChecks } = config;
+  const { name, parameters } = tool.definition.function;
+  if (!argumentChecks || !isSchema(parameters)) return undefined;
+  if (attempts > 0 && (!intent || stableJson(intent.arguments) === stableJson(value))) return undefined;
+  return argumentChecks(parameters, `tool "${name}" of ${providerName(tool.provider)}`);
+}
+
+/**
+ * Loads what the checks of calls need, so that calls of one response are checked, asked about and started together. Nothing where all is
+ * there. Never rejects: what is missing is said by the check that needs it.
+ */
+export function loadChecks(
+  { config, tools }: TurnDeps,
+  calls: readonly (Pick<PendingToolCall, 'call'> & { readonly result?: unknown })[],
+): Promise<unknown> | undefined {
+  const { argumentChecks } = config;
+  if (!argumentChecks?.load) return undefined;
+  const loading: Promise<void>[] = [];
+  for (const { call, result } of calls) {
+    const definition = result ? undefined : tools.byName.get(call.function.name)?.definition;
+    if (!definition || definition.checkArguments || !isSchema(definition.function.parameters)) continue;
+    const load = argumentChecks.load(definition.function.parameters);
+    if (load) loading.push(load);
+  }
+  return loading.length > 0 ? Promise.all(loading) : undefined;
+}
+
+function isSchema(parameters: unknown): boolean {
+  return typeof parameters === 'object' && parameters !== null;
+}
+
+/** A tool that was not offered with the last call of the model is not known to it. */
+function isOffered(tools: ToolSet, name: string, { availableTools }: LoopState): boolean {
+  if (availableTools === tools.functions || availableTools === neverOffered) return true;
+  return availableTools.some((tool) => tool.name === name);
+}
+
+function checked(
+  deps: TurnDeps,
+  { tool, value }: Given,
+  checkArguments: ArgumentChecker,
+): CheckedCall | Promise<CheckedCall> {
+  const refuse = (message: string): CheckedCall => ({
+    verdict: 'refused',
+    code: 'TOOL_ARGUMENTS',
+    message,
+    arguments: value,
+  });
+  const answer = (check: ArgumentCheck): CheckedCall =>
+    check.ok ? { verdict: 'run', tool, arguments: check.value } : refuse(check.message);
+  const fail = (thrown: unknown): CheckedCall => {
+    const error = exceptionOf(thrown, deps.tracing.redact);
+    const { taskId } = deps.turn;
+    deps.config.logger.warn('tool arguments cannot be checked', { taskId, tool: tool.definition.function.name, error });
+    return refuse(messageOf(thrown));
+  };
+  try {
+    const check = checkArguments(value);
+    return check instanceof Promise ? check.then(answer, fail) : answer(check);
+  } catch (error) {
+    return fail(error);
+  }
+}
+
+function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string): string {
+  const offered = availableTools === neverOffered ? tools.functions : availableTools;
+  const known = offered.map((tool) => tool.name);
+  const list = known.length > 0 ? `known tools: ${known.join(', ')}` : 'there are no tools';
+  return name === '' ? `the call names no tool; ${list}` : `tool "${name}" is not known; ${list}`;
+}
+
+type Parsed =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly value: unknown; readonly why: string };
+
+/** No arguments at all count as none: many models send an empty text for a tool without parameters. */
+function parseArguments(text: string): Parsed {
+  if (text === '' || text.trim() === '') return { ok: true, value: {} };
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch (error) {
+    return { ok: false, value: { _raw: text }, why: messageOf(error) };
+  }
+}

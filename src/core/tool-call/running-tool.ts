@@ -1,0 +1,379 @@
+import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
+import type { Subscriber, Unsubscribable } from 'rxjs';
+import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
+import { noteQuestion } from '../../observability/spans/tools-span.ts';
+import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import type { ReachedLimit } from '../contracts/extension.ts';
+import type { Content } from '../contracts/messages.ts';
+import { isPromiseLike } from '../contracts/promise-like.ts';
+import { DoneSignal, TaskComplete } from '../contracts/task-complete.ts';
+import type { ToolResult } from '../contracts/tool.ts';
+import { failTurn } from '../hooks/ask-hooks.ts';
+import type { ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
+import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { TurnError } from '../journal/turn-result.ts';
+import { leftReason, TurnLost } from '../ownership/child-turns.ts';
+import type { AbortListener, AbortScope } from '../turn/abort-scope.ts';
+import type { TurnDeps } from '../turn/turn-deps.ts';
+import { CallContext, type CallOwner } from './call-context.ts';
+import { type ChangedOutcome, changeOutcome } from './change-tool-call.ts';
+import type { Deadlines, Limited } from './deadlines.ts';
+import type { StartedCall } from './tool-plan.ts';
+import type { OfferedTool } from './tool-set.ts';
+
+/** What one call of a batch needs to run. */
+export interface ToolCallRun {
+  readonly started: StartedCall;
+  readonly tool: OfferedTool;
+  readonly iteration: number;
+  /** The turn as it is when that is read. */
+  readonly state: () => LoopState;
+  /** Of this call alone; aborted when it shall stop. */
+  readonly scope: AbortScope;
+  /** Of the batch: once it is aborted nobody waits for extensions any more. */
+  readonly batch: AbortScope;
+  /** Of the batch: where the call's time limit is kept. */
+  readonly deadlines: Deadlines;
+}
+
+/** The result of a call, and what extensions changed with it. */
+export interface ToolOutcome {
+  readonly type: 'tool-outcome';
+  readonly result: ToolResultRecord;
+  readonly records: readonly ExtensionRecord[];
+  /** What the tool threw, where it failed by that. Known to this process only. */
+  readonly thrown?: unknown;
+}
+
+/** A call whose child turn is left to the next owner of the turn: it has no result here. */
+export interface ToolLeft {
+  readonly type: 'tool-left';
+  readonly callId: string;
+}
+
+/** What comes of a running call: progress updates, then its result or a question. */
+export type ToolSignal = ToolProgress | SubAgentSignal | ToolResultRecord | ToolOutcome | TurnAsked | ToolLeft;
+
+const unchanged: readonly ExtensionRecord[] = [];
+
+/**
+ * One call from its start to its one result, in its `tool[name]` span. Its methods are its callbacks: a closure for each would cost more
+ * than the call. Unsubscribing aborts the call's signal.
+ */
+export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscribable {
+  readonly #deps: TurnDeps;
+  readonly #run: ToolCallRun;
+  readonly #out: Subscriber<ToolSignal>;
+  readonly #startedAt: number;
+  readonly #span: Span;
+  readonly #context: CallContext;
+  #thrownError: unknown;
+  /** The result of a call that ran into its time limit. */
+  #late: ToolResultRecord | undefined;
+  /** Milliseconds, once it is set. */
+  #timeoutMs: number | undefined;
+  #cancelGrace: (() => void) | undefined;
+  /** Whether the tool has answered. */
+  #settled = false;
+  #ended = false;
+
+  constructor(deps: TurnDeps, run: ToolCallRun, options: { out: Subscriber<ToolSignal>; parent: Context }) {
+    const { started, scope, iteration } = run;
+    this.#deps = deps;
+    this.#run = run;
+    this.#out = options.out;
+    this.#startedAt = deps.now();
+    const { span, traceContext } = startToolSpan(deps.tracing, started, options.parent);
+    this.#span = span;
+    this.#context = new CallContext(deps, { started, iteration, scope, traceContext, owner: this });
+  }
+
+  /** Calls the tool. A synchronous answer settles at once, without a timer. */
+  start(): void {
+    const { tool, started } = this.#run;
+    this.#out.add(this);
+    try {
+      const answer = activeContext.with(
+        this.#context.traceContext,
+        tool.provider.executeTool,
+        tool.provider,
+        started.call,
+        this.#context,
+      );
+      if (!isPromiseLike(answer)) return this.#settle(this.#resultOf(answer));
+      if (!this.#ended) this.#limitTime();
+      answer.then(
+        (result) => this.#settle(this.#resultOf(result)),
+        (error: unknown) => this.#rejected(error),
+      );
+    } catch (error) {
+      this.#settle(this.#thrown(error));
+    }
+  }
+
+  /** Left, or over: only the first end counts. */
+  unsubscribe(): void {
+    if (this.#ended) return;
+    this.#run.scope.abort(leftReason(this.#deps.turn.taskId));
+    this.#end();
+  }
+
+  state(): LoopState {
+    return this.#run.state();
+  }
+
+  progress(update: unknown): void {
+    const { started, tool } = this.#run;
+    const toolName = tool.definition.function.name;
+    this.#out.next({ type: 'tool-progress', callId: started.callId, toolName, update });
+  }
+
+  /** Shows an event of the child turn, with the way to it. */
+  show(event: AgentEvent, childAgentId: string): void {
+    const { subAgentEvents } = this.#deps.config;
+    const isNested = event.kind === 'internal:sub-agent';
+    const own = isNested ? event.event : event;
+    if (subAgentEvents === 'none' || (subAgentEvents === 'records' && own.cursor === undefined)) return;
+    const { callId } = this.#run.started;
+    const step = { agentId: childAgentId, taskId: event.taskId, callId };
+    this.#out.next({ type: 'sub-agent', path: isNested ? [step, ...event.path] : [step], event: own });
+  }
+
+  /** The call has to stop: it gets its time for that. */
+  onAbort(): void {
+    if (this.#settled || this.#ended) return;
+    const { clock, abortGraceMs } = this.#deps.config;
+    this.#cancelGrace = clock.schedule(abortGraceMs, () =>
+      this.#settle(this.#failed('TOOL_ABANDONED', `the tool did not stop within ${abortGraceMs} ms of the cancel`)),
+    );
+  }
+
+  /** The call ran into its time limit. */
+  expire(): void {
+    const { scope, started } = this.#run;
+    this.#late = this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${this.#timeoutMs} ms`);
+    // A child turn is cancelled first: its end is in the journal before the result of the call.
+    if (!started.intent.child) this.#settle(this.#late);
+    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
+  }
+
+  /** What the tool answered, or why it has no answer. Only the first counts. */
+  #settle(record: ToolResultRecord): void {
+    if (this.#ended || this.#settled) return;
+    this.#settled = true;
+    this.#stopTimers();
+    const { scope } = this.#run;
+    const { asked, told, parentTurn } = this.#context;
+    if (asked && !scope.aborted) {
+      scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
+      this.#end(record);
+      this.#out.next({ type: 'turn.asked', question: asked, ...told });
+      return this.#out.complete();
+    }
+    const stopped = asked ? (this.#late ?? this.#failed('CANCELED', messageOf(scope.reason))) : record;
+    this.#change(withUsage(limited(stopped, parentTurn?.exceeded), told));
+  }
+
+  /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
+  #change(outcome: ToolResultRecord): void {
+    const complete = !outcome.success && TaskComplete.isInstance(this.#cause) ? this.#cause : undefined;
+    const result = complete ? completed(outcome, complete) : outcome;
+    if (this.#deps.hooks.lists.afterToolCall.length === 0) return this.#give(result, unchanged, complete);
+    const { started, tool, state, batch } = this.#run;
+    const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
+    const failed = (error: unknown) => {
+      const fails = failTurn(this.#deps.hooks, error);
+      this.#give({ ...result, fails }, unchanged, complete);
+    };
+    try {
+      const changed = changeOutcome(this.#deps, { state: state(), traceContext: this.#context.traceContext }, ran);
+      const give = (given: ChangedOutcome) => this.#give(given.result, given.records, complete);
+      if (!(changed instanceof Promise)) return give(changed);
+      const leave = () => this.#give(result, unchanged, complete);
+      changed.then(give, failed);
+      if (batch.aborted) leave();
+      else this.#out.add(batch.onAbort(leave));
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  #give(result: ToolResultRecord, changes: readonly ExtensionRecord[], complete: TaskComplete | undefined): void {
+    if (this.#ended) return;
+    const records = complete ? this.#ending(complete, { result, records: changes }) : changes;
+    this.#end(result);
+    const thrown = result.success ? undefined : this.#cause;
+    const isPlain = records.length === 0 && thrown === undefined;
+    this.#out.next(isPlain ? result : { type: 'tool-outcome', result, records, thrown });
+    this.#out.complete();
+  }
+
+  /** The tool ends the turn, unless an extension, or a call before it, has ended it otherwise. */
+  #ending({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): readonly ExtensionRecord[] {
+    const isEnded = this.#run.state().changes.finish || records.some(({ effects }) => effects?.finish);
+    if (isEnded || !result.success || result.fails) return records;
+    const finish = { ...(text !== undefined && { text }), reason: 'done' };
+    return [...records, { type: 'x.task-complete', effects: { finish } }];
+  }
+
+  /** `result`: none where the call is left. */
+  #end(result?: ToolResultRecord): void {
+    this.#ended = true;
+    this.#stopTimers();
+    this.#run.scope.release();
+    const { parentTurn, asked } = this.#context;
+    parentTurn?.end();
+    const span = this.#span;
+    if (result === undefined || isCanceled(result)) cancelSpan(span);
+    else if (asked) noteQuestion(span, asked);
+    else {
+      finishToolSpan(this.#deps.tracing, span, result, this.#cause);
+      if (!result.success) logFailure(this.#deps, this.#run, result, this.#cause);
+    }
+    span.end();
+  }
+
+  #rejected(error: unknown): void {
+    if (TurnLost.isInstance(error)) this.#lose(error);
+    else this.#settle(this.#thrown(error));
+  }
+
+  /** The call has no result here. In a process that shuts down the other calls may still get theirs. */
+  #lose(error: TurnLost): void {
+    if (!this.#deps.drain.aborted) return this.#out.error(error);
+    this.#out.next({ type: 'tool-left', callId: this.#run.started.callId });
+    this.#out.complete();
+  }
+
+  #limitTime(): void {
+    const { scope, tool, started } = this.#run;
+    const ownMs = tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
+    const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
+    if (timeoutMs < Number.POSITIVE_INFINITY) {
+      this.#timeoutMs = timeoutMs;
+      this.#run.deadlines.set(this, timeoutMs);
+    }
+    if (started.intent.child) return;
+    if (scope.aborted) this.onAbort();
+    else scope.listen(this);
+  }
+
+  #stopTimers(): void {
+    if (this.#timeoutMs !== undefined) this.#run.deadlines.delete(this);
+    this.#cancelGrace?.();
+    this.#cancelGrace = undefined;
+  }
+
+  /** What an extension left it. Milliseconds. */
+  get #leftMs(): number {
+    const checked = this.#deps.checks.get(this.#run.started.call);
+    const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
+    return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
+  }
+
+  #resultOf(answer: ToolResult): ToolResultRecord {
+    if (!isToolResult(answer)) {
+      if (DoneSignal.isInstance(answer)) return this.#thrown(new TaskComplete(answer.finalMessage));
+      return this.#failed(
+        'TOOL_FAILED',
+        'the tool provider returned no ToolResult; return { toolCallId, content, success }',
+      );
+    }
+    const tooLarge = sizeFlaw(answer.content);
+    if (tooLarge !== undefined) return this.#failed('TOOL_TOO_LARGE', tooLarge);
+    if (answer.success) return this.#record({ content: answer.content, success: true });
+    const message =
+      answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');
+    const content = answer.content === '' ? `Tool error: ${message}` : answer.content;
+    return this.#record({ content, success: false, error: { code: 'TOOL_FAILED', message } });
+  }
+
+  /** What the call failed by, where that was thrown; what a tool throws because its time is over is not. */
+  get #cause(): unknown {
+    return this.#late ? undefined : this.#thrownError;
+  }
+
+  #thrown(error: unknown): ToolResultRecord {
+    this.#thrownError = error;
+    if (this.#late) return this.#late;
+    const code = this.#run.scope.aborted ? 'CANCELED' : codeOf(error);
+    const message = AgentLoopError.isInstance(error) ? error.message : `${nameOf(error)}: ${messageOf(error)}`;
+    return this.#failed(code, message, partialText(error));
+  }
+
+  #failed(code: ErrorCode, message: string, partial = ''): ToolResultRecord {
+    const content = `Tool error: ${message}${partial === '' ? '' : `\nThe text so far: ${partial}`}`;
+    return this.#record({ content, success: false, error: { code, message } });
+  }
+
+  #record(result: Pick<ToolResultRecord, 'content' | 'success' | 'error'>): ToolResultRecord {
+    const { callId } = this.#run.started;
+    return { type: 'tool.result', callId, ...result, durationMs: this.#deps.now() - this.#startedAt };
+  }
+}
+
+/** A call that ends the turn has succeeded. */
+function completed({ error: _, ...outcome }: ToolResultRecord, { message }: TaskComplete): ToolResultRecord {
+  return { ...outcome, content: message, success: true };
+}
+
+/** Says of a failed call which one it is and what it threw; what a tool returns as its failure is content. */
+function logFailure(
+  { turn, config, tracing }: TurnDeps,
+  { started: { callId, call } }: ToolCallRun,
+  { error }: ToolResultRecord,
+  thrown: unknown,
+): void {
+  const { taskId, agentId } = turn;
+  const fields = { taskId, agentId, callId, tool: call.function.name, code: error?.code };
+  const cause = thrown === undefined ? {} : { error: exceptionOf(thrown, tracing.redact) };
+  config.logger.warn('tool call failed', { ...fields, ...cause });
+}
+
+function withUsage(
+  record: ToolResultRecord,
+  told: Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined,
+): ToolResultRecord {
+  return told ? { ...record, ...told } : record;
+}
+
+/** The result of a call that was cancelled because a limit of the turn is reached. */
+function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
+  if (!reached) return record;
+  const { code, message, reason = code.toLowerCase(), fails } = reached;
+  const error = { code, message };
+  const result = { ...record, content: `Tool error: ${message}`, success: false, error };
+  return fails ? { ...result, fails: { code, message, reason } } : result;
+}
+
+const maxResultBytes = 8 * 1024 * 1024;
+
+/** Says that a result is too large for the journal. */
+function sizeFlaw(content: Content): string | undefined {
+  const length = typeof content === 'string' ? content.length : undefined;
+  if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
+  const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
+  if (bytes <= maxResultBytes) return undefined;
+  return `the result has ${bytes} bytes, more than the ${maxResultBytes} that a turn keeps; return a part of it, or where it can be found`;
+}
+
+/** What a child turn had written that stopped at its token limit. */
+function partialText(error: unknown): string {
+  return error instanceof TurnError && error.code === 'LENGTH' ? error.result.text : '';
+}
+
+function codeOf(error: unknown): ErrorCode {
+  return AgentLoopError.isInstance(error) ? error.code : 'TOOL_FAILED';
+}
+
+function isCanceled(result: ToolResultRecord): boolean {
+  return result.error?.code === 'CANCELED' || result.error?.code === 'TOOL_ABANDONED';
+}
+
+function isToolResult(answer: ToolResult): boolean {
+  const content: unknown = answer?.content;
+  return typeof content === 'string' || Array.isArray(content);
+}

@@ -1,0 +1,456 @@
+import type { Context, Span } from '@opentelemetry/api';
+import { isObservable, type Subscriber, Subscription } from 'rxjs';
+import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-span.ts';
+import { cancelSpan } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { ExtensionRecord, ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
+import { CommitDraft, type Signal } from '../journal/signals.ts';
+import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from '../journal/state.ts';
+import { failed } from '../model-call/response.ts';
+import { leftReason } from '../ownership/child-turns.ts';
+import type { AbortScope } from '../turn/abort-scope.ts';
+import { agentChange } from '../turn/change-agent.ts';
+import type { TurnDeps } from '../turn/turn-deps.ts';
+import { CallChecks } from './call-checks.ts';
+import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
+import { Deadlines } from './deadlines.ts';
+import { type Settled, settleDoubt, unknownOutcome } from './in-doubt.ts';
+import { takeReply } from './replies.ts';
+import { RunningTool, type ToolSignal } from './running-tool.ts';
+import {
+  decideCall,
+  isSequential,
+  openCalls,
+  type PlannedRecord,
+  planWithoutPlace,
+  type StartedCall,
+  startedCall,
+} from './tool-plan.ts';
+import { failureBy, refusedCall } from './tool-results.ts';
+
+/** Who has a batch run. */
+export interface BatchOwner {
+  give(signal: Signal): void;
+  /** The last that is heard of the batch, as `end`. */
+  fail(error: unknown): void;
+  end(): void;
+}
+
+export interface ToolBatchOptions {
+  /** The state with the open batch. */
+  readonly state: LoopState;
+  readonly owner: BatchOwner;
+  /** Of the loop that the batch belongs to. Default: one of its own. */
+  readonly pipe: CallPipe | undefined;
+  /** The parent of the batch's span. */
+  readonly traceContext: Context;
+}
+
+const noStarts: readonly StartedCall[] = [];
+const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before this call started' } as const;
+
+/**
+ * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
+ *
+ * The inner Observable of a call is its place: it completes when the call has its result or asks. `mergeMap` then subscribes to the
+ * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
+ * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
+ */
+export class MergedBatch implements PipedBatch {
+  readonly #deps: TurnDeps;
+  readonly #owner: BatchOwner;
+  /** `tools.execute`. */
+  readonly #span: Span;
+  readonly #traceContext: Context;
+  /** Aborted with the turn, and when a failed call fails the turn. */
+  readonly #scope: AbortScope;
+  /** Takes the open calls, by index; a call that was answered comes again. */
+  readonly #pipe: CallPipe;
+  /** Tools that are asked about calls in doubt without a place. */
+  #asked: Subscription | undefined;
+  /** Calls that have a place and are not busy, in call order. */
+  readonly #line: PlacedCall[] = [];
+  /** Calls that run, are being checked, or are in doubt; without a place where a check or an answer did not wait for one. */
+  readonly #busy = new Map<string, PlacedCall | undefined>();
+  /** Calls in doubt that have a place and that nobody has asked about yet. */
+  readonly #doubts: PlacedCall[] = [];
+  /** Calls whose doubt is over: they run again. */
+  #repeats: Set<string> | undefined;
+  /** Calls whose intent is durable and that have not started yet. */
+  #ready: StartedCall[] = [];
+  /** Of the calls that run. */
+  #deadlines: Deadlines | undefined;
+  /** Checks that have not answered. A cancel does not wait for them. */
+  #checking: CallChecks | undefined;
+  readonly #stopListening: () => void;
+  readonly #stateNow = () => this.#state;
+  #state: LoopState;
+  /** The call that runs alone, where one does. */
+  #alone: string | undefined;
+  #pumping = false;
+  /** Appends with questions that nobody has seen yet. */
+  #unseen = 0;
+  #ended = false;
+  #failure: AgentLoopError | undefined;
+  #cancelDrain: (() => void) | undefined;
+
+  constructor(deps: TurnDeps, { state, owner, pipe, traceContext }: ToolBatchOptions) {
+    this.#deps = deps;
+    this.#owner = owner;
+    this.#state = state;
+    const traced = startToolsSpan(deps.tracing, traceContext);
+    this.#span = traced.span;
+    this.#traceContext = traced.traceContext;
+    for (const question of openQuestions(state)) noteQuestion(this.#span, question);
+    this.#scope = deps.scope.child();
+    this.#scope.onAbort(() => this.#stopChecking());
+    this.#stopListening = deps.drain.onAbort(() => this.#drain());
+    deps.inbox.onReply(() => this.#takeReplies());
+    this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
+    this.#pipe.begin(this);
+  }
+
+  start(): void {
+    this.#pumping = true;
+    const results = this.#state.pendingToolCalls.flatMap(({ result }) => result ?? []);
+    // In the order in which they were recorded: with several, the first one fails the turn.
+    for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
+    if (this.#failure) this.#scope.abort(this.#failure);
+    for (const index of openCalls(this.#state)) this.#pipe.next(index);
+    this.#takeReplies();
+    this.#settleDoubts();
+    if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
+    this.#pumping = false;
+    this.#pump();
+  }
+
+  /** Leaves the batch: aborts what runs and drops its results. */
+  stop(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#scope.abort(leftReason(this.#deps.turn.taskId));
+    this.#close(true);
+  }
+
+  get #stopping(): boolean {
+    return this.#failure !== undefined || this.#scope.aborted;
+  }
+
+  /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
+  arrive(index: number, place: Subscriber<ToolSignal>): void {
+    const pending = this.#state.pendingToolCalls[index];
+    if (!pending) return place.complete();
+    const { callId, intent, result, question } = pending;
+    const placed = { callId, index, place };
+    if (!intent || result || question || this.#busy.has(callId) || this.#repeats?.has(callId))
+      return enterLine(this.#line, placed);
+    this.#busy.set(callId, placed);
+    if (intent.epoch !== this.#deps.epoch) this.#doubts.push(placed);
+    else this.#admit(startedCall(pending, intent));
+  }
+
+  /** A call whose intent is durable by now. */
+  #admit(started: StartedCall): void {
+    if (isSequential(this.#deps, started.call)) this.#alone = started.callId;
+    this.#ready.push(started);
+  }
+
+  /**
+   * Starts what is ready, none while somebody else may own the turn: then it waits for a renewal of the lease, which that refuses. Ends
+   * the batch when no call is busy any more: then none in the line may start, and none waits for a place.
+   */
+  #pump(): void {
+    if (this.#pumping || this.#ended) return;
+    this.#pumping = true;
+    if (this.#doubts.length > 0) this.#settleDoubts();
+    let next = 0;
+    for (; next < this.#ready.length && this.#mayStart; next++) {
+      this.#start(this.#ready[next] as StartedCall);
+      if (this.#doubts.length > 0) this.#settleDoubts();
+    }
+    if (next > 0) this.#ready = this.#ready.slice(next);
+    this.#pumping = false;
+    if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
+    if (this.#busy.size > 0 || this.#unseen > 0) return;
+    this.#close(this.#scope.aborted && !this.#failure);
+    if (this.#failure && !this.#state.outcome) this.#owner.fail(this.#failure);
+    else this.#owner.end();
+  }
+
+  /** A call that is stopped does not start, so it need not wait. */
+  get #mayStart(): boolean {
+    return this.#deps.hold === undefined || this.#deps.hold.isSure || this.#stopping;
+  }
+
+  #close(canceled: boolean): void {
+    this.#ended = true;
+    this.#pipe.end(this.#busy.size > 0 || this.#line.length > 0);
+    this.#asked?.unsubscribe();
+    this.#deadlines?.stop();
+    this.#scope.release();
+    this.#stopListening();
+    this.#cancelDrain?.();
+    this.#deps.inbox.onReply(undefined);
+    if (canceled) cancelSpan(this.#span);
+    this.#span.end();
+  }
+
+  #start(started: StartedCall): void {
+    const tool = this.#deps.tools.byName.get(started.call.function.name);
+    const placed = this.#busy.get(started.callId);
+    if (this.#stopping || !tool || !placed) return this.#settle(refusedCall(started.callId, neverStarted));
+    const scope = this.#scope.child();
+    const { iteration } = this.#state;
+    this.#deadlines ??= new Deadlines(this.#deps.config.clock);
+    const deadlines = this.#deadlines;
+    const run = { started, tool, scope, batch: this.#scope, deadlines, iteration, state: this.#stateNow };
+    new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
+  }
+
+  take(signal: ToolSignal): void {
+    if (signal.type === 'tool-progress' || signal.type === 'sub-agent') this.#owner.give(signal);
+    else if (signal.type === 'tool-outcome') this.#settle(signal.result, signal.records, signal.thrown);
+    else if (signal.type === 'tool-left') this.#leave(signal.callId);
+    else this.#settle(signal);
+  }
+
+  failed(error: unknown): void {
+    this.#owner.fail(error);
+  }
+
+  /** Running calls get their time to end; the others are left to the next owner of the turn. */
+  #drain(): void {
+    const { clock, abortGraceMs } = this.#deps.config;
+    this.#cancelDrain = clock.schedule(abortGraceMs, () => {
+      this.stop();
+      this.#owner.end();
+    });
+    this.#stopChecking();
+  }
+
+  #takeReplies(): void {
+    for (let record = this.#reply(); record; record = this.#reply()) this.#answered(record);
+  }
+
+  #reply(): TurnAnswered | undefined {
+    return takeReply(this.#deps, this.#state);
+  }
+
+  /** A call has its answer: it gets a place again. One in doubt is settled by the answer, and needs no place for that. */
+  #answered(record: TurnAnswered): void {
+    const { callId } = record;
+    const index = openCallIndex(this.#state, callId);
+    const asked = this.#state.pendingToolCalls[index];
+    const inDoubt = asked?.intent !== undefined;
+    // Extensions are asked again, as they are where another process continues with the answer.
+    if (asked) this.#deps.checks.delete(asked.call);
+    if (inDoubt) this.#busy.set(callId, undefined);
+    else this.#pipe.next(index);
+    this.#write(record);
+    const pending = this.#state.pendingToolCalls[index];
+    if (inDoubt && pending) this.#settleDoubt(pending);
+    this.#pump();
+  }
+
+  #stopChecking(): void {
+    for (const callId of this.#checking?.leave() ?? []) this.#busy.delete(callId);
+    if (!this.#failure) this.#pump();
+  }
+
+  /** A call is left to the next owner of the turn. Nothing starts in its place: the process shuts down. */
+  #leave(callId: string): void {
+    if (this.#ended) return;
+    this.#free(callId);
+    this.#pump();
+  }
+
+  /** A call has its result, or asks: `mergeMap` passes its place to the next. */
+  #settle(record: ToolResultRecord | TurnAsked, changes: readonly ExtensionRecord[] = [], thrown?: unknown): void {
+    if (this.#ended) return;
+    const callId = record.type === 'tool.result' ? record.callId : record.question.callId;
+    // Others may settle by the abort: the batch does not end with them, for this call is still busy.
+    if (record.type === 'tool.result' && this.#fail(record, thrown)) this.#scope.abort(this.#failure);
+    this.#free(callId);
+    this.#write(record, ...changes);
+    this.#pump();
+  }
+
+  /** `mergeMap` passes the place of the call to the next. */
+  #free(callId: string): void {
+    const placed = this.#busy.get(callId);
+    this.#busy.delete(callId);
+    if (this.#alone === callId) this.#alone = undefined;
+    placed?.place.complete();
+  }
+
+  /** Notes how the turn fails with a result, where it does and nothing else has ended it before. */
+  #fail(result: ToolResultRecord, thrown?: unknown): boolean {
+    const failure = failureBy(result, this.#deps.config.toolFailureMode);
+    if (!failure || this.#stopping) return false;
+    const { code, message, reason } = failure;
+    const said = result.fails && this.#deps.hooks.failure;
+    this.#failure =
+      said ?? new AgentLoopError(code, message, { reason, taskId: this.#deps.turn.taskId, cause: thrown });
+    return true;
+  }
+
+  /**
+   * Commits what became of a call, together with the intents of the calls that get a place now. The batch does not end before its
+   * questions were shown, for whoever sees one may answer it there and then.
+   */
+  #write(...records: readonly (ToolResultRecord | TurnAsked | TurnAnswered | ExtensionRecord)[]): void {
+    const draft = new CommitDraft(this.#deps, this.#state);
+    for (const record of records) draft.add(record);
+    const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
+    const cause = this.#failure;
+    // In one append with the last result: after a crash between the two, the turn would continue.
+    const end = cause && draft.after.phase === 'closed' ? failed(cause.code, cause.message, cause.reason) : undefined;
+    const follows = end ?? agentChange(this.#deps, draft.after);
+    if (follows) draft.add(follows);
+    this.#state = draft.after;
+    this.#commit(draft, starts);
+    // A call that may not run has failed the turn: its result is written before the others stop.
+    if (cause) this.#scope.abort(cause);
+  }
+
+  #commit({ steps, after }: CommitDraft, starts: readonly StartedCall[]): void {
+    if (steps.length === 0) return;
+    const asks = steps.some((step) => step.record.type === 'turn.asked');
+    if (asks)
+      for (const step of steps) if (step.record.type === 'turn.asked') noteQuestion(this.#span, step.record.question);
+    if (after.outcome) {
+      this.#deps.inbox.close(after);
+      return this.#owner.give({ type: 'commit', steps, after, barrier: true, cause: this.#failure });
+    }
+    if (starts.length === 0 && !asks) return this.#owner.give({ type: 'commit', steps, after, barrier: false });
+    if (asks) this.#unseen++;
+    const durable = () => {
+      if (asks) this.#unseen--;
+      for (const started of starts) this.#ready.push(started);
+      this.#pump();
+    };
+    this.#owner.give({ type: 'commit', steps, after, barrier: true, durable });
+  }
+
+  /** Adds to an append what needs no place, then what becomes of the calls that have one. Returns those that start. */
+  #plan(draft: CommitDraft): readonly StartedCall[] {
+    const { records, checks, mayStart } = planWithoutPlace(
+      this.#deps,
+      { state: draft.after, traceContext: this.#traceContext },
+      this.#busy,
+    );
+    for (const { pending, done } of checks) this.#awaitCheck(pending, done);
+    const planned = [...records];
+    const starts = mayStart ? this.#takeUp(draft.after, planned) : noStarts;
+    for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
+    if (!this.#failure) {
+      for (const record of planned) draft.add(record);
+      return starts;
+    }
+    for (const record of planned) if (record.type === 'tool.result') draft.add(record);
+    for (const { callId } of starts) this.#busy.delete(callId);
+    return noStarts;
+  }
+
+  /** Decides about the calls in the line, in call order; a `sequential` one waits, and all after it, until it is alone. */
+  #takeUp(state: LoopState, planned: PlannedRecord[]): readonly StartedCall[] {
+    const starts: StartedCall[] = [];
+    const traceContext = this.#traceContext;
+    for (let placed = this.#line[0]; placed && this.#alone === undefined; placed = this.#line[0]) {
+      const { callId, index, place } = placed;
+      const pending = state.pendingToolCalls[index];
+      if (!pending || pending.result || pending.question) {
+        this.#line.shift();
+        place.complete();
+        continue;
+      }
+      if (this.#busy.has(callId)) {
+        this.#line.shift();
+        if (this.#busy.get(callId)) place.complete();
+        else this.#busy.set(callId, placed);
+        continue;
+      }
+      const decided = decideCall(this.#deps, { pending, state, traceContext });
+      if (decided instanceof Promise) {
+        this.#line.shift();
+        this.#awaitCheck(pending, decided, placed);
+        continue;
+      }
+      if (decided?.type !== 'tool.intent') {
+        this.#line.shift();
+        if (decided) planned.push(decided);
+        place.complete();
+        continue;
+      }
+      const alone = isSequential(this.#deps, pending.call);
+      if (alone && this.#busy.size > 0) break;
+      this.#line.shift();
+      this.#busy.set(callId, placed);
+      if (alone) this.#alone = callId;
+      planned.push(decided);
+      starts.push(startedCall(pending, decided));
+    }
+    return starts;
+  }
+
+  #awaitCheck(pending: PendingToolCall, done: Promise<unknown>, placed?: PlacedCall): void {
+    const { callId } = pending;
+    this.#busy.set(callId, placed);
+    const checking = this.#checking ?? new CallChecks(this.#deps, (refused) => this.#settle(refused));
+    this.#checking = checking;
+    checking.add(pending);
+    void done.then(() => {
+      if (!checking.has(callId)) return;
+      checking.end(callId);
+      this.#decideAgain(callId);
+    });
+  }
+
+  /** A call is not busy any more, and has no result: it is decided about again, in the place that it has. */
+  #decideAgain(callId: string): void {
+    if (this.#ended) return;
+    const placed = this.#busy.get(callId);
+    this.#busy.delete(callId);
+    if (placed) enterLine(this.#line, placed);
+    this.#write();
+    this.#pump();
+  }
+
+  #settleDoubts(): void {
+    for (let placed = this.#doubts.shift(); placed; placed = this.#doubts.shift()) {
+      const pending = this.#state.pendingToolCalls[placed.index];
+      if (pending && !this.#ended) this.#settleDoubt(pending);
+    }
+  }
+
+  #settleDoubt(pending: PendingToolCall): void {
+    const { callId } = pending;
+    const settled = settleDoubt(this.#deps, {
+      pending,
+      batch: this.#scope,
+      traceContext: this.#traceContext,
+      state: this.#stateNow,
+      progress: (update) => this.#owner.give(update),
+    });
+    if (!isObservable(settled)) return this.#doubtSettled(pending, settled);
+    const run = settled.subscribe((answer) => this.#doubtSettled(pending, answer));
+    const { place } = this.#busy.get(callId) ?? {};
+    if (place) return place.add(run);
+    this.#asked ??= new Subscription();
+    this.#asked.add(run);
+  }
+
+  #doubtSettled(pending: PendingToolCall, settled: Settled): void {
+    if (settled === 'run') return this.#repeat(pending.callId);
+    const mayAsk = settled.type === 'tool.result' || !this.#failure;
+    this.#settle(mayAsk ? settled : unknownOutcome(pending));
+  }
+
+  /** A call in doubt has not taken effect. One that was settled without a place gets one as an answered call does. */
+  #repeat(callId: string): void {
+    this.#repeats ??= new Set();
+    this.#repeats.add(callId);
+    if (this.#busy.has(callId) && !this.#busy.get(callId)) this.#pipe.next(openCallIndex(this.#state, callId));
+    this.#decideAgain(callId);
+  }
+}

@@ -1,0 +1,97 @@
+import type { ErrorCode } from '../contracts/errors.ts';
+import type { ToolAnswer } from '../contracts/extension.ts';
+import { textOf } from '../contracts/messages.ts';
+import type { ToolResultRecord } from '../journal/records.ts';
+import type { OfferedTool } from './tool-set.ts';
+
+/** A call that may run, or why it may not, in words for the model. */
+export type CheckedCall =
+  | {
+      readonly verdict: 'run';
+      readonly tool: OfferedTool;
+      readonly arguments: unknown;
+      /** Somebody has to approve it first. */
+      readonly ask?: { readonly prompt: string | undefined };
+      /** When it has to be over, where an extension says so. Milliseconds since 1970. */
+      readonly deadline?: number | undefined;
+    }
+  | {
+      readonly verdict: 'answered';
+      /** What an extension gave in place of the tool. */
+      readonly answer: ToolAnswer;
+      readonly arguments: unknown;
+    }
+  | {
+      readonly verdict: 'refused';
+      readonly code: ErrorCode;
+      readonly message: string;
+      readonly arguments: unknown;
+      /** How the turn fails, where an extension says so. */
+      readonly fails?: ToolResultRecord['fails'];
+    };
+
+/** Why a call has a result although it did not run to its end here. */
+export interface Refusal {
+  readonly code: ErrorCode;
+  /** In words for the model. */
+  readonly message: string;
+  /** What it was called with, where no intent says it. */
+  readonly arguments?: unknown;
+}
+
+/** The result of a call that did not run, or of which nobody knows whether it did. */
+export function refusedCall(callId: string, refusal: Refusal): ToolResultRecord {
+  const { code, message } = refusal;
+  return {
+    type: 'tool.result',
+    callId,
+    content: `Tool error: ${message}`,
+    success: false,
+    error: { code, message },
+    ...('arguments' in refusal ? { arguments: refusal.arguments } : {}),
+    durationMs: 0,
+  };
+}
+
+/** The result of a call that an extension answered, or whose answer it changed. */
+export function answeredCall(
+  { content, success = true, error }: ToolAnswer,
+  {
+    callId,
+    durationMs,
+    arguments: args,
+    usage,
+    usageBy,
+  }: Pick<ToolResultRecord, 'callId' | 'durationMs' | 'arguments' | 'usage' | 'usageBy'>,
+): ToolResultRecord {
+  const record = {
+    type: 'tool.result' as const,
+    callId,
+    content,
+    success,
+    ...(args === undefined ? {} : { arguments: args }),
+    durationMs,
+    ...(usage && { usage }),
+    ...(usageBy && { usageBy }),
+  };
+  if (success) return record;
+  return { ...record, error: { code: 'TOOL_FAILED', message: error ?? textOf(content) } };
+}
+
+const unharmful: ReadonlySet<ErrorCode> = new Set(['TOOL_REJECTED', 'TOOL_SKIPPED']);
+
+/** How the turn fails with a result, where it does: as an extension said, whatever the mode, else with the call. */
+export function failureBy(
+  result: ToolResultRecord,
+  toolFailureMode: 'continue' | 'fail',
+): NonNullable<ToolResultRecord['fails']> | undefined {
+  if (result.fails) return result.fails;
+  if (toolFailureMode !== 'fail' || !hasFailed(result)) return undefined;
+  const { code, message } = result.error ?? { code: 'TOOL_FAILED' as const, message: 'a tool failed' };
+  return { code, message, reason: code.toLowerCase() };
+}
+
+/** Whether a call has failed; one that was not approved, or that was not needed any more, has not. */
+export function hasFailed({ success, error }: ToolResultRecord): boolean {
+  return !success && !(error && unharmful.has(error.code));
+}

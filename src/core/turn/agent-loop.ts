@@ -1,0 +1,271 @@
+import { context as activeContext } from '@opentelemetry/api';
+import { defer, from, type Observable, switchMap } from 'rxjs';
+import { type Clock, systemClock } from '../contracts/clock.ts';
+import type { AgentLoopConfig, StartOptions } from '../contracts/config.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import type { Message } from '../contracts/messages.ts';
+import type { TaskStateStore } from '../contracts/store.ts';
+import { turnPartials } from '../contracts/turn-partials.ts';
+import { eventsBehind, projectEvents, seqOf } from '../journal/event-operators.ts';
+import { observeTree } from '../journal/observe-tree.ts';
+import { observeTurn } from '../journal/observe-turn.ts';
+import type { Signal } from '../journal/signals.ts';
+import type { Answers } from '../options/check-answers.ts';
+import { checkMessages } from '../options/check-messages.ts';
+import {
+  checkResumeOptions,
+  checkRetryOptions,
+  checkStartOptions,
+  checkTaskId,
+} from '../options/check-start-options.ts';
+import type { ForkOptions } from '../options/fork-options.ts';
+import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
+import { childConfig, parentTurnOf } from '../ownership/child-turns.ts';
+import { AbortScope } from './abort-scope.ts';
+import { admissionOf } from './admission.ts';
+import { type AnswerOptions, answerTask } from './answer-task.ts';
+import { type CancelOptions, cancelTask } from './cancel-task.ts';
+import { type ForkedTask, forkTask } from './fork-task.ts';
+import { Inbox } from './inbox.ts';
+import { incomingMessage } from './incoming-message.ts';
+import { retryTask } from './retry-task.ts';
+import { type RunRequest, resumeRun, startRun, type TurnStart } from './run-turn.ts';
+import { Turn } from './turn.ts';
+
+/** What a resumed turn is given anew; everything else is in its journal. */
+export interface ResumeOptions
+  extends Pick<StartOptions, 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'> {
+  /** Answers to the questions of a suspended turn, by their `id`: `{ '1:0': { approved: true } }`. */
+  readonly answers?: Answers | undefined;
+  /**
+   * What becomes of a turn that another owner runs: `'fail'` (default) loses it with `BUSY`; `'wait'` gives that owner the
+   * `answers`, watches the turn, and takes it over once its lease ends.
+   */
+  readonly onBusy?: 'fail' | 'wait' | undefined;
+  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  readonly from?: string | undefined;
+}
+
+/** What a turn is given anew that continues one that failed. */
+export interface RetryTurnOptions
+  extends Pick<
+    StartOptions,
+    'taskId' | 'contextId' | 'authContext' | 'context' | 'parentContext' | 'signal' | 'detached'
+  > {}
+
+export interface ObserveOptions {
+  readonly store: TaskStateStore;
+  /** The `cursor` of the last event that is known; the events after it are emitted. Default: from the start. */
+  readonly from?: string | undefined;
+  /**
+   * Shows the events of child turns too, at any depth, as `internal:sub-agent`, as the process shows them that runs the turn. Those of a
+   * child turn that was open at `from` come from its beginning: `(event.taskId, event.cursor)` of the wrapped event tells what is known.
+   * Default false.
+   */
+  readonly descendants?: boolean | undefined;
+  /** How long to wait for a store that does not answer. Milliseconds; default 30,000. */
+  readonly storeDeadlineMs?: number | undefined;
+  readonly clock?: Clock | undefined;
+}
+
+/** Runs turns: the model is called, the tools it asks for run, the results go back, until the model is done. */
+export class AgentLoop {
+  readonly #config: ResolvedConfig;
+
+  /** Errors: `INVALID_CONFIG`, naming the option and the cure. */
+  constructor(config: AgentLoopConfig) {
+    this.#config = resolveConfig(config);
+  }
+
+  /**
+   * One turn, from the caller's messages to the final answer. Nothing runs before the turn is subscribed to, unless it is `detached`.
+   * With a `taskId` that the store knows it attaches to the turn there is: it resumes one that nobody runs, and watches one that another
+   * process runs, to take it over once its lease ends. Errors: `INVALID_INPUT` and `EXTENSION_FAILED` (`beforeMessage`) at once; those of the turn
+   * through the turn.
+   */
+  startTurn(messages: readonly Message[], options: StartOptions = {}): Turn {
+    const parent = parentTurnOf(options);
+    const config = parent ? childConfig(this.#config, parent) : this.#config;
+    const start = turnStart(config, messages, options);
+    const { taskId, contextId } = start;
+    const { before, opened } = admissionOf(options) ?? {};
+    const execution = (request: RunRequest) => {
+      const run$ = startRun(request, { start, contextId: options.contextId, opened });
+      return before ? before(run$) : run$;
+    };
+    return newTurn(config, options, { taskId, contextId, execution });
+  }
+
+  /**
+   * Resumes a turn in any process: finished tool calls are not repeated, the rest is done. The events of the records so far come
+   * first. A turn that has ended replays how it did, and so does one that waits for answers and is given none. Child turns continue with
+   * their parent turn. The turn is lost with `NOT_FOUND`, `BUSY` as `onBusy` says, `CONFLICT` where `contextId` is not the task's, where
+   * it is the child turn of an open turn, or where an answer differs from the one that was given before, and `INVALID_INPUT` for an answer
+   * to nothing or of the wrong form.
+   */
+  static resume(taskId: string, config: AgentLoopConfig, options: ResumeOptions = {}): Turn {
+    const parent = parentTurnOf(options);
+    const given = resolveConfig(config);
+    const resolved = parent ? childConfig(given, parent) : given;
+    const { taskStateStore: store } = resolved;
+    if (!store) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        'AgentLoop.resume needs taskStateStore: the store that the turn was started with.',
+      );
+    }
+    checkTaskId(taskId);
+    checkResumeOptions(options);
+    const { contextId } = options;
+    const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
+    return newTurn(resolved, options, { taskId, contextId: contextId ?? '', execution });
+  }
+
+  /**
+   * Continues a turn that failed or was cancelled, from its last good record, as a new task that names the old one (`forkedFrom`): calls that
+   * succeeded are not made again, and limits count anew. A call that failed runs again; one whose outcome is unknown is settled by its
+   * tool's `onInDoubt`, under the idempotency key that it had. So do child turns of such calls. `taskId` of the options is that of the new
+   * task: the same one again attaches to it. The turn is lost with `NOT_FOUND`, `CONFLICT` where the task has not ended, is a child turn, is
+   * of another context, or where the new id is taken, and `INVALID_INPUT` where it has completed.
+   */
+  static retry(taskId: string, config: AgentLoopConfig, options: RetryTurnOptions = {}): Turn {
+    const resolved = resolveConfig(config);
+    const { taskStateStore: store, clock } = resolved;
+    if (!store) {
+      throw new AgentLoopError(
+        'INVALID_CONFIG',
+        'AgentLoop.retry needs taskStateStore: the store of the turn that failed.',
+      );
+    }
+    checkTaskId(taskId);
+    checkRetryOptions(options);
+    const { contextId, taskId: newTaskId = resolved.generateId() } = options;
+    const execution = (request: RunRequest) =>
+      from(retryTask(taskId, { store, newTaskId, contextId, clock })).pipe(
+        switchMap(() => resumeRun(request, store, { taskId: newTaskId, contextId })),
+      );
+    return newTurn(
+      resolved,
+      { ...options, onBusy: 'wait' },
+      { taskId: newTaskId, contextId: contextId ?? '', execution },
+    );
+  }
+
+  /**
+   * Watches a turn of any process: the events of its records from `from` on, the text of an open model call, then what happens.
+   * Completes when the turn ends or suspends. Errors: `NOT_FOUND`, `UNAVAILABLE`. Unsubscribing leaves the turn alone. Memory: the fold of
+   * the turn, with `descendants` also that of each open child turn.
+   */
+  static observe(taskId: string, options: ObserveOptions): Observable<AgentEvent> {
+    checkTaskId(taskId);
+    const { store, clock = systemClock, storeDeadlineMs: ms = 30_000 } = options ?? {};
+    checkStore('store', store);
+    const deadline = { clock, ms };
+    const signals$ = options.descendants
+      ? observeTree(store, taskId, { deadline, known: seqOf(options.from) })
+      : observeTurn(store, taskId, deadline);
+    return signals$.pipe(projectEvents({ checkpoints: true, now: () => clock.now() }), eventsBehind(options.from));
+  }
+
+  /**
+   * Answers questions of a turn of any process: its owner receives the answers; if it has none, they are written here, and
+   * `AgentLoop.resume` continues. Resolves once they are recorded. Errors: `INVALID_INPUT`, `CONFLICT` (also for a child turn), `NOT_FOUND`, `TERMINAL`,
+   * `UNAVAILABLE`, and `BUSY` where the owner does not record them in time.
+   */
+  static answer(taskId: string, options: AnswerOptions): Promise<void> {
+    checkTaskId(taskId);
+    checkStore('store', options?.store);
+    return answerTask(taskId, { ...options, root: true });
+  }
+
+  /**
+   * Cancels a turn of any process, and its child turns: its owner stops it; if it has none, their ends are written here, those of the
+   * child turns first. Resolves once the turn is over, or after `deadlineMs`. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   */
+  static cancel(taskId: string, options: CancelOptions): Promise<void> {
+    checkTaskId(taskId);
+    checkStore('store', options?.store);
+    return cancelTask(taskId, options);
+  }
+
+  /**
+   * Takes the lease of a turn away from its owner, in any process: for an operator who knows that the owner is gone, or stuck. The old
+   * owner is lost with `FENCED` at its next record; `AgentLoop.resume` continues the turn at once, and tools that were running are in
+   * doubt, since they may still run. False where nobody owns the turn, or it has ended. Errors: `NOT_FOUND`, `UNAVAILABLE`.
+   */
+  static async breakLease(taskId: string, options: { readonly store: TaskStateStore }): Promise<boolean> {
+    checkTaskId(taskId);
+    checkStore('store', options?.store);
+    return options.store.breakLease(taskId);
+  }
+
+  /**
+   * Starts a new task from the first iterations of another, with edits; `AgentLoop.resume` runs it. Errors: `NOT_FOUND`;
+   * `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT` if the new id is taken; errors of the store.
+   */
+  static async fork(taskId: string, options: ForkOptions): Promise<ForkedTask> {
+    checkTaskId(taskId);
+    return forkTask(taskId, options);
+  }
+}
+
+interface NewTurn {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly execution: (request: RunRequest) => Observable<Signal>;
+}
+
+function newTurn(
+  config: ResolvedConfig,
+  options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from'>,
+  turn: NewTurn,
+): Turn {
+  const parent = parentTurnOf(options);
+  const scope = new AbortScope();
+  const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
+  // Read here and nowhere else: when the turn is subscribed to, another context may be the active one.
+  const {
+    parentContext = activeContext.active(),
+    authContext,
+    context,
+    signal,
+    answers = {},
+    onBusy = 'fail',
+  } = options;
+  const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy };
+  return Turn.of({
+    taskId: turn.taskId,
+    contextId: turn.contextId,
+    execution$: defer(() => {
+      if (signal) scope.follow(signal);
+      return turn.execution(request);
+    }),
+    scope,
+    inbox,
+    projection: { checkpoints: config.taskStateStore !== undefined, now: () => config.clock.now() },
+    partialsOf: turnPartials(config),
+    detached: options.detached ?? false,
+    from: options.from,
+  });
+}
+
+function turnStart(config: ResolvedConfig, messages: readonly Message[], options: StartOptions): TurnStart {
+  checkMessages(messages);
+  checkStartOptions(options);
+  const { systemPrompt, maxIterations, metadata, retryPlan = config.retryPlan } = options;
+  const named = config.agents && options.agentId !== config.agentId ? options.agentId : undefined;
+  return {
+    taskId: options.taskId ?? config.generateId(),
+    contextId: options.contextId ?? config.generateId(),
+    agentId: config.agents ? config.agentId : (options.agentId ?? config.agentId),
+    messages: messages.map((message) => incomingMessage(config.hooks.beforeMessage, message)),
+    settings: {
+      ...(named === undefined ? {} : { agentId: named }),
+      ...(systemPrompt === undefined ? {} : { systemPrompt }),
+      ...(maxIterations === undefined ? {} : { maxIterations }),
+      ...(retryPlan === undefined ? {} : { retryPlan }),
+    },
+    ...(metadata === undefined ? {} : { metadata }),
+  };
+}

@@ -1,0 +1,42 @@
+import { AgentLoopError } from '../contracts/errors.ts';
+import { type RetryPlan, retryDefaults } from '../contracts/retry-plan.ts';
+import type { TurnSuspended } from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** The record of a turn that waits because its model call failed, and continues by itself; `undefined` where the failure is the turn's. */
+export function backoffAfter(deps: TurnDeps, state: LoopState, error: unknown): TurnSuspended | undefined {
+  const plan = planOf(deps);
+  if (!plan || !mayPass(plan, error)) return undefined;
+  const { attempts, delayMs, maxDelayMs } = { ...retryDefaults, ...plan };
+  const attempt = state.failedAttempts + 1;
+  if (attempt >= attempts) return undefined;
+  const pauseMs = error.retryAfterMs ?? Math.min(maxDelayMs, delayMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
+  if (pauseMs > maxDelayMs) return undefined;
+  const { code, message } = error;
+  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: { code, message } };
+  return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
+}
+
+/** The error of a turn whose plan is used up. Others are given back as they are. */
+export function withoutRetries(deps: TurnDeps, state: LoopState, error: unknown): unknown {
+  const plan = planOf(deps);
+  if (!plan || state.failedAttempts === 0 || !mayPass(plan, error)) return error;
+  const { code, message, retryable, retryAfterMs, status } = error;
+  return new AgentLoopError(code, message, {
+    reason: 'retries',
+    cause: error.cause ?? error,
+    retryable,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+    ...(status !== undefined && { status }),
+  });
+}
+
+function planOf({ turn, config }: TurnDeps): RetryPlan | undefined {
+  return turn.settings.retryPlan ?? config.retryPlan;
+}
+
+function mayPass({ on }: RetryPlan, error: unknown): error is AgentLoopError {
+  if (!AgentLoopError.isInstance(error)) return false;
+  return on ? on.includes(error.code) : error.retryable;
+}

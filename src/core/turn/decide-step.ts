@@ -1,0 +1,179 @@
+import type { Context } from '@opentelemetry/api';
+import type { EndChange, Extension } from '../contracts/extension.ts';
+import type { AgentUsage } from '../contracts/usage.ts';
+import { askHooks } from '../hooks/ask-hooks.ts';
+import { AskedHook, DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
+import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from '../hooks/hook-subjects.ts';
+import { type AnyChange, jsonOf, recordOfChange, usageRecord } from '../journal/record-of-change.ts';
+import type { DecisionPoint, TurnDone } from '../journal/records.ts';
+import { CommitDraft } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { steeringRecords } from '../tool-call/replies.ts';
+import { agentChange } from './change-agent.ts';
+import { suspension } from './suspension.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** The hooks that are asked between two steps of a turn. */
+export type StepHook = DecisionPoint | 'shouldPause' | 'afterTurn';
+
+export interface StepQuestion {
+  readonly hook: StepHook;
+  /** How the turn is about to end, where it is. */
+  readonly ending?: TurnDone | undefined;
+}
+
+/**
+ * Asks the extensions between two steps, and gives what they decided as one append: all of it or none counts. At once where all of
+ * them answer at once. Throws or rejects as `askHooks`.
+ */
+export function decideStep(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, question: StepQuestion) => CommitDraft | Promise<CommitDraft> {
+  return (state, question) => {
+    deps.hooks.noteAsked(question.hook, state);
+    const draft = new CommitDraft(deps, state);
+    const decision = new Decision(deps, { draft, traceContext, ending: question.ending });
+    const close = () => {
+      const change = agentChange(deps, draft.after);
+      if (change) draft.add(change);
+      return draft;
+    };
+    const asked = decision.ask(question.hook);
+    return asked instanceof Promise ? asked.then(close) : close();
+  };
+}
+
+interface DecisionOptions {
+  readonly draft: CommitDraft;
+  readonly traceContext: Context;
+  readonly ending: TurnDone | undefined;
+}
+
+class Decision {
+  readonly #deps: TurnDeps;
+  readonly #draft: CommitDraft;
+  readonly #place: HookPlace;
+  #ending: TurnDone | undefined;
+
+  constructor(deps: TurnDeps, { draft, traceContext, ending }: DecisionOptions) {
+    this.#deps = deps;
+    this.#draft = draft;
+    this.#ending = ending;
+    this.#place = new DraftPlace(draft, traceContext);
+  }
+
+  ask(hook: StepHook): void | Promise<void> {
+    switch (hook) {
+      case 'beforeTurn':
+        return this.#beforeTurn();
+      case 'afterIteration':
+        return this.#afterIteration();
+      case 'beforeFinish':
+        return this.#beforeFinish();
+      case 'shouldPause':
+        return this.#shouldPause();
+      case 'afterTurn':
+        return this.#afterTurn();
+    }
+  }
+
+  #beforeTurn(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'beforeTurn',
+      place: this.#place,
+      asked: (question, extension) => new AskedHook(question, extension),
+      ask: (extension, context) => extension.beforeTurn?.(context),
+      take: (change, extension, { childUsage }) => this.#change('beforeTurn', extension, change, childUsage),
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeTurn' })),
+    });
+  }
+
+  #afterIteration(): void | Promise<void> {
+    const { lastCall } = this.#deps.hooks;
+    const params = lastCall?.iteration === this.#draft.after.iteration ? lastCall.params : undefined;
+    const last = { ending: this.#ending, params };
+    return askHooks(this.#deps, {
+      hook: 'afterIteration',
+      place: this.#place,
+      asked: (question, extension) => new AskedStep(question, extension, last),
+      ask: (extension, context) => extension.afterIteration?.(context),
+      take: (change, extension, { childUsage }) => this.#change('afterIteration', extension, change, childUsage),
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'afterIteration' })),
+    });
+  }
+
+  /** Calls no further extension once the turn continues. */
+  #beforeFinish(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'beforeFinish',
+      place: this.#place,
+      asked: (question, extension) => new AskedFinish(question, extension, finishOf(this.#ending, question.state)),
+      ask: (extension, context) => extension.beforeFinish?.(context),
+      take: (change, extension, { childUsage }) => {
+        this.#change('beforeFinish', extension, change, childUsage);
+        return (change.messages ?? []).length === 0 && change.agent === undefined;
+      },
+      count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeFinish' })),
+    });
+  }
+
+  #shouldPause(): void | Promise<void> {
+    return askHooks(this.#deps, {
+      hook: 'shouldPause',
+      place: this.#place,
+      asked: (question, extension) => new AskedHook(question, extension),
+      ask: (extension, context) => extension.shouldPause?.(context),
+      take: (pause, { name }) => {
+        if (pause === false) return true;
+        const reason = pause === true ? `paused by ${name}` : pause.reason;
+        if (typeof reason !== 'string') throw new TypeError('it gave no reason; answer true, false or { reason }');
+        // Without a store the turn waits here for `Turn.resume`, which takes the pause back.
+        if (!this.#deps.config.taskStateStore) this.#deps.inbox.requestPause(reason);
+        else this.#draft.add(suspension(this.#draft.after, { reason, commands: [] }));
+        return false;
+      },
+    });
+  }
+
+  #afterTurn(): void | Promise<void> {
+    this.#deps.inbox.close(this.#draft.after);
+    for (const told of steeringRecords(this.#deps)) this.#draft.add(told);
+    const asked = askHooks(this.#deps, {
+      hook: 'afterTurn',
+      place: this.#place,
+      asked: (question, extension) => new AskedEnd(question, extension, endOf(this.#ending)),
+      ask: (extension, context) => extension.afterTurn?.(context),
+      take: (change: EndChange, { name }) => this.#changeEnding(name, change),
+    });
+    return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
+  }
+
+  #change(hook: DecisionPoint, { name }: Extension, change: AnyChange, used: readonly AgentUsage[]): true {
+    const record = recordOfChange(change, { deps: this.#deps, state: this.#draft.after, name, hook, used });
+    if (record) this.#draft.add(record);
+    return true;
+  }
+
+  #changeEnding(name: string, { text, value }: EndChange): true {
+    if (!this.#ending || (text === undefined && value === undefined)) return true;
+    if (text !== undefined && typeof text !== 'string') throw new TypeError('text must be a string');
+    this.#ending = {
+      ...this.#ending,
+      ...(text === undefined ? {} : { text }),
+      ...(value === undefined ? {} : { value: jsonOf('value', value) }),
+    };
+    const { type: _, ...finish } = this.#ending;
+    this.#draft.add({ type: `x.${name}`, effects: { finish }, hook: 'afterTurn' });
+    return true;
+  }
+
+  #end(): void {
+    if (this.#ending) this.#draft.add(this.#ending);
+  }
+}
+
+function endOf(ending: TurnDone | undefined): Ended {
+  const { text = '', value, reason = 'stop' } = ending ?? {};
+  return { outcome: { state: 'completed', reason, error: undefined, questions: [] }, text, value };
+}

@@ -1,0 +1,275 @@
+import type { Context, Span } from '@opentelemetry/api';
+import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { failSpan } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError, type ErrorCode, messageOf } from '../contracts/errors.ts';
+import { textOf } from '../contracts/messages.ts';
+import type { ChildLink } from '../contracts/tool.ts';
+import { type Asking, askHooks } from '../hooks/ask-hooks.ts';
+import type { HookPlace } from '../hooks/hook-context.ts';
+import { AskedEnd } from '../hooks/hook-subjects.ts';
+import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { failed } from '../model-call/response.ts';
+import { leftReason, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
+import { AbortScope } from './abort-scope.ts';
+import { cancelChildren } from './cancel-task.ts';
+import { type FusibleOperator, operate, type Sink, Stage, staged } from './operate.ts';
+import type { RunDeps } from './turn-deps.ts';
+
+/**
+ * Turns an error of the loop into the record of the turn's failure, once, at the top: the stream then completes. An error
+ * that is none of ours becomes `INTERNAL`. The error of a lost child turn, a tool that a resumed turn misses, and an agent that is not
+ * known, fail nothing: such an error passes, and the turn can be resumed.
+ */
+export function catchTurnError(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  return staged((to) => new TurnFailure(deps, initial, to));
+}
+
+class TurnFailure extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  #state: LoopState;
+
+  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#state = initial;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#note(signal);
+    this.to.next(signal);
+  }
+
+  protected override failed(thrown: unknown): void {
+    if (TurnLost.isInstance(thrown)) return this.to.error(thrown.cause);
+    const error = turnError(thrown);
+    if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
+    const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error.reason));
+    const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
+    this.#note(commit);
+    this.to.next(commit);
+    this.to.complete();
+  }
+
+  #note({ after, cause }: Commit): void {
+    this.#state = after;
+    this.#deps.node.state = after;
+    if (cause) logFailure(this.#deps.hooks.stint ?? this.#deps, after.error?.code);
+  }
+}
+
+function logFailure({ turn, config }: RunDeps, code: ErrorCode | undefined): void {
+  const { taskId, agentId } = turn;
+  config.logger.error('turn failed', { taskId, agentId, code });
+}
+
+function turnError(thrown: unknown): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  return new AgentLoopError('INTERNAL', `The turn broke on an unexpected error: ${messageOf(thrown)}`, {
+    cause: thrown,
+  });
+}
+
+/**
+ * Errors with `SHUTDOWN` after a run that was handed over to another process, once its work is written and its lease released; a store
+ * that does not answer delays that by `abortGraceMs` beyond the time of the tools at most.
+ */
+export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    const { clock, abortGraceMs } = deps.config;
+    const giveUp = () => to.error(shutDown(deps.turn.taskId));
+    to.add(deps.drain.onAbort(() => to.add(clock.schedule(2 * abortGraceMs, giveUp))));
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (state.outcome) to.complete();
+        else to.error(shutDown(deps.turn.taskId));
+      },
+    };
+  });
+}
+
+/**
+ * Cancels the open child turns of a turn before the record of its end is written, and those of calls that are skipped: the turn waits for
+ * them. Others have ended by then. Errors, as a lost turn, where that cannot be done.
+ */
+export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
+  return staged((to) => new ChildTurnsEnd(deps, initial, to));
+}
+
+class ChildTurnsEnd extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  #state: LoopState;
+  /** What came while child turns are being cancelled. */
+  #waiting: Signal[] | undefined;
+  #hasEnded = false;
+
+  constructor(deps: RunDeps, initial: LoopState, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#state = initial;
+  }
+
+  protected override take(signal: Signal): void {
+    if (this.#waiting) return void this.#waiting.push(signal);
+    if (signal.type !== 'commit') return this.to.next(signal);
+    const before = this.#state;
+    this.#state = signal.after;
+    const children = before.openChildren.length > 0 ? unendedChildren(this.#deps.node, before, signal) : noChildren;
+    if (children.length === 0) return this.to.next(signal);
+    this.#cancel(children, signal);
+  }
+
+  protected override completed(): void {
+    this.#hasEnded = true;
+    if (!this.#waiting) this.to.complete();
+  }
+
+  #cancel(children: readonly ChildLink[], signal: Signal): void {
+    const { config, scope, hold, turn, epoch } = this.#deps;
+    const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = config;
+    if (!store) return this.to.next(signal);
+    this.#waiting = [];
+    const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
+    const under = hold && { taskId: turn.taskId, epoch };
+    cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
+      () => {
+        this.to.next(signal);
+        this.#flush();
+      },
+      (error: unknown) => this.to.error(error),
+    );
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting ?? [];
+    this.#waiting = undefined;
+    for (const signal of waiting) this.take(signal);
+    if (this.#hasEnded && !this.#waiting) this.to.complete();
+  }
+}
+
+const noChildren: readonly ChildLink[] = [];
+
+/** The child turns that a commit would leave open below a turn that is over, or a call that is skipped. */
+function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }: Commit): readonly ChildLink[] {
+  const left = after.isComplete ? openChildren : openChildren.filter((link) => !after.openChildren.includes(link));
+  return left.filter(({ taskId }) => !node.hasEnded(taskId));
+}
+
+/**
+ * Leaves what still runs below a turn that is lost to this process, before its lease is released: the signals of its calls and hooks, and so
+ * its child turns, are aborted with the reason `LEFT`.
+ */
+export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    to.add(() => {
+      if (!deps.node.state.outcome) deps.scope.abort(leftReason(deps.turn.taskId));
+    });
+    return {};
+  });
+}
+
+/** The error of a turn that this process does not continue. */
+export function shutDown(taskId: string): AgentLoopError {
+  const message = `Turn "${taskId}" was released because this process shuts down; resume it with AgentLoop.resume in another process.`;
+  return new AgentLoopError('SHUTDOWN', message, { taskId, retryable: true });
+}
+
+/**
+ * Calls the extensions after the record of an end: `afterTurn` if it was not called before it, then `afterEnd`. The stream completes
+ * when they have answered. What they answer changes nothing, and their failures are logged only: the last event is out.
+ */
+export function askBehindEnd(
+  deps: RunDeps,
+  initial: LoopState,
+  traceContext: Context,
+): FusibleOperator<Signal, Signal> {
+  return operate((to) => {
+    let state = initial;
+    const scope = new AbortScope();
+    to.add(() => scope.abort(new AgentLoopError('CANCELED', 'The turn was left.')));
+    return {
+      next(signal) {
+        if (signal.type === 'commit') state = signal.after;
+        to.next(signal);
+      },
+      complete() {
+        if (!state.isComplete) return to.complete();
+        deps.hooks.out = undefined;
+        const asked = askEnded({ ...(deps.hooks.stint ?? deps), scope }, { state, traceContext });
+        if (!(asked instanceof Promise)) return to.complete();
+        asked.then(
+          () => to.complete(),
+          (error: unknown) => to.error(error),
+        );
+      },
+    };
+  });
+}
+
+function askEnded(deps: RunDeps, place: HookPlace): void | Promise<void> {
+  const afterEnd = () => askEnd(deps, { hook: 'afterEnd', place, ask: (extension, end) => extension.afterEnd?.(end) });
+  if (!deps.hooks.isDue('afterTurn', place.state)) return afterEnd();
+  const asked = askEnd(deps, { hook: 'afterTurn', place, ask: (extension, end) => extension.afterTurn?.(end) });
+  return asked instanceof Promise ? asked.then(afterEnd) : afterEnd();
+}
+
+function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'place' | 'ask'>): void | Promise<void> {
+  const { state } = asking.place;
+  const { outcome, value } = state;
+  if (!outcome) return;
+  const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
+  return askHooks(deps, {
+    asked: (question, extension) => new AskedEnd(question, extension, { outcome, text, value }),
+    take: () => true,
+    ...asking,
+  });
+}
+
+/**
+ * Writes how the run went to the `agent.execute` span and ends it on every way out, before anything downstream of this operator hears
+ * of it: outcome, reason, iterations, tool calls and usage at a terminal or suspending record; an error for a lost turn, but not for
+ * one that was left because the process shuts down.
+ */
+export function tapAfterTurn(deps: RunDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new TurnTap(deps, span, to));
+}
+
+class TurnTap extends Stage<Signal> {
+  readonly #deps: RunDeps;
+  readonly #span: Span;
+  #state: LoopState | undefined;
+  #lost = false;
+
+  constructor(deps: RunDeps, span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    this.#lost = true;
+    if (isShutdown(error)) leaveExecuteSpan(this.#span);
+    else failSpan(this.#span, error);
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    if (this.#state && !this.#lost) finishRunSpan(this.#deps.tracing, this.#span, this.#state);
+    this.#span.end();
+  }
+}
+
+function isShutdown(error: unknown): boolean {
+  return AgentLoopError.isInstance(error) && error.code === 'SHUTDOWN';
+}

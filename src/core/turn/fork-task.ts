@@ -1,0 +1,121 @@
+import { systemClock } from '../contracts/clock.ts';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { TaskStateStore } from '../contracts/store.ts';
+import { applyRecord, foldRecords } from '../journal/apply-record.ts';
+import type { JournalRecord, Stamped, TurnStarted } from '../journal/records.ts';
+import { type LoopState, taskState } from '../journal/state.ts';
+import { checkForkOptions, type ForkOptions } from '../options/fork-options.ts';
+import { giveBack } from '../ownership/give-back.ts';
+import { editRecords } from './fork-edits.ts';
+
+/** The task that a fork made. */
+export interface ForkedTask {
+  readonly taskId: string;
+  readonly contextId: string;
+}
+
+const leaseMs = 30_000;
+const recordsPerAppend = 200;
+
+/**
+ * Starts a new task from the first iterations of another, which stays as it is, whether it has ended, waits or runs elsewhere. The
+ * records are copied, with the edits, into a journal of its own; nothing runs before `AgentLoop.resume` does it.
+ *
+ * The first record of the new task says where it comes from (`forkedFrom`). Times are moved so that the kept part ends now.
+ * Idempotency keys are of the new task. Errors: `NOT_FOUND`; `INVALID_INPUT`, naming the iterations and calls that exist; `CONFLICT`
+ * where the new id is taken; what the store says. A fork that could not be written whole is deleted again.
+ */
+export async function forkTask(taskId: string, options: ForkOptions): Promise<ForkedTask> {
+  checkForkOptions(options);
+  const { store, at, edits = {}, clock = systemClock } = options;
+  const kept = prefixOf(await store.read(taskId), at);
+  const identity = { taskId: options.taskId ?? crypto.randomUUID(), contextId: options.contextId };
+  const records = renumbered(editRecords(kept, structuredClone(edits)), {
+    ...identity,
+    from: { taskId, at },
+    now: clock.now(),
+  });
+  const { turn } = foldRecords(records);
+  await writeTask(store, records);
+  return { taskId: turn.taskId, contextId: turn.contextId };
+}
+
+/** The records up to the end of an iteration, with the change of agent that it ended in. */
+function prefixOf(records: readonly JournalRecord[], at: number): readonly JournalRecord[] {
+  const lengths = [1];
+  let state: LoopState | undefined;
+  for (const [index, record] of records.entries()) {
+    state = applyRecord(state, record);
+    const ends = lengths[state.iteration] === undefined || record.type === 'agent.changed';
+    if (hasClosedIteration(state) && ends) lengths[state.iteration] = index + 1;
+  }
+  const length = lengths[at];
+  if (length !== undefined) return records.slice(0, length);
+  const { taskId } = foldRecords(records).turn;
+  const message = `Task "${taskId}" has no end of iteration ${at}; it can be cut behind: ${[...lengths.keys()].join(', ')}.`;
+  throw new AgentLoopError('INVALID_INPUT', message, { taskId });
+}
+
+/** Whether an iteration has all its results; the closing summary of a turn is none. */
+function hasClosedIteration({ phase, iteration, summary, outcome }: LoopState): boolean {
+  return iteration > 0 && !summary && !outcome && (phase === 'closed' || phase === 'answered');
+}
+
+interface NewPlace {
+  readonly taskId: string;
+  readonly contextId: string | undefined;
+  readonly from: { readonly taskId: string; readonly at: number };
+  readonly now: number;
+}
+
+/** The records as those of another task. */
+function renumbered(
+  records: readonly JournalRecord[],
+  place: NewPlace,
+): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
+  const [begun, ...rest] = records;
+  if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A fork begins with turn.started.');
+  // A fork of a child turn belongs to no parent turn.
+  const { parent: _, ...first } = begun;
+  const shift = place.now - (records.at(-1) ?? first).at;
+  const { taskId, contextId = first.contextId } = place;
+  const forkedFrom = { ...place.from, records: records.length };
+  const started = { ...first, taskId, contextId, forkedFrom, seq: 1, epoch: 0, at: first.at + shift };
+  return [started, ...rest.map((record, index) => ({ ...record, seq: index + 2, at: record.at + shift }))];
+}
+
+/** Writes the journal of a new task; nothing of it stays where that breaks off. Errors: `CONFLICT` where the id is taken. */
+export async function writeTask(
+  store: TaskStateStore,
+  [started, ...rest]: readonly [Stamped<TurnStarted>, ...JournalRecord[]],
+): Promise<void> {
+  const { taskId } = started;
+  const { created } = await store.create(taskId, started);
+  if (!created) {
+    const message = `Task "${taskId}" exists; give another taskId, or none.`;
+    throw new AgentLoopError('CONFLICT', message, { taskId });
+  }
+  if (rest.length === 0) return;
+  try {
+    await appendAll(store, started, rest);
+  } catch (error) {
+    const undo = async () => store.delete(taskId);
+    await undo().catch(() => {});
+    throw error;
+  }
+}
+
+async function appendAll(
+  store: TaskStateStore,
+  started: Stamped<TurnStarted>,
+  rest: readonly JournalRecord[],
+): Promise<void> {
+  const lease = await store.acquire(started.taskId, `fork-${crypto.randomUUID()}`, leaseMs);
+  let state = foldRecords([started]);
+  for (let from = 0; from < rest.length; from += recordsPerAppend) {
+    const records = rest.slice(from, from + recordsPerAppend).map((record) => ({ ...record, epoch: lease.epoch }));
+    state = records.reduce<LoopState>(applyRecord, state);
+    await store.append(lease, records, { status: taskState(state), barrier: true });
+  }
+  await giveBack(store, lease);
+}

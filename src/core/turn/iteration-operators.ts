@@ -1,0 +1,353 @@
+import type { Context, Span } from '@opentelemetry/api';
+import { Observable, type Subscriber } from 'rxjs';
+import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
+import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
+import type { TurnSuspended } from '../journal/records.ts';
+import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { callLlm } from '../model-call/llm-operators.ts';
+import { prepareView } from '../model-call/prepare-view.ts';
+import { limitReason, summaryFallback } from '../model-call/response.ts';
+import { CallPipe } from '../tool-call/call-pipe.ts';
+import { executeTools, runToolCalls } from '../tool-call/tool-operators.ts';
+import { backoffAfter, withoutRetries } from './backoff.ts';
+import { decideStep } from './decide-step.ts';
+import { DirectSubscriber } from './direct-subscriber.ts';
+import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
+import { type FusibleOperator, fuse, type Sink, Stage, staged } from './operate.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** Starts the span of an iteration below `traceContext`. */
+export function startIterationSpan(deps: TurnDeps, traceContext: Context): (iteration: number) => TracedSpan {
+  return (iteration) => startLoopIterationSpan(deps.tracing, iteration, traceContext);
+}
+
+/** Writes the failure of an iteration to its span and passes it on: nothing is tried again here. */
+export function catchIterationError(_deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new IterationFailure(span, to));
+}
+
+class IterationFailure extends Stage<Signal> {
+  readonly #span: Span;
+
+  constructor(span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#span = span;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
+    this.to.next(signal);
+  }
+
+  protected override failed(error: unknown): void {
+    failSpan(this.#span, error);
+    this.to.error(error);
+  }
+}
+
+/** Ends the span of an iteration on every way out, before anything downstream of this operator hears of it. */
+export function completeIteration(deps: TurnDeps, span: Span): FusibleOperator<Signal, Signal> {
+  return staged((to) => new IterationEnd(deps, span, to));
+}
+
+class IterationEnd extends Stage<Signal> {
+  readonly #deps: TurnDeps;
+  readonly #span: Span;
+  #failed = false;
+
+  constructor(deps: TurnDeps, span: Span, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    this.#span = span;
+  }
+
+  protected override failed(error: unknown): void {
+    this.#failed = true;
+    this.to.error(error);
+  }
+
+  protected override left(): void {
+    if (this.#deps.scope.aborted && !this.#failed) cancelSpan(this.#span);
+    this.#span.end();
+  }
+}
+
+/**
+ * One iteration: the model call that `step` describes and the tools it asks for, or the tools that were left open. Completes when
+ * both are done. Unsubscribing closes the model's connection and aborts the tools.
+ */
+export function runIteration(
+  deps: TurnDeps,
+  traceContext: Context,
+): (state: LoopState, step: Extract<NextStep, { do: 'call' | 'tools' }>) => Observable<Signal> {
+  const startSpan = startIterationSpan(deps, traceContext);
+  const pipe = new CallPipe(deps.config.toolConcurrency);
+  return (state, step) =>
+    new Observable((to) => {
+      const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
+      const { span, traceContext: inner } = startSpan(iteration);
+      const failing = catchIterationError(deps, span);
+      const completing = completeIteration(deps, span);
+      const signals$ =
+        step.do === 'tools'
+          ? executeTools(deps, inner, pipe)(state).pipe(fuse(failing, completing))
+          : callLlm(deps, inner, [runToolCalls(deps, inner, pipe), failing, completing])(state, step);
+      signals$.subscribe(to);
+    });
+}
+
+/**
+ * Iterations, one after another, until the turn ends, suspends, is cancelled, or another agent has it; completes with the record of that. Flat for any
+ * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
+ * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
+ */
+export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  return (state) =>
+    new Observable((subscriber) => {
+      deps.hooks.out = subscriber;
+      const loop = new IterationLoop(deps, {
+        state,
+        out: subscriber,
+        iterate: runIteration(deps, traceContext),
+        decide: decideStep(deps, traceContext),
+        prepare: prepareView(deps, traceContext),
+      });
+      subscriber.add(() => loop.stop());
+      loop.advance();
+    });
+}
+
+interface LoopOptions {
+  readonly state: LoopState;
+  readonly out: Subscriber<Signal>;
+  readonly iterate: ReturnType<typeof runIteration>;
+  readonly decide: ReturnType<typeof decideStep>;
+  readonly prepare: ReturnType<typeof prepareView>;
+}
+
+const stepsBetweenYields = 100;
+
+/** What a timer of Node can wait. */
+const longestTimerMs = 2 ** 31 - 1;
+
+class IterationLoop {
+  readonly #deps: TurnDeps;
+  readonly #out: Subscriber<Signal>;
+  readonly #iterate: LoopOptions['iterate'];
+  readonly #decide: LoopOptions['decide'];
+  readonly #prepare: LoopOptions['prepare'];
+  readonly #stops: readonly (() => void)[];
+  readonly #observer = {
+    next: (signal: Signal) => this.#pass(signal),
+    error: (error: unknown) => this.#failed(error),
+    complete: () => this.#completed(),
+  };
+  #state: LoopState;
+  #iteration: Subscriber<Signal> | undefined;
+  /** Extensions that have not answered yet. */
+  #asking: Promise<unknown> | undefined;
+  #advancing = false;
+  #again = false;
+  /** Steps since the event loop was let run. */
+  #steps = 0;
+  #yield: NodeJS.Immediate | undefined;
+  /** Ends the pause that the turn makes. */
+  #wake: (() => void) | undefined;
+  #cancelWait: (() => void) | undefined;
+  /** The end of the last pause that was waited out. */
+  #waitedUntil: number | undefined;
+
+  constructor(deps: TurnDeps, options: LoopOptions) {
+    this.#deps = deps;
+    this.#out = options.out;
+    this.#iterate = options.iterate;
+    this.#decide = options.decide;
+    this.#prepare = options.prepare;
+    this.#state = options.state;
+    this.#stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
+  }
+
+  /** Takes steps until one of them waits for something. */
+  advance(): void {
+    this.#again = true;
+    if (this.#advancing) return;
+    this.#advancing = true;
+    try {
+      while (this.#again && !this.#out.closed) this.#advanceOnce();
+    } catch (error) {
+      this.#out.error(error);
+    }
+    this.#advancing = false;
+  }
+
+  #advanceOnce(): void {
+    this.#again = false;
+    if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
+    else this.#take(nextStep(this.#deps, this.#state, this.#waitedUntil));
+  }
+
+  stop(): void {
+    for (const stop of this.#stops) stop();
+    clearImmediate(this.#yield);
+    this.#asking = undefined;
+    this.#stopWaiting();
+    this.#iteration?.unsubscribe();
+  }
+
+  #yieldOnce(): void {
+    this.#yield = setImmediate(() => {
+      this.#steps = 0;
+      this.advance();
+    });
+  }
+
+  #take(step: NextStep): void {
+    switch (step.do) {
+      case 'end':
+        return this.#out.complete();
+      case 'write':
+        return this.#write(step.records);
+      case 'ask':
+        return this.#await(this.#decide(this.#state, step.question), (draft) => this.#commit(draft));
+      case 'call':
+        return this.#call(step);
+      case 'tools':
+        return this.#run(step);
+      case 'wait':
+        return this.#wait(step.until);
+    }
+  }
+
+  /** Does nothing until it is time, or a pause is asked for or taken back, or the turn stops. */
+  #wait(until: number | undefined): void {
+    const { clock } = this.#deps.config;
+    const wake = () => {
+      if (this.#wake !== wake) return;
+      this.#stopWaiting();
+      this.advance();
+    };
+    this.#wake = wake;
+    this.#deps.inbox.onPause(wake);
+    if (until === undefined) return;
+    const leftMs = Math.max(0, until - clock.now());
+    this.#cancelWait = clock.schedule(Math.min(leftMs, longestTimerMs), () => {
+      if (leftMs <= longestTimerMs) this.#waitedUntil = until;
+      wake();
+    });
+  }
+
+  #stopWaiting(): void {
+    if (!this.#wake) return;
+    this.#wake = undefined;
+    this.#cancelWait?.();
+    this.#cancelWait = undefined;
+    this.#deps.inbox.onPause(undefined);
+  }
+
+  #call(step: CallStep): void {
+    if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
+    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
+    this.#await(this.#prepare(this.#state), ({ view, draft }) => {
+      if (draft.after.changes.finish) return this.#commit(draft);
+      if (draft.steps.length > 0) this.#pass(draft.finish(false));
+      this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
+    });
+  }
+
+  /** Continues with the answer of the extensions. A turn that is stopped does not wait for them. */
+  #await<A>(answer: A | Promise<A>, goOn: (answer: A) => void): void {
+    if (!(answer instanceof Promise)) return goOn(answer);
+    this.#asking = answer;
+    answer.then(
+      (given) => this.#isAsking(answer) && this.#attempt(() => goOn(given)),
+      (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
+    );
+    if (this.#stopped) this.#leaveStep();
+  }
+
+  #isAsking(answer: Promise<unknown>): boolean {
+    if (this.#asking !== answer) return false;
+    this.#asking = undefined;
+    return true;
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#out.error(error);
+    }
+  }
+
+  get #stopped(): boolean {
+    return this.#deps.scope.aborted || this.#deps.drain.aborted;
+  }
+
+  #commit(draft: CommitDraft): void {
+    if (draft.steps.length > 0) this.#emit(draft.finish(true));
+    this.advance();
+  }
+
+  #emit(commit: Commit): void {
+    this.#state = commit.after;
+    if (commit.after.outcome) this.#deps.inbox.close(commit.after);
+    this.#out.next(commit);
+  }
+
+  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    if (records.length === 0) return this.advance();
+    this.#emit(commitOf(this.#deps, this.#state, records, true));
+    this.advance();
+  }
+
+  #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
+    const iteration = new DirectSubscriber<Signal>(this.#observer);
+    this.#iteration = iteration;
+    this.#iterate(this.#state, step).subscribe(iteration);
+  }
+
+  #pass(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.#out.next(signal);
+  }
+
+  #completed(): void {
+    this.#iteration = undefined;
+    this.advance();
+  }
+
+  /**
+   * A model call that a retry plan covers is made again later. A closing summary that fails is replaced by a fixed sentence; any other
+   * failure is the turn's.
+   */
+  #failed(error: unknown): void {
+    this.#iteration = undefined;
+    const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
+    const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
+    if (backoff) return this.#backOff(backoff);
+    if (!this.#state.summary || !isCall)
+      return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
+    const reason = limitReason(this.#deps, this.#state);
+    this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
+  }
+
+  #backOff(record: TurnSuspended): void {
+    const { turn, config, openCall } = this.#deps;
+    const { until, attempt, error } = record.hold ?? {};
+    config.logger.warn('turn backs off', { taskId: turn.taskId, code: error?.code, attempt, until });
+    this.#write([openCall.closedBy(record)]);
+  }
+
+  /** Model calls, extensions and pauses are left at once; tools get their time to stop. */
+  #leaveStep(): void {
+    if (this.#wake) return this.#wake();
+    if (this.#asking) {
+      this.#asking = undefined;
+      return this.advance();
+    }
+    if (this.#state.phase !== 'llm' || !this.#iteration) return;
+    this.#iteration.unsubscribe();
+    this.#completed();
+  }
+}

@@ -1,0 +1,223 @@
+import { messageOf } from '../contracts/errors.ts';
+import { textOf } from '../contracts/messages.ts';
+import {
+  type CallDetails,
+  type Finish,
+  type LlmDone,
+  type LlmStart,
+  leftCall,
+  type TurnDone,
+  type TurnRecord,
+} from '../journal/records.ts';
+import { type LoopState, neverOffered, waitsForAnswers } from '../journal/state.ts';
+import { changedOptions, maxIterationsOf } from '../model-call/call-settings.ts';
+import type { PreparedView } from '../model-call/prepare-view.ts';
+import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
+import { steeringRecords, takeReply } from '../tool-call/replies.ts';
+import { failureBy } from '../tool-call/tool-results.ts';
+import type { Offer } from '../tool-call/tool-set.ts';
+import { agentChange, isIterationOpen } from './change-agent.ts';
+import type { StepHook, StepQuestion } from './decide-step.ts';
+import type { PauseRequest } from './inbox.ts';
+import { suspension } from './suspension.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** What a turn does next: it is over, or another agent has it, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
+export type NextStep =
+  | { readonly do: 'end' }
+  | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
+  | { readonly do: 'call'; readonly start: LlmStart; readonly view?: PreparedView }
+  | { readonly do: 'tools' }
+  | { readonly do: 'ask'; readonly question: StepQuestion }
+  /** Until then, in milliseconds since 1970, or until it is resumed. */
+  | { readonly do: 'wait'; readonly until: number | undefined };
+
+export type CallStep = Extract<NextStep, { do: 'call' }>;
+
+/**
+ * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. `waitedUntil`: the end of a pause
+ * that is over.
+ */
+export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number): NextStep {
+  if (state.outcome || state.agentId !== deps.agentId) return { do: 'end' };
+  if (deps.scope.aborted) return write(canceled(deps));
+  if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
+  const leaving = deps.drain.aborted;
+  if (state.hold && state.hold.until === undefined) return paused(deps);
+  if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
+  const stops = deps.inbox.pause !== undefined || leaving;
+  const isHeard = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
+  if (deps.inbox.hasSteering && (stops || isHeard)) return { do: 'write', records: steeringRecords(deps) };
+  if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause, !deps.config.taskStateStore));
+  if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
+  if (leaving) return leave(deps);
+  if (state.phase === 'tools') return { do: 'tools' };
+  if (state.changes.agent && state.phase !== 'llm') return handOver(deps, state);
+  if (state.phase === 'answered' && state.lastResponse)
+    return close(deps, state, ending(deps, state, state.lastResponse));
+  if (state.changes.finish) return close(deps, state, doneWith(state, state.changes.finish));
+  if (state.phase === 'llm') return callAgain(deps, state, waitedUntil);
+  return betweenIterations(deps, state);
+}
+
+/** A turn without a store, which nobody else can resume. */
+function paused(deps: TurnDeps): NextStep {
+  if (deps.drain.aborted) return leave(deps);
+  return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
+}
+
+function callAgain(deps: TurnDeps, state: LoopState, waitedUntil: number | undefined): NextStep {
+  const { until } = state.hold ?? {};
+  if (until !== undefined && until !== waitedUntil && until > deps.now()) return { do: 'wait', until };
+  return call(deps, state, state.iteration, state.attempt + 1);
+}
+
+function betweenIterations(deps: TurnDeps, state: LoopState): NextStep {
+  const { hooks } = deps;
+  if (state.iteration === state.stint.after && hooks.isDue('beforeTurn', state)) return ask('beforeTurn');
+  if (isIterationOpen(deps, state)) return ask('afterIteration');
+  const change = agentChange(deps, state);
+  if (change) return write(change);
+  if (state.iteration >= maxIterationsOf(deps, state)) return atLimit(deps, state);
+  if (hooks.isDue('shouldPause', state)) return ask('shouldPause');
+  return call(deps, state, state.iteration + 1, 1);
+}
+
+/** Another agent was chosen: the one that leaves is asked about its last iteration before. */
+function handOver(deps: TurnDeps, state: LoopState): NextStep {
+  const change = agentChange(deps, state);
+  return change ? write(change) : ask('afterIteration');
+}
+
+function ask(hook: StepHook, ending?: TurnDone): NextStep {
+  return { do: 'ask', question: { hook, ending } };
+}
+
+/** How a turn ends whose model asked for nothing more. */
+function ending(deps: TurnDeps, state: LoopState, response: LlmDone): TurnRecord {
+  const { finish } = state.changes;
+  return finish ? doneWith(state, finish) : endWithResponse(deps, state, response);
+}
+
+function doneWith(state: LoopState, { text, value, reason = 'stop' }: Finish): TurnDone {
+  return {
+    type: 'turn.done',
+    text: text ?? textOf(state.lastResponse?.message.content),
+    reason,
+    ...(value === undefined ? {} : { value }),
+  };
+}
+
+/** The last steps of a turn: whether it may end, its last iteration, what it ends with. */
+function close(deps: TurnDeps, state: LoopState, last: TurnRecord): NextStep {
+  if (last.type !== 'turn.done') return writeEnd(deps, last);
+  const { hooks } = deps;
+  if (!state.summary && hooks.isDue('beforeFinish', state)) return ask('beforeFinish', last);
+  if (!state.summary && isIterationOpen(deps, state)) return ask('afterIteration', last);
+  return end(deps, state, last);
+}
+
+function end(deps: TurnDeps, state: LoopState, last: TurnDone): NextStep {
+  return deps.hooks.isDue('afterTurn', state) ? ask('afterTurn', last) : writeEnd(deps, last);
+}
+
+/** Messages that came too late to be answered are still part of the history. */
+function writeEnd(deps: TurnDeps, last: TurnRecord): NextStep {
+  return { do: 'write', records: [...steeringRecords(deps), last] };
+}
+
+/** Whether the turn is ending and must not continue: messages from now on are not answered. */
+function endsAtLimit(deps: TurnDeps, state: LoopState): boolean {
+  const hasEnd = state.phase === 'answered' || state.changes.finish !== undefined;
+  return hasEnd && state.iteration >= maxIterationsOf(deps, state);
+}
+
+function canceled({ scope, openCall }: TurnDeps): TurnRecord {
+  return openCall.closedBy({ type: 'turn.canceled', reason: messageOf(scope.reason) });
+}
+
+function write(record: TurnRecord): NextStep {
+  return { do: 'write', records: [record] };
+}
+
+function call(deps: TurnDeps, state: LoopState, iteration: number, attempt: number): NextStep {
+  if (state.phase === 'llm' && state.summary) {
+    return { do: 'call', start: { type: 'llm.start', iteration, attempt, summary: true } };
+  }
+  const start = offering(state, { iteration, attempt }, deps.tools.after(state.changes.tools));
+  return { do: 'call', start: withOptions(start, changedOptions(deps, state, undefined)) };
+}
+
+function withOptions(start: LlmStart, options: CallDetails | undefined): LlmStart {
+  return options ? { ...start, options } : start;
+}
+
+/** The start of a call; what it offers is recorded where it differs from what was offered last. */
+function offering(
+  { availableTools }: LoopState,
+  { iteration, attempt }: Pick<LlmStart, 'iteration' | 'attempt'>,
+  { functions }: Offer,
+): LlmStart {
+  if (sameTools(functions, availableTools)) return { type: 'llm.start', iteration, attempt };
+  return { type: 'llm.start', iteration, attempt, tools: functions };
+}
+
+/** The call with what extensions made of it. */
+export function callWith(
+  deps: TurnDeps,
+  state: LoopState,
+  { start, view }: { readonly start: LlmStart; readonly view: PreparedView },
+): CallStep {
+  const offered = start.summary ? start : offering(state, start, view.offer);
+  return { do: 'call', start: withOptions(offered, changedOptions(deps, state, view.settings)), view };
+}
+
+function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools']): boolean {
+  if (a === b || b === neverOffered) return a === b;
+  return a.length === b.length && a.every((tool, index) => tool === b[index]);
+}
+
+/** What was answered is recorded also where this process does nothing more with it. */
+function answered(deps: TurnDeps, state: LoopState): NextStep {
+  const record = takeReply(deps, state);
+  return { do: 'write', records: record ? [record] : [] };
+}
+
+/** A model call that is left is made anew elsewhere; what it took counts all the same. */
+function leave({ openCall }: TurnDeps): NextStep {
+  const usage = openCall.take();
+  return usage ? write(leftCall(usage)) : { do: 'end' };
+}
+
+/** Whether the open batch has a result by which the turn fails; the process that recorded it died before it could say so. */
+function fails({ config }: TurnDeps, { pendingToolCalls }: LoopState): boolean {
+  return pendingToolCalls.some(({ result }) => result && failureBy(result, config.toolFailureMode));
+}
+
+const waiting: PauseRequest = { reason: 'waits for answers', commands: [] };
+
+function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
+  const open = pendingToolCalls
+    .filter(({ result }) => !result)
+    .map(({ call, callId }) => `${call.function.name} (${callId})`);
+  const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
+  const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
+  const message = `${what}; look into its journal for what stops the process${calls}.`;
+  return failed('POISON', message, 'poisoned');
+}
+
+function atLimit(deps: TurnDeps, state: LoopState): NextStep {
+  const reason = limitReason(deps, state);
+  switch (deps.config.onLimit) {
+    case 'summarize':
+      return { do: 'call', start: { type: 'llm.start', iteration: state.iteration + 1, attempt: 1, summary: true } };
+    case 'stop':
+      return end(deps, state, doneWith(state, { reason }));
+    case 'fail': {
+      const allowed = allowedIterations(deps, state);
+      const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
+      const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
+      return write(failed('MAX_ITERATIONS', message, reason));
+    }
+  }
+}

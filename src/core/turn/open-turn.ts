@@ -1,0 +1,266 @@
+import { defer, first, Observable, of, type Subscriber } from 'rxjs';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { Lease, TaskStateStore, Under } from '../contracts/store.ts';
+import { foldRecords } from '../journal/apply-record.ts';
+import { replayOf } from '../journal/observe-turn.ts';
+import type { JournalRecord, ParentLink, Stamped, TurnStarted } from '../journal/records.ts';
+import type { Commit } from '../journal/signals.ts';
+import { waitsForAnswers } from '../journal/state.ts';
+import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
+import { giveBack } from '../ownership/give-back.ts';
+import { type Deadline, whenAnswered, whenReady } from '../ownership/when-ready.ts';
+import type { Admission } from './admission.ts';
+import { cancelTask } from './cancel-task.ts';
+import { handOver } from './hand-over.ts';
+
+/** A turn that can be resumed here, that another process owns, or that has ended. */
+export type Opening =
+  | {
+      readonly own: true;
+      readonly past: Commit;
+      readonly lease: Lease;
+      /** When the lease was asked for. */
+      readonly askedAt: number;
+      readonly resumed: boolean;
+    }
+  | {
+      readonly own: false;
+      /**
+       * Where another owner holds the lease: how long it lasts, in milliseconds. Where the turn waits for answers: when to look whether
+       * they were written before it is watched.
+       */
+      readonly busyMs?: number;
+    };
+
+/** A turn that can be resumed here. */
+export type Own = Extract<Opening, { own: true }>;
+
+export interface OpenOptions {
+  readonly store: TaskStateStore;
+  /** Names this run as the lease's owner. */
+  readonly owner: string;
+  readonly leaseMs: number;
+  readonly deadline: Deadline;
+  /** The context that the caller expects the task in, where it says one. */
+  readonly contextId: string | undefined;
+  /** Answers to the questions of a suspended turn. */
+  readonly answers?: Answers | undefined;
+  /** The lease of the parent turn, for a child turn. */
+  readonly under?: Under | undefined;
+  /** What becomes of a turn that another owner runs: an error `BUSY`, or it is watched until its lease ends. */
+  readonly onBusy: 'fail' | 'wait';
+  /** Of a turn that is started: called with the lease, before the turn is opened. */
+  readonly opened?: Admission['opened'] | undefined;
+}
+
+/**
+ * Opens the journal of a new turn. A task that exists is attached to where its messages, agent and context are the same, or where it is the
+ * child turn of the same call: taken over where nobody holds it, watched otherwise; else the error is `CONFLICT`.
+ */
+export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
+  const { store, deadline } = options;
+  return whenReady(() => store.create(started.taskId, started), deadline).pipe(
+    handOver((answer): Observable<Opening> => {
+      // Between the creation and the lease, another may have taken the turn over, and ended it.
+      const waiting: OpenOptions = { ...options, onBusy: 'wait' };
+      if (answer.created) return takeOver(waiting, { taskId: started.taskId, known: [answer.started], resumed: false });
+      checkSameTurn(started, answer.started);
+      return openOldTurn(waiting, started.taskId);
+    }),
+  );
+}
+
+/**
+ * Opens the journal of a turn that was started before, to resume it. Errors: `NOT_FOUND`; `BUSY` as `onBusy` says;
+ * `CONFLICT` where it belongs to another context than the caller says, and for a child turn whose parent turn is open; `SCHEMA`, `POISON`;
+ * as `recordsOfAnswers` for its answers. A suspended turn that waits for answers and is given none is only shown.
+ */
+export function openOldTurn(options: OpenOptions, taskId: string): Observable<Opening> {
+  const { store, deadline, contextId } = options;
+  return whenReady(() => store.read(taskId), deadline).pipe(
+    handOver((records): Observable<Opening> => {
+      const past = replayOf(records);
+      checkWholeFork(records);
+      if (contextId !== undefined && past.after.turn.contextId !== contextId) throw otherContext(taskId);
+      const answered = recordsOfAnswers(past.after, options.answers ?? {});
+      if (past.after.isComplete) return of({ own: false });
+      const { parent } = past.after.turn;
+      if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);
+      const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
+      if (waits) return of({ own: false, busyMs: lookAgainMs });
+      return takeOver(options, { taskId, known: records, resumed: true });
+    }),
+  );
+}
+
+/**
+ * Takes over a turn that is watched, once its lease ends. Emits nothing where it has ended or is suspended by then: the watch tells.
+ * Errors as `openOldTurn`.
+ */
+export function openWatchedTurn(options: OpenOptions, taskId: string): Observable<Own> {
+  return new Observable((to) => {
+    const give = (opening: Own) => {
+      const isOpen = opening.past.after.outcome === undefined;
+      if (isOpen) to.next(opening);
+      if (isOpen) to.complete();
+      else void giveBack(options.store, opening.lease).then(() => to.complete());
+    };
+    acquire(options, { taskId, known: [], resumed: true }, { to, give, fail: (error) => to.error(error) });
+  });
+}
+
+/** A child turn is resumed by its parent turn. Where that has ended or was deleted, nobody continues the child turn: it is cancelled. */
+function notByItself({ store, deadline }: OpenOptions, taskId: string, parent: ParentLink): Observable<Opening> {
+  return defer(async () => {
+    if (await isOpen(store, parent.taskId)) throw childOf(taskId, parent);
+    await cancelTask(taskId, { store, reason: parentEnded(parent), clock: deadline.clock });
+    return { own: false as const };
+  });
+}
+
+async function isOpen(store: TaskStateStore, taskId: string): Promise<boolean> {
+  try {
+    return !foldRecords(await store.read(taskId)).isComplete;
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
+    throw error;
+  }
+}
+
+/** Refuses what only the parent turn may do with a child turn. */
+export function childOf(taskId: string, { taskId: parentId, agentId }: ParentLink): AgentLoopError {
+  const message = `Task "${taskId}" is a child turn of task "${parentId}" (agent "${agentId}"); resume or answer task "${parentId}".`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+function parentEnded({ taskId }: ParentLink): string {
+  return `its parent turn "${taskId}" has ended`;
+}
+
+/** A turn whose lease is refused because another owner holds it, or because the turn is over by now, is watched. */
+function watchedInstead(error: unknown, onBusy: OpenOptions['onBusy']): Opening | undefined {
+  const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+  if (code === 'TERMINAL') return { own: false };
+  return code === 'BUSY' && onBusy === 'wait' ? { own: false, busyMs: retryAfterMs(error) } : undefined;
+}
+
+const lookAgainMs = 1_000;
+
+/** When to ask a store again for a lease that another owner holds. */
+export function retryAfterMs(error: unknown): number {
+  return (AgentLoopError.isInstance(error) ? error.retryAfterMs : undefined) ?? lookAgainMs;
+}
+
+interface Found {
+  readonly taskId: string;
+  /** The records that are known, from the first on. */
+  readonly known: readonly JournalRecord[];
+  readonly resumed: boolean;
+}
+
+/** Acquires the lease; a turn of another owner, or that is over, is watched. */
+function takeOver(options: OpenOptions, found: Found): Observable<Opening> {
+  return new Observable((to) => {
+    const give = (opening: Opening) => {
+      to.next(opening);
+      to.complete();
+    };
+    acquire(options, found, {
+      to,
+      give,
+      fail(error) {
+        const instead = watchedInstead(error, options.onBusy);
+        if (instead) give(instead);
+        else to.error(error);
+      },
+    });
+  });
+}
+
+interface Asking<T> {
+  readonly to: Subscriber<unknown>;
+  give(answer: T): void;
+  fail(error: unknown): void;
+}
+
+/** Acquires the lease and reads what was written before it was granted. Where that fails or `to` is left, the lease is given back. */
+function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, give, fail }: Asking<Own>): void {
+  const { store, deadline } = options;
+  const askedAt = deadline.clock.now();
+  let lease: Lease | undefined;
+  const giveUp = (error: unknown) => {
+    const refused = lease;
+    lease = undefined;
+    if (refused) void giveBack(store, refused).then(() => fail(error));
+    else fail(error);
+  };
+  const open = (granted: Lease, records: readonly JournalRecord[]) => {
+    const past = pastOf([...known, ...records], granted);
+    // Others may have answered since the journal was read.
+    recordsOfAnswers(past.after, options.answers ?? {});
+    const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
+    const keep = () => {
+      lease = undefined;
+      give(opening);
+    };
+    if (!options.opened) return keep();
+    to.add(options.opened(!opening.resumed).pipe(first()).subscribe({ next: keep, error: giveUp }));
+  };
+  const readRest = (granted: Lease) => {
+    lease = granted;
+    if (granted.seq === known.length) return open(granted, []);
+    const ask = () => store.read(taskId, { from: known.length + 1 });
+    whenAnswered(ask, { deadline, to, give: (records) => open(granted, records), fail: giveUp });
+  };
+  // Nobody waits for it any more.
+  to.add(() => {
+    if (lease) void giveBack(store, lease);
+  });
+  whenAnswered(() => leaseOf(options, taskId, to), { deadline, to, give: readRest, fail: giveUp });
+}
+
+/** The right to the turn. One that comes when nobody waits for it any more is given back. */
+function leaseOf({ store, owner, leaseMs, under }: OpenOptions, taskId: string, to: Subscriber<unknown>) {
+  const answer = store.acquire(taskId, owner, leaseMs, under);
+  if (answer instanceof Promise)
+    answer.then((lease) => (to.closed ? giveBack(store, lease) : undefined)).catch(() => {});
+  return answer;
+}
+
+/** Only what the lease vouches for counts: a journal that ends elsewhere has lost its tail. */
+function pastOf(records: readonly JournalRecord[], lease: Lease): Commit {
+  const past = replayOf(records.filter((record) => record.seq <= lease.seq));
+  if (past.after.seq === lease.seq) return past;
+  throw new AgentLoopError(
+    'REWOUND',
+    `The journal of task "${lease.taskId}" ends at record ${past.after.seq}, its head says ${lease.seq}: the store lost records.`,
+    { taskId: lease.taskId },
+  );
+}
+
+/** A process that died while it forked leaves a shorter turn than was asked for. */
+function checkWholeFork([first, ...rest]: readonly JournalRecord[]): void {
+  if (first?.type !== 'turn.started' || !first.forkedFrom || rest.length + 1 >= first.forkedFrom.records) return;
+  const { taskId, forkedFrom } = first;
+  const message = `Task "${taskId}" is a fork of "${forkedFrom.taskId}" that was not written to its end; delete it and fork again.`;
+  throw new AgentLoopError('CONFLICT', message, { taskId });
+}
+
+function checkSameTurn(asked: TurnStarted, found: TurnStarted): void {
+  const { parent, agentId } = found;
+  if (parent && parent.taskId === asked.parent?.taskId && parent.callId === asked.parent.callId) {
+    if (agentId === asked.agentId) return;
+  }
+  const same = JSON.stringify(asked.messages) === JSON.stringify(found.messages) && asked.agentId === found.agentId;
+  if (same) return;
+  throw new AgentLoopError(
+    'CONFLICT',
+    `Task "${asked.taskId}" exists with other messages or another agent; leave taskId out for a new turn, or use AgentLoop.resume.`,
+    { taskId: asked.taskId },
+  );
+}
+
+function otherContext(taskId: string): AgentLoopError {
+  const message = `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`;
+  return new AgentLoopError('CONFLICT', message, { taskId });
+}

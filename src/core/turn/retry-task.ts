@@ -1,0 +1,266 @@
+import type { Clock } from '../contracts/clock.ts';
+import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
+import type { TaskStateStore } from '../contracts/store.ts';
+import type { ChildLink } from '../contracts/tool.ts';
+import { foldRecords } from '../journal/apply-record.ts';
+import {
+  type Effects,
+  isTerminal,
+  type JournalRecord,
+  type LlmDone,
+  type ParentLink,
+  type RetryOrigin,
+  type Stamped,
+  type TerminalRecord,
+  type ToolResultRecord,
+  type TurnStarted,
+} from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
+import { writeTask } from './fork-task.ts';
+import { childOf } from './open-turn.ts';
+
+export interface RetryTaskOptions {
+  readonly store: TaskStateStore;
+  /** Of the new task. */
+  readonly newTaskId: string;
+  /** The context that the caller expects the task in, where it says one. */
+  readonly contextId: string | undefined;
+  readonly clock: Clock;
+}
+
+/**
+ * Writes the journal of a new task that continues a failed or cancelled one from its last good record; `AgentLoop.resume` runs it. Where the
+ * new task is there already, nothing is written. Child turns of calls that are made again are continued in the same way.
+ *
+ * Kept are all records up to the model call that failed, or to the answer whose calls failed: of those the calls that succeeded. A call
+ * whose outcome nobody knows stays in doubt, under the idempotency key that it had; one that failed runs again. Usage and times start anew.
+ * Errors: `NOT_FOUND`; `CONFLICT` for a task that has not ended, for a child turn, for another context, and where the new id is taken;
+ * `INVALID_INPUT` for one that has completed; what the store says.
+ */
+export async function retryTask(taskId: string, options: RetryTaskOptions): Promise<void> {
+  const { store, newTaskId, contextId } = options;
+  if (await isRetryOf(store, newTaskId, taskId)) return;
+  const records = await store.read(taskId);
+  checkRetryable(foldRecords(records), contextId);
+  await continueAs(newTaskId, records, options);
+}
+
+/** Whether the new task was written by an earlier call; another task of that id is a conflict, which its creation tells. */
+async function isRetryOf(store: TaskStateStore, newTaskId: string, taskId: string): Promise<boolean> {
+  try {
+    const [started] = await store.read(newTaskId);
+    return (
+      started?.type === 'turn.started' &&
+      started.forkedFrom?.retry !== undefined &&
+      started.forkedFrom.taskId === taskId
+    );
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return false;
+    throw error;
+  }
+}
+
+function checkRetryable({ turn, isComplete, outcome }: LoopState, contextId: string | undefined): void {
+  const { taskId, parent } = turn;
+  const refuse = (code: ErrorCode, message: string) => new AgentLoopError(code, message, { taskId });
+  if (parent) throw childOf(taskId, parent);
+  if (contextId !== undefined && contextId !== turn.contextId)
+    throw refuse(
+      'CONFLICT',
+      `Task "${taskId}" belongs to another context; give the contextId that it was started with, or none.`,
+    );
+  if (!isComplete) throw refuse('CONFLICT', `Task "${taskId}" has not ended; continue it with AgentLoop.resume.`);
+  if (outcome?.state === 'completed')
+    throw refuse(
+      'INVALID_INPUT',
+      `Task "${taskId}" has completed; start a new turn, or change it with AgentLoop.fork.`,
+    );
+}
+
+async function continueAs(
+  newTaskId: string,
+  records: readonly JournalRecord[],
+  { store, clock }: Pick<RetryTaskOptions, 'store' | 'clock'>,
+  parent?: ParentLink,
+): Promise<void> {
+  const kept = keptOf(records);
+  const copied: JournalRecord[] = [];
+  for (const record of kept.records) {
+    if (record.type !== 'tool.intent' || !record.child || !kept.inDoubt.has(record.callId)) copied.push(record);
+    else {
+      const { callId, child } = record;
+      const { turn } = foldRecords(records);
+      const below = { taskId: newTaskId, callId, agentId: turn.agentId, rootTaskId: parent?.rootTaskId ?? newTaskId };
+      const taken = await childAgain(child, below, { store, clock });
+      if (taken) copied.push({ ...record, child: taken });
+    }
+  }
+  await writeTask(
+    store,
+    asNewTask(copied, { newTaskId, parent, at: clock.now(), old: foldRecords(records) }, kept.inDoubt),
+  );
+}
+
+/** The child turn of a call, continued below the new turn; `undefined` where it was never created: the call begins anew. */
+async function childAgain(
+  { taskId, agentId }: ChildLink,
+  parent: ParentLink,
+  options: Pick<RetryTaskOptions, 'store' | 'clock'>,
+): Promise<ChildLink | undefined> {
+  const newTaskId = await childIdOf(`${parent.taskId}:${parent.callId}`);
+  try {
+    const records = await options.store.read(taskId);
+    if (!(await isRetryOf(options.store, newTaskId, taskId))) await continueAs(newTaskId, records, options, parent);
+    return { taskId: newTaskId, agentId };
+  } catch (error) {
+    if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
+    throw error;
+  }
+}
+
+const longestId = 128;
+
+/** As a call derives the id of its child turn from its idempotency key. */
+async function childIdOf(key: string): Promise<string> {
+  if (key.length <= longestId) return key;
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(key));
+  return [...new Uint8Array(digest)].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+interface Kept {
+  readonly records: readonly JournalRecord[];
+  /** Calls of the open batch that have been started and have no result. */
+  readonly inDoubt: ReadonlySet<string>;
+}
+
+const noCalls: ReadonlySet<string> = new Set();
+
+/** The records up to the last good one. */
+function keptOf(records: readonly JournalRecord[]): Kept {
+  const end = records.at(-1);
+  if (!end || !isTerminal(end) || end.type === 'turn.done') return { records, inDoubt: startedCalls(records) };
+  const before = records.slice(0, -1);
+  const { phase, iteration } = foldRecords(before);
+  if (phase === 'llm' || phase === 'answered') return { records: withoutCall(before, iteration), inDoubt: noCalls };
+  return withoutFailures(before, end, iteration);
+}
+
+/** The last model call is repeated; messages that the turn received meanwhile are kept. */
+function withoutCall(records: readonly JournalRecord[], iteration: number): readonly JournalRecord[] {
+  const start = records.findIndex((record) => record.type === 'llm.start' && record.iteration === iteration);
+  return records.filter((record, index) => index < start || record.type === 'x.steer');
+}
+
+/** Results that are no outcome of a call: it was stopped. */
+const stopped: ReadonlySet<unknown> = new Set<ErrorCode>(['CANCELED', 'TOOL_ABANDONED', 'TOOL_SKIPPED']);
+
+/** What leaves open whether a call that was started has taken effect. */
+const uncertain: ReadonlySet<unknown> = new Set<ErrorCode>([
+  'CANCELED',
+  'TOOL_ABANDONED',
+  'TOOL_TIMEOUT',
+  'OUTCOME_UNKNOWN',
+]);
+
+/** Opens the last batch again, where calls of it failed the turn or were stopped with it. */
+function withoutFailures(records: readonly JournalRecord[], end: TerminalRecord, iteration: number): Kept {
+  const answer = records.findLastIndex((record) => record.type === 'llm.done' && record.iteration === iteration);
+  const dropped = new Map<string, ToolResultRecord>();
+  const isCulprit = ({ error, fails }: ToolResultRecord) => {
+    const { code, message } = fails ?? error ?? {};
+    return end.type === 'turn.failed' && code === end.code && message === end.message;
+  };
+  for (const record of records.slice(answer + 1)) {
+    if (record.type === 'tool.result' && (isCulprit(record) || stopped.has(record.error?.code)))
+      dropped.set(record.callId, record);
+  }
+  const mayHaveRun = (callId: string) => {
+    const result = dropped.get(callId);
+    return result === undefined || uncertain.has(result.error?.code);
+  };
+  let followsDropped = false;
+  const kept = records.filter((record, index) => {
+    if (index <= answer) return true;
+    followsDropped =
+      (record.type === 'tool.result' && dropped.has(record.callId)) ||
+      (followsDropped && 'hook' in record && record.hook === 'afterToolCall');
+    if (followsDropped) return false;
+    return record.type !== 'tool.intent' || record.child !== undefined || mayHaveRun(record.callId);
+  });
+  return { records: kept, inDoubt: startedCalls(kept) };
+}
+
+function startedCalls(records: readonly JournalRecord[]): ReadonlySet<string> {
+  const { pendingToolCalls } = foldRecords(records);
+  return new Set(pendingToolCalls.flatMap(({ callId, intent, result }) => (intent && !result ? [callId] : [])));
+}
+
+interface NewTask {
+  readonly newTaskId: string;
+  readonly parent: ParentLink | undefined;
+  readonly at: number;
+  /** The task that is continued. */
+  readonly old: LoopState;
+}
+
+/** The records as those of another task, which begins now and has used nothing. */
+function asNewTask(
+  records: readonly JournalRecord[],
+  { newTaskId, parent, at, old }: NewTask,
+  inDoubt: ReadonlySet<string>,
+): readonly [Stamped<TurnStarted>, ...JournalRecord[]] {
+  const [begun, ...rest] = records;
+  if (begun?.type !== 'turn.started') throw new AgentLoopError('INTERNAL', 'A journal begins with turn.started.');
+  const { parent: _, trace: __, ...first } = begun;
+  const { iteration, history, pendingToolCalls, toolCalls } = foldRecords(records);
+  const { taskId, retried } = old.turn;
+  const results = pendingToolCalls.filter(({ result }) => result).length;
+  const keys = pendingToolCalls.flatMap(({ callId, intent, child }) =>
+    intent && !child && inDoubt.has(callId) ? [[callId, retried?.keys[callId] ?? `${taskId}:${callId}`] as const] : [],
+  );
+  const retry: RetryOrigin = {
+    iterations: iteration,
+    messages: history.length + pendingToolCalls.length,
+    toolCalls: toolCalls - results,
+    keys: Object.fromEntries(keys),
+  };
+  const forkedFrom = { taskId, at: iteration, records: records.length, retry };
+  // The context of a sub-agent is its own turn.
+  const contextId = parent && first.contextId === taskId ? newTaskId : first.contextId;
+  const started = {
+    ...first,
+    taskId: newTaskId,
+    contextId,
+    ...(parent && { parent }),
+    forkedFrom,
+    seq: 1,
+    epoch: 0,
+    at,
+  };
+  return [started, ...rest.map((record, index) => ({ ...withoutUsage(record), seq: index + 2, at }))];
+}
+
+function withoutUsage(record: JournalRecord): JournalRecord {
+  switch (record.type) {
+    case 'llm.done': {
+      const { usage: _, ...rest }: Stamped<LlmDone> = record;
+      return rest;
+    }
+    case 'tool.result':
+    case 'turn.asked': {
+      const { usage: _, usageBy: __, ...rest } = record;
+      return rest;
+    }
+    case 'turn.suspended': {
+      const { usage: _, ...rest } = record;
+      return rest;
+    }
+    default:
+      if (!('effects' in record) || !record.effects) return record;
+      return { ...record, effects: withoutUsageAndTime(record.effects) };
+  }
+}
+
+function withoutUsageAndTime({ usage: _, usageBy: __, waitedMs: ___, ...effects }: Effects): Effects {
+  return effects;
+}

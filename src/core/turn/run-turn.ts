@@ -1,0 +1,366 @@
+import { type Context, type Link, type SpanContext, TraceFlags, trace } from '@opentelemetry/api';
+import { concat, defer, from, ignoreElements, type MonoTypeOperatorFunction, Observable, of } from 'rxjs';
+import { type PlannedSpan, planExecuteSpan, startExecuteSpan } from '../../observability/spans/execute-span.ts';
+import { failSpan, type TracedSpan, type TurnTracing, turnTracing } from '../../observability/spans/tracing-options.ts';
+import { turnSpanOf } from '../../observability/spans/turn-span.ts';
+import type { Lease, TaskStateStore } from '../contracts/store.ts';
+import type { AuthContext } from '../contracts/tool.ts';
+import { Hooks } from '../hooks/hooks.ts';
+import { earlierRuns } from '../journal/lost-runs.ts';
+import { replayOf } from '../journal/observe-turn.ts';
+import { journalSchema, type Stamped, type TraceLink, type TurnStarted } from '../journal/records.ts';
+import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
+import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import { OpenCall } from '../model-call/open-call.ts';
+import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
+import type { ResolvedConfig } from '../options/resolve-config.ts';
+import { belowParent, type ParentTurn, reachedLimit, TurnNode } from '../ownership/child-turns.ts';
+import { journal, publishDeltas } from '../ownership/journal-operators.ts';
+import { LeaseHold } from '../ownership/lease-hold.ts';
+import { keepLease, releaseLease } from '../ownership/lease-operators.ts';
+import { restoreRuns } from '../ownership/restore-runs.ts';
+import { AbortScope } from './abort-scope.ts';
+import type { Admission } from './admission.ts';
+import { followCommands } from './command-operators.ts';
+import {
+  askBehindEnd,
+  catchTurnError,
+  endChildTurns,
+  failWhereDrained,
+  leaveBelow,
+  shutDown,
+  tapAfterTurn,
+} from './execute-operators.ts';
+import { handOver } from './hand-over.ts';
+import type { Inbox } from './inbox.ts';
+import { loopWithTools } from './loop.ts';
+import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
+import { type FusibleOperator, fuse } from './operate.ts';
+import type { RunDeps } from './turn-deps.ts';
+import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
+
+/** What every run of a turn needs, whether it starts or resumes. */
+export interface RunRequest {
+  readonly config: ResolvedConfig;
+  readonly scope: AbortScope;
+  readonly inbox: Inbox;
+  readonly parentContext: Context;
+  readonly authContext: AuthContext | undefined;
+  readonly context: unknown;
+  /** To questions of a turn that is resumed. */
+  readonly answers?: Answers;
+  /** For a child turn. */
+  readonly parent?: ParentTurn | undefined;
+  /** What becomes of a turn that another owner runs when it is resumed. */
+  readonly onBusy: 'fail' | 'wait';
+}
+
+/** What a new turn starts from. */
+export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedFrom' | 'parent'>;
+
+interface NewRun {
+  readonly start: TurnStart;
+  readonly contextId: string | undefined;
+  readonly opened: Admission['opened'] | undefined;
+}
+
+/**
+ * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
+ * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
+ * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope.
+ */
+export function startRun(request: RunRequest, { start, contextId, opened }: NewRun): Observable<Signal> {
+  return childRun(request, start.taskId, () => {
+    const { config, parentContext } = request;
+    const tracing = turnTracing(config, start);
+    const maxIterations = start.settings.maxIterations ?? config.maxIterations;
+    const planned = planExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext);
+    const started = startRecord(request, start, planned.spanContext);
+    const { taskStateStore: store } = config;
+    if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
+    return openNewTurn({ ...openOptions(request, store, contextId), opened }, started).pipe(
+      leftOnShutdown(request, start.taskId),
+      handOver(
+        (opening) => {
+          if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
+          planned.drop();
+          return goOn(request, store, { opening, taskId: start.taskId });
+        },
+        (error) => failPlanned(planned, error),
+      ),
+    );
+  });
+}
+
+/** Resumes a turn that was started before. Signals and endings as for `startRun`; errors also as for `openOldTurn`. */
+export function resumeRun(
+  request: RunRequest,
+  store: TaskStateStore,
+  { taskId, contextId }: { readonly taskId: string; readonly contextId: string | undefined },
+): Observable<Signal> {
+  return childRun(request, taskId, () => {
+    const { answers } = request;
+    return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
+      leftOnShutdown(request, taskId),
+      handOver((opening) => goOn(request, store, { opening, taskId })),
+    );
+  });
+}
+
+/** Nothing begins in a process that shuts down; a child turn follows the call that it runs for. */
+function childRun(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
+  const { parent, scope } = request;
+  const run$ = defer(() => {
+    if (drainsOf(request).some(({ aborted }) => aborted)) throw shutDown(taskId);
+    return run();
+  });
+  return parent ? belowParent(run$, { parent, scope, taskId }) : run$;
+}
+
+/** What tells this process to leave the turn: its own shutdown, and that of the parent turn. */
+function drainsOf({ config, parent }: RunRequest): readonly AbortScope[] {
+  return [...(config.shutdown ? [AbortScope.of(config.shutdown)] : []), ...(parent ? [parent.drain] : [])];
+}
+
+function goOn(
+  request: RunRequest,
+  store: TaskStateStore,
+  { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
+): Observable<Signal> {
+  if (!opening.own) return otherOwner(request, store, { taskId, busyMs: opening.busyMs });
+  const { config, parentContext } = request;
+  const { past, lease } = opening;
+  const { turn, trace: before } = past.after;
+  const earlier = earlierRuns(past, lease.abandonedAt);
+  const { isThere, children } = restoreRuns(config, past.after, { earlier, store });
+  const tracing = turnTracing(config, turn);
+  const links = isThere ? linksTo(before) : [];
+  const traced = startExecuteSpan(
+    tracing,
+    { maxIterations: limitOf(config, turn), resumed: true, links },
+    parentContext,
+  );
+  const resumed = { lostAt: earlier.lostAt, children };
+  if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
+  const steps = past.steps.filter(({ record }) => record.seq > seen);
+  return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
+}
+
+function otherOwner(
+  request: RunRequest,
+  store: TaskStateStore,
+  { taskId, busyMs }: { readonly taskId: string; readonly busyMs: number | undefined },
+): Observable<Signal> {
+  const { config, scope, inbox, answers } = request;
+  const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
+  if (busyMs === undefined) return watchTurn(turn).pipe(leftOnShutdown(request, taskId));
+  const options = { ...openOptions(request, store, undefined), answers };
+  const takeOver: BusyTurn['takeOver'] = (own, seen) => goOn(request, store, { opening: own, taskId, seen });
+  return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leftOnShutdown(request, taskId));
+}
+
+function limitOf(config: ResolvedConfig, { settings }: TurnIdentity): number {
+  return settings.maxIterations ?? config.maxIterations;
+}
+
+/** What this process only waits for or watches is left at once when it shuts down. */
+function leftOnShutdown<T>(request: RunRequest, taskId: string): MonoTypeOperatorFunction<T> {
+  const drains = drainsOf(request);
+  if (drains.length === 0) return (source) => source;
+  return (source) =>
+    new Observable((to) => {
+      to.add(source.subscribe(to));
+      for (const drain of drains) to.add(drain.onAbort(() => to.error(shutDown(taskId))));
+    });
+}
+
+interface Run {
+  readonly request: RunRequest;
+  readonly tracing: TurnTracing;
+  /** `agent.execute`. */
+  readonly traced: TracedSpan;
+  /** Absent for the first run of a turn. */
+  readonly resumed?: {
+    readonly lostAt: number | undefined;
+    /** Settles once the spans of its child turns are written that were lost with the process before. */
+    readonly children: Promise<void> | undefined;
+  };
+}
+
+/** The records so far, and the lease, where there is a store. */
+interface OwnTurn {
+  readonly past: Commit;
+  readonly lease?: Lease;
+  /** When the lease was asked for. */
+  readonly askedAt?: number;
+}
+
+/** Runs a turn that is ours: the records so far, then the loop, journaled. */
+function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
+  const { request, traced } = run;
+  const { lease } = leased;
+  const { config } = request;
+  const deps = runDeps(run, past.after, leased);
+  const first = run.resumed ? resumption(deps, past.after, run) : undefined;
+  const loop$ = loopWithTools(deps, traced.traceContext, run.resumed !== undefined)(first?.after ?? past.after);
+  const { taskStateStore: store } = config;
+  const target = store && lease ? { store, lease } : undefined;
+  const { afterTurn, afterEnd } = deps.hooks.lists;
+  const operators = fuse(
+    catchTurnError(deps, first?.after ?? past.after),
+    ...(target ? [endChildTurns(deps, first?.after ?? past.after)] : []),
+    journal({ journal: target, clock: config.clock, storeDeadlineMs: config.storeDeadlineMs }),
+    ...(target ? storeOperators(deps, target, past.after) : []),
+    ...(drainsOf(request).length > 0 ? [failWhereDrained(deps, past.after)] : []),
+    ...(config.agents || afterTurn.length + afterEnd.length > 0
+      ? [askBehindEnd(deps, past.after, traced.traceContext)]
+      : []),
+    tapAfterTurn(deps, traced.span),
+  );
+  const run$ = operators(first ? concat(of(first), loop$) : loop$);
+  const restoring = run.resumed?.children;
+  const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
+  return new Observable((subscriber) => {
+    request.inbox.keep();
+    request.parent?.begin(deps.node);
+    for (const drain of drainsOf(request)) {
+      if (drain.aborted) deps.drain.abort(drain.reason);
+      else subscriber.add(drain.onAbort(() => deps.drain.abort(drain.reason)));
+    }
+    subscriber.next(run.resumed ? { goesOn: true, ...past } : past);
+    own$.subscribe(subscriber);
+  });
+}
+
+function storeOperators(
+  deps: RunDeps,
+  target: { readonly store: TaskStateStore; readonly lease: Lease },
+  state: LoopState,
+): readonly FusibleOperator<Signal, Signal>[] {
+  const { clock, storeDeadlineMs } = deps.config;
+  const leased = { clock, ...target };
+  return [
+    leaveBelow(deps),
+    publishDeltas(deps, target.store),
+    followCommands(deps, target.store, state.commands),
+    ...(deps.hold ? [keepLease({ hold: deps.hold, storeDeadlineMs, ...leased })] : []),
+    releaseLease(leased),
+  ];
+}
+
+function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt = 0 }: Omit<OwnTurn, 'past'>): RunDeps {
+  const { config, scope, inbox, authContext, context, parent } = request;
+  const { settings } = state.turn;
+  const hooks = hooksOf(config, state);
+  return {
+    config,
+    turn: state.turn,
+    agentId: state.turn.agentId,
+    systemPrompt: settings.systemPrompt ?? config.systemPrompt,
+    maxIterations: settings.maxIterations ?? config.maxIterations,
+    provider: config.llmProvider,
+    authContext,
+    context,
+    tracing,
+    hooks,
+    checks: new WeakMap(),
+    deciding: new WeakSet(),
+    scope,
+    drain: new AbortScope(),
+    inbox,
+    openCall: new OpenCall(),
+    node: new TurnNode(state, parent, (used) =>
+      reachedLimit(hooks.stint?.config.extensions ?? config.extensions, used),
+    ),
+    hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.hold),
+    epoch: lease?.epoch ?? 0,
+    now: config.clock.now.bind(config.clock),
+  };
+}
+
+/** A turn that a hook has paused is not asked there again. */
+function hooksOf(config: ResolvedConfig, state: LoopState): Hooks<RunDeps> {
+  const hooks = new Hooks<RunDeps>(config.hooks);
+  if (state.outcome) hooks.noteAsked('shouldPause', state);
+  return hooks;
+}
+
+function startRecord(request: RunRequest, start: TurnStart, span: SpanContext): Stamped<TurnStarted> {
+  const { config, parent } = request;
+  const link = linkOf(span, request);
+  return {
+    type: 'turn.started',
+    schema: journalSchema,
+    ...start,
+    ...(parent && { parent: parent.link }),
+    seq: 1,
+    epoch: 0,
+    at: config.clock.now(),
+    ...(link && { trace: link }),
+  };
+}
+
+function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced: { span } }: Run): Commit {
+  const link = linkOf(span.spanContext(), request);
+  const lostAt = resumed?.lostAt;
+  const record = {
+    type: 'turn.resumed' as const,
+    ...(link && { trace: link }),
+    ...(lostAt !== undefined && { lostAt }),
+  };
+  return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
+}
+
+/** What the journal tells of the span of a run. */
+function linkOf(context: SpanContext, request: RunRequest): TraceLink | undefined {
+  if (!trace.isSpanContextValid(context)) return undefined;
+  const { traceId, spanId, traceFlags } = context;
+  const above = trace.getSpanContext(request.parentContext);
+  const agentTurn = turnSpanOf(request.parentContext);
+  const parentSpanId = lastingId(agentTurn ? agentTurn.parent : above, request);
+  return {
+    traceId,
+    spanId,
+    ...((traceFlags & TraceFlags.SAMPLED) === 0 && { sampled: false as const }),
+    ...(parentSpanId !== undefined && { parentSpanId }),
+    ...(above && agentTurn && { agentTurn: { spanId: above.spanId, agentName: agentTurn.agentName } }),
+  };
+}
+
+const ofCall = /^\d+:\d+$/;
+
+/**
+ * The id of a span above a turn, where that is there also when this process is lost: another process wrote it, or it is that of a call, which whoever
+ * resumes the parent turn writes. A span of the caller in this process is lost too.
+ */
+function lastingId(context: SpanContext | undefined, { parent }: RunRequest): string | undefined {
+  if (!context || !trace.isSpanContextValid(context)) return undefined;
+  return context.isRemote || (parent && ofCall.test(parent.link.callId)) ? context.spanId : undefined;
+}
+
+function linksTo(link: TraceLink | undefined): readonly Link[] {
+  if (!link || link.sampled === false) return [];
+  const { traceId, spanId } = link;
+  return [{ context: { traceId, spanId, traceFlags: TraceFlags.SAMPLED, isRemote: true } }];
+}
+
+function openOptions(
+  { config, parent, onBusy }: RunRequest,
+  store: TaskStateStore,
+  contextId: string | undefined,
+): OpenOptions {
+  const { leaseMs } = config;
+  const owner = config.generateId();
+  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy };
+}
+
+function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {
+  return { clock, ms: storeDeadlineMs };
+}
+
+/** The run that was planned ended before it began. */
+function failPlanned(planned: PlannedSpan, error: unknown): void {
+  const { span } = planned.start();
+  failSpan(span, error);
+  span.end();
+}

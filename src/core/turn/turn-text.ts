@@ -1,0 +1,132 @@
+import { filter, Observable } from 'rxjs';
+import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
+import { GrowingText } from '../journal/growing-text.ts';
+import { iterate } from '../journal/iterate-events.ts';
+
+/** Text of a model call that does not stand: the call failed and is made again, or an extension replaced its answer. */
+export interface DiscardedText {
+  /** All that was emitted of it. The text that replaces it starts on a new line. */
+  readonly text: string;
+  /** Why, where that is known: `PROVIDER_UNAVAILABLE`, … */
+  readonly reason: string | undefined;
+}
+
+export interface TextOptions {
+  /**
+   * Called in the order of the pieces, with text that was emitted and does not stand. Without it that text stays where it was shown, and
+   * its replacement starts on a new line.
+   */
+  readonly onDiscard?: ((discarded: DiscardedText) => void) | undefined;
+}
+
+/** An Observable that is also async-iterable. Leaving the loop unsubscribes. */
+export class TurnStream<T> extends Observable<T> implements AsyncIterable<T> {
+  readonly #iterator: () => AsyncIterator<T>;
+
+  /** @internal `iterator` makes what `for await` reads. */
+  constructor(source$: Observable<T>, iterator: () => AsyncIterator<T>) {
+    super((subscriber) => source$.subscribe(subscriber));
+    this.#iterator = iterator;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<T> {
+    return this.#iterator();
+  }
+}
+
+type Piece = string | DiscardedText;
+
+/** The text in the events of a turn: see `Turn.text`. */
+export function textOfTurn(events$: Observable<AgentEvent>, { onDiscard }: TextOptions): TurnStream<string> {
+  const pieces$ = new Observable<Piece>((subscriber) => {
+    const reader = new TextReader((piece) => subscriber.next(piece));
+    return events$.subscribe({
+      next: (event) => reader.take(event),
+      error: (error: unknown) => subscriber.error(error),
+      complete: () => subscriber.complete(),
+    });
+  });
+  const stands = (piece: Piece): piece is string => {
+    if (typeof piece === 'string') return true;
+    onDiscard?.(piece);
+    return false;
+  };
+  return new TurnStream(pieces$.pipe(filter(stands)), () => iterateText(pieces$, stands));
+}
+
+/** Hands a discard on when the reader asks for what follows: it has done with the pieces before. */
+function iterateText(pieces$: Observable<Piece>, stands: (piece: Piece) => piece is string): AsyncIterator<string> {
+  const pieces = iterate(pieces$, merged);
+  return {
+    async next() {
+      for (;;) {
+        const { done, value } = await pieces.next();
+        if (done) return { done, value };
+        try {
+          if (stands(value)) return { done: false, value };
+        } catch (error) {
+          await pieces.return();
+          throw error;
+        }
+      }
+    },
+    async return() {
+      await pieces.return();
+      return { done: true, value: undefined };
+    },
+  };
+}
+
+function merged(first: Piece, second: Piece): Piece | undefined {
+  return typeof first === 'string' && typeof second === 'string' ? first + second : undefined;
+}
+
+const answer = /^answer-\d+$/;
+
+/** Reads the turn's own text: neither that of child turns, nor that of artifacts that tools write. Holds that of the open model call. */
+class TextReader {
+  readonly #emit: (piece: Piece) => void;
+  #artifactId = '';
+  /** Whether the artifact has its last chunk, or none at all. */
+  #closed = true;
+  /** What was emitted of an open artifact. */
+  readonly #shown = new GrowingText();
+  #saidBefore = false;
+
+  constructor(emit: (piece: Piece) => void) {
+    this.#emit = emit;
+  }
+
+  take(event: AgentEvent): void {
+    if (event.kind === 'artifact-update') this.#takeChunk(event);
+    else if (event.kind === 'internal:llm-attempt-discarded') this.#discard(event.reason);
+  }
+
+  #takeChunk({ artifact: { artifactId, parts }, append, lastChunk }: ArtifactUpdateEvent): void {
+    if (artifactId !== this.#artifactId) {
+      if (!answer.test(artifactId)) return;
+      this.#artifactId = artifactId;
+    } else if (!append && !this.#closed) {
+      this.#discard('replaced');
+    }
+    let text = '';
+    for (const part of parts) if (part.kind === 'text') text += part.text;
+    this.#closed = lastChunk;
+    if (text !== '') this.#say(text);
+    if (lastChunk) this.#shown.clear();
+  }
+
+  #say(text: string): void {
+    const first = this.#shown.isEmpty;
+    this.#shown.add(text);
+    this.#emit(first && this.#saidBefore ? `\n${text}` : text);
+    this.#saidBefore = true;
+  }
+
+  #discard(reason: string | undefined): void {
+    if (this.#shown.isEmpty) return;
+    const text = this.#shown.toString();
+    this.#shown.clear();
+    this.#emit({ text, reason });
+  }
+}

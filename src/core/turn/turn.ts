@@ -1,0 +1,287 @@
+import { Observable } from 'rxjs';
+import { AgentLoopError } from '../contracts/errors.ts';
+import type { AgentEvent } from '../contracts/events.ts';
+import type { Message } from '../contracts/messages.ts';
+import { isSuspended } from '../contracts/task-state.ts';
+import type { Tool } from '../contracts/tool.ts';
+import { eventsBehind } from '../journal/event-operators.ts';
+import { EventProjector, type EventProjectorOptions } from '../journal/event-projector.ts';
+import { iterate, iterateEvents } from '../journal/iterate-events.ts';
+import type { Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { resultOf, TurnError, type TurnResult } from '../journal/turn-result.ts';
+import { recordsOfAnswers } from '../options/check-answers.ts';
+import { checkMessages } from '../options/check-messages.ts';
+import type { Partially } from '../options/partially.ts';
+import type { AbortScope } from './abort-scope.ts';
+import type { Inbox } from './inbox.ts';
+import { type SharedTurn, shareTurn } from './share-turn.ts';
+import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';
+
+export interface TurnOptions {
+  readonly taskId: string;
+  readonly contextId: string;
+  readonly execution$: Observable<Signal>;
+  readonly scope: AbortScope;
+  readonly inbox: Inbox;
+  readonly projection: EventProjectorOptions;
+  /** The partial value of the turn while the model writes it. */
+  readonly partialsOf: (events$: Observable<AgentEvent>) => Observable<unknown>;
+  /** Starts at once, and nobody's leaving stops it. */
+  readonly detached: boolean;
+  /** The cursor of the last event that readers know. */
+  readonly from: string | undefined;
+}
+
+/** How an execution ended: in a record, or lost. */
+type End = { readonly lost: false } | { readonly lost: true; readonly cause: unknown };
+
+/**
+ * A turn: an Observable of its events, also async-iterable. Nothing happens before the first subscription or `result()`; it never
+ * executes twice. Later subscribers get the events of the records so far and the text so far, then the live events. When the last
+ * subscriber leaves, the turn is cancelled, unless it is detached, or attached to a turn that runs elsewhere.
+ *
+ * The stream completes behind one `status-update` with `final: true`, also for a failed, cancelled or suspended turn; it errors only
+ * where the turn is lost to this process: `FENCED`, `REWOUND`, `UNAVAILABLE`, … It then can be resumed.
+ *
+ * `T`: what it finishes with besides text. `X`: the tools whose calls have typed events.
+ */
+export class Turn<T = unknown, X extends Tool = Tool>
+  extends Observable<AgentEvent<X>>
+  implements AsyncIterable<AgentEvent<X>>
+{
+  readonly taskId: string;
+  readonly #contextId: string;
+  readonly #shared: SharedTurn<X>;
+  readonly #shown$: Observable<AgentEvent<X>>;
+  readonly #scope: AbortScope;
+  readonly #inbox: Inbox;
+  readonly #partialsOf: TurnOptions['partialsOf'];
+  #end: End | undefined;
+  #whenOver: (() => void)[] = [];
+  #started = false;
+
+  private constructor(options: TurnOptions) {
+    super((subscriber) => {
+      this.#started = true;
+      return this.#shown$.subscribe(subscriber);
+    });
+    this.taskId = options.taskId;
+    this.#contextId = options.contextId;
+    this.#scope = options.scope;
+    this.#inbox = options.inbox;
+    this.#partialsOf = options.partialsOf;
+    this.#shared = shareTurn(options.execution$, {
+      projector: new EventProjector(options.projection),
+      onIdle: () => {
+        if (!options.detached) this.#leave();
+      },
+      onEnd: (error) => this.#settle(error),
+    });
+    this.#shown$ = this.#shared.events$.pipe(eventsBehind(options.from));
+    if (options.detached) this.#start();
+  }
+
+  /** @internal */
+  static of(options: TurnOptions): Turn {
+    return new Turn(options);
+  }
+
+  /** The conversation that the turn belongs to; of a resumed turn known once its journal was read. */
+  get contextId(): string {
+    return this.#shared.state?.turn.contextId ?? this.#contextId;
+  }
+
+  /** The state after the last event that was emitted; `undefined` before the first. */
+  get state(): LoopState | undefined {
+    return this.#shared.state;
+  }
+
+  /**
+   * Its events from now on, for who looks on: subscribing does not start the turn, and leaving does not stop it. An event comes here
+   * before the readers have it; the stream ends as theirs does, and before `result()` and `settled` do.
+   */
+  get live$(): Observable<AgentEvent<X>> {
+    return this.#shared.live$;
+  }
+
+  /**
+   * How the turn ended. Starts it; is no reader, so leaving subscribers cancel it all the same. Resolves with the result of a completed
+   * or suspended turn; rejects with a `TurnError` whose `code` says why and whose `result` is what there was, or with the error that
+   * lost the turn.
+   */
+  result(): Promise<TurnResult<T>>;
+  async result(): Promise<TurnResult> {
+    this.#start();
+    await this.#over();
+    if (this.#end?.lost) throw this.#end.cause;
+    return this.#outcome();
+  }
+
+  /**
+   * The text of the turn as it streams, also for `for await`. The pieces, joined, are `result().allText`: each text after the first one starts on
+   * a new line. No text of child turns and of tools' artifacts. Text that a failed model call or an extension discards is passed to
+   * `onDiscard`; the joined pieces still have it.
+   *
+   * Reads the turn as any subscriber does: it starts it, late ones get the text so far, and leaving may cancel it. Completes where the turn
+   * completes or suspends; errors as `result()` rejects. Holds the text of the open model call, and what a slow `for await` has not read.
+   */
+  text(options: TextOptions = {}): TurnStream<string> {
+    return textOfTurn(this.#throwing(), options);
+  }
+
+  /**
+   * The partial value of the turn while the model writes it, also for `for await`: with each snapshot strings and arrays grow and
+   * members appear; the last one is the value. After an attempt that was discarded they start anew. Unchecked but for the last one, which
+   * is the only one where the model answers in XML. A slow `for await` gets the latest snapshot, not each.
+   *
+   * Reads the turn, completes and errors as `text` does. Errors: `INVALID_CONFIG` where the agent has no structured output.
+   */
+  partials(): TurnStream<Partially<T>>;
+  partials(): TurnStream<unknown> {
+    const partials$ = this.#partialsOf(this.#throwing());
+    return new TurnStream(partials$, () => iterate(partials$, (_, later) => later));
+  }
+
+  /**
+   * Resolves when the turn has ended or suspended, its tools have stopped, its records are written and its spans ended; rejects where
+   * it is lost.
+   */
+  get settled(): Promise<void> {
+    const settled = this.#over().then(() => {
+      if (this.#end?.lost) throw this.#end.cause;
+    });
+    settled.catch(() => {});
+    return settled;
+  }
+
+  /**
+   * Cancels the turn: its signals abort at once, running tools get `abortGraceMs`, then the record of the cancel is written. Returns
+   * `settled`. Does nothing to a turn that has ended. One that never started will not call the model when it is.
+   */
+  cancel(reason = 'canceled'): Promise<void> {
+    this.#abort(reason);
+    return this.#started ? this.settled : Promise.resolve();
+  }
+
+  /**
+   * Suspends the turn as soon as nothing runs: a model call and running tools finish first, no other starts. With a store the stream ends
+   * with `input-required`, and `AgentLoop.resume` continues the turn. Without one the turn waits in this process, and `resume()` continues
+   * it in the same stream. A turn whose model call turns out to be the last one completes.
+   */
+  pause(reason = 'paused'): void {
+    this.#checkRunning();
+    this.#inbox.requestPause(reason);
+  }
+
+  /**
+   * Continues a turn without a store that is paused; also takes a pause back that has not taken effect yet. Does nothing where no pause was
+   * asked for. Errors: `TERMINAL` for a turn that is over or has suspended: `AgentLoop.resume` continues that one.
+   */
+  resume(): void {
+    this.#checkNotSuspended('continue it with');
+    this.#checkRunning();
+    this.#inbox.resume();
+  }
+
+  /** Adds a message to the history before the next model call; a turn that would have ended continues with it. */
+  steer(message: Message): void {
+    checkMessages([message]);
+    this.#checkRunning();
+    this.#inbox.steer(message);
+  }
+
+  /**
+   * Answers an open question of the turn, by its id, while other calls run; a turn that has suspended meanwhile is answered with
+   * `AgentLoop.resume`. Of two answers that come before one is recorded the first counts; the same answer again
+   * changes nothing. Errors: `INVALID_INPUT` for what is no open question and for an answer of the wrong form, `CONFLICT` for one that
+   * differs from the recorded one, `TERMINAL` for a turn that is over or has suspended.
+   */
+  answer(questionId: string, answer: unknown): void {
+    this.#checkNotSuspended('give the answer to');
+    const { last } = this.#inbox;
+    const wasAnswered = last?.answers.some(({ question }) => question.id === questionId) === true;
+    if (!wasAnswered || this.#end) this.#checkRunning();
+    // What is shown may be older than the answers that are recorded, or written just now.
+    const state = last ?? this.#shared.state;
+    if (!state) throw new AgentLoopError('INVALID_INPUT', `Turn "${this.taskId}" has asked nothing yet.`);
+    if (recordsOfAnswers(state, { [questionId]: answer }).length > 0) this.#inbox.answer(questionId, answer);
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<AgentEvent<X>> {
+    return iterateEvents<AgentEvent<X>>(this);
+  }
+
+  /** The events, with an error at the end where `result()` rejects. */
+  #throwing(): Observable<AgentEvent> {
+    return new Observable((subscriber) =>
+      this.subscribe({
+        next: (event) => subscriber.next(event),
+        error: (error: unknown) => subscriber.error(error),
+        complete: () => {
+          try {
+            this.#outcome();
+          } catch (error) {
+            subscriber.error(error);
+          }
+          subscriber.complete();
+        },
+      }),
+    );
+  }
+
+  #start(): void {
+    this.#started = true;
+    this.#shared.connect();
+  }
+
+  /** The last subscriber has left. A turn that another process owns is not cancelled: unsubscribing only stops watching. */
+  #leave(): void {
+    if (!this.#inbox.forwards) this.#abort('every subscriber left');
+    else if (this.#whenOver.length === 0) this.#shared.disconnect();
+  }
+
+  #abort(reason: string): void {
+    if (!this.#end) this.#scope.abort(new AgentLoopError('CANCELED', reason, { taskId: this.taskId }));
+  }
+
+  #checkNotSuspended(what: string): void {
+    const { state } = this.#shared;
+    if (!state?.outcome || !isSuspended(state.outcome.state)) return;
+    const message = `Turn "${this.taskId}" has suspended; ${what} AgentLoop.resume.`;
+    throw new AgentLoopError('TERMINAL', message, { taskId: this.taskId });
+  }
+
+  #checkRunning(): void {
+    if (!this.#end && !this.#inbox.last) return;
+    throw new AgentLoopError('TERMINAL', `Turn "${this.taskId}" is over; start a new one.`, { taskId: this.taskId });
+  }
+
+  #settle(error: { readonly cause: unknown } | undefined): void {
+    this.#scope.release();
+    this.#end = error ? { lost: true, cause: error.cause } : { lost: false };
+    for (const callback of this.#whenOver) callback();
+    this.#whenOver = [];
+  }
+
+  #over(): Promise<void> {
+    return this.#end ? Promise.resolve() : new Promise((resolve) => this.#whenOver.push(resolve));
+  }
+
+  /** What failed is over: the same id gives the same failure again. */
+  #endedBefore({ code, message }: NonNullable<LoopState['error']>): NonNullable<LoopState['error']> {
+    const { taskId } = this;
+    const cure = `this is how task "${taskId}" ended before; AgentLoop.retry("${taskId}", config) continues it as a new task`;
+    return { code, message: `${message.replace(/\.$/, '')} (${cure}).` };
+  }
+
+  #outcome(): TurnResult {
+    const { state, cause, endedBefore } = this.#shared;
+    if (!state)
+      throw new AgentLoopError('INTERNAL', `Turn "${this.taskId}" ended without a record.`, { taskId: this.taskId });
+    const result = resultOf(state);
+    if (state.error) throw new TurnError(result, endedBefore ? this.#endedBefore(state.error) : state.error, cause);
+    if (result.status !== 'canceled') return result;
+    throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${result.reason}.` });
+  }
+}

@@ -1,0 +1,151 @@
+import { catchError, from, type MonoTypeOperatorFunction, map, merge, Observable, of, take } from 'rxjs';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
+import type { Command, TaskStateStore } from '../contracts/store.ts';
+import { observeTurn } from '../journal/observe-turn.ts';
+import type { Signal } from '../journal/signals.ts';
+import type { Deadline } from '../ownership/when-ready.ts';
+import type { AbortScope } from './abort-scope.ts';
+import { answerTask } from './answer-task.ts';
+import { cancelTask } from './cancel-task.ts';
+import { handOver } from './hand-over.ts';
+import type { Inbox } from './inbox.ts';
+import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
+
+/** A turn that another owner runs, or that is over. */
+export interface WatchedTurn {
+  readonly taskId: string;
+  readonly store: TaskStateStore;
+  readonly deadline: Deadline;
+  /** Aborted: the owner is asked to cancel the turn. */
+  readonly scope: AbortScope;
+  /** What it is asked, the owner is asked. */
+  readonly inbox: Inbox;
+}
+
+type OwnOpening = Extract<Opening, { own: true }>;
+
+/** A turn that is taken over once its lease ends. */
+export interface BusyTurn extends WatchedTurn {
+  readonly options: OpenOptions;
+  /** How long the lease lasts, in milliseconds. */
+  readonly busyMs: number;
+  /** Runs the turn from here on; its signals begin with the record after `seen`. */
+  readonly takeOver: (opening: OwnOpening, seen: number) => Observable<Signal>;
+}
+
+/** Follows a turn that another owner runs, or that is over. Unsubscribing stops following and leaves the turn alone. */
+export function watchTurn(turn: WatchedTurn): Observable<Signal> {
+  return watch(turn).pipe(notingEnd());
+}
+
+/**
+ * Watches a turn that another owner runs, and takes it over once its lease ends or is given back: from there on only the records that
+ * were not shown yet are. Asks the store for the lease when it should have expired, and every 2 s until then.
+ */
+export function watchUntilFree(turn: BusyTurn): Observable<Signal> {
+  return tellAnswers(turn).pipe(
+    handOver(() => watchAndTakeOver(turn)),
+    notingEnd(),
+  );
+}
+
+/** Says of a turn that had ended before that this is what is shown. */
+function notingEnd(): MonoTypeOperatorFunction<Signal> {
+  return map((signal) =>
+    signal.type === 'commit' && signal.replayed && signal.after.isComplete ? { ...signal, endedBefore: true } : signal,
+  );
+}
+
+function watch({ taskId, store, deadline, scope, inbox }: WatchedTurn): Observable<Signal> {
+  const { clock } = deadline;
+  return new Observable((subscriber) => {
+    const post = async (command: Command) => {
+      if (command.type !== 'answer') return store.post(taskId, command);
+      return answerTask(taskId, { store, answers: { [command.questionId]: command.answer }, clock });
+    };
+    inbox.forwardTo((command) =>
+      post(command).catch((error: unknown) => {
+        if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') subscriber.error(error);
+      }),
+    );
+    const ask = () =>
+      cancelTask(taskId, { store, reason: messageOf(scope.reason), clock }).catch((error: unknown) =>
+        subscriber.error(error),
+      );
+    subscriber.add(scope.onAbort(ask));
+    subscriber.add(observeTurn(store, taskId, deadline).subscribe(subscriber));
+    if (scope.aborted) void ask();
+  });
+}
+
+/**
+ * Tells the owner of a turn the answers of a resume that waits for it, before it is watched: it would suspend again for want of them. They
+ * are the next owner's where this one does not record them in time.
+ */
+function tellAnswers({ taskId, store, deadline, scope, options }: BusyTurn): Observable<undefined> {
+  const { answers = {} } = options;
+  if (Object.keys(answers).length === 0) return of(undefined);
+  const canceled$ = new Observable<undefined>((to) => {
+    if (scope.aborted) to.next(undefined);
+    else to.add(scope.onAbort(() => to.next(undefined)));
+  });
+  const told$ = from(answerTask(taskId, { store, answers, clock: deadline.clock })).pipe(
+    catchError((error: unknown) => {
+      const code = AgentLoopError.isInstance(error) ? error.code : undefined;
+      if (code === 'BUSY' || code === 'TERMINAL') return of(undefined);
+      throw error;
+    }),
+  );
+  return merge(told$, canceled$).pipe(
+    map(() => undefined),
+    take(1),
+  );
+}
+
+const longestPollMs = 2_000;
+
+function watchAndTakeOver(turn: BusyTurn): Observable<Signal> {
+  const { taskId, deadline, options, busyMs, takeOver } = turn;
+  return new Observable((to) => {
+    let seen = 0;
+    let cancelPoll = () => {};
+    const watching = watch(turn).subscribe({
+      next(signal) {
+        if (signal.type === 'commit') seen = signal.after.seq;
+        to.next(signal);
+      },
+      error: (error: unknown) => to.error(error),
+      complete: () => to.complete(),
+    });
+    to.add(watching);
+    to.add(() => cancelPoll());
+    const run = (opening: OwnOpening) => {
+      watching.unsubscribe();
+      to.add(takeOver(opening, seen).subscribe(to));
+    };
+    const ask = () => {
+      if (watching.closed) return;
+      const opening = openWatchedTurn(options, taskId).subscribe({
+        next: run,
+        // It was suspended when the lease was granted: the watch tells, unless it looked later, when the turn had its answers.
+        complete() {
+          if (!watching.closed) askAfter(longestPollMs);
+        },
+        error(error: unknown) {
+          if (!AgentLoopError.isInstance(error) || !error.retryable) {
+            // The watch shows how it ended.
+            if (AgentLoopError.isInstance(error) && error.code === 'TERMINAL') return;
+            return to.error(error);
+          }
+          askAfter(retryAfterMs(error));
+        },
+      });
+      to.add(opening);
+    };
+    /** A little later than the lease ends, and not all watchers at once. */
+    const askAfter = (ms: number) => {
+      if (!to.closed) cancelPoll = deadline.clock.schedule(Math.min(ms, longestPollMs) + 10 + Math.random() * 90, ask);
+    };
+    askAfter(busyMs);
+  });
+}
