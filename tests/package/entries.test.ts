@@ -105,7 +105,7 @@ describe('the entries of the build', () => {
         console.log(JSON.stringify(error.stack.split('\\n    at ')[1]));
       }
     `);
-    expect(top).toMatch(/src\/core\/[a-z-]+\.ts:\d+:\d+\)$/);
+    expect(top).toMatch(/src\/core\/[a-z-]+\/[a-z-]+\.ts:\d+:\d+\)$/);
   });
 
   it('the factory of stores makes the classes of the entries', async () => {
