@@ -266,7 +266,8 @@ function checkGivenBack({ deeds, grants, parentId }: GivenBack, say: Say): void 
     if (above < 0 || above < deeds.indexOf(grant) || (own >= 0 && own < above)) continue;
     // What another owner has taken by then is not given back, and nobody gets it too early.
     const isTaken = ({ epoch }: LeaseDeed) => epoch > (grant.under?.epoch ?? 0);
-    if (deeds.slice(0, above).some((deed) => deed.type === 'lease' && deed.task === parentId && isTaken(deed))) continue;
+    if (deeds.slice(0, above).some((deed) => deed.type === 'lease' && deed.task === parentId && isTaken(deed)))
+      continue;
     say('a child turn is given back before its parent', `${grant.task} by ${grant.pid}`);
   }
 }
