@@ -259,8 +259,11 @@ export class Agent<T = unknown, C = unknown, X extends Tool = Tool> {
     const { dependencies, parentContext: parent, ...rest } = options;
     const ids = { taskId, contextId: options.contextId ?? this.contextId, agentId: this.id };
     const parentContext = this.#spanOf(ids, [], parent);
-    const config = parentTurnOf(options) ? this.#configs.ofChild : this.#configs.with(dependencies);
-    const turn = AgentLoop.resume(taskId, config, { ...rest, parentContext });
+    const isChild = parentTurnOf(options) !== undefined;
+    const config = isChild ? this.#configs.ofChild : this.#configs.with(dependencies);
+    const resumed = { ...rest, parentContext };
+    const { resumption } = this.#configs;
+    const turn = AgentLoop.resume(taskId, config, isChild ? resumed : withAdmission(resumed, resumption));
     this.#life.watch(turn, parentContext);
     return turn;
   }

@@ -8,9 +8,9 @@ import {
 } from '../core/contracts/index.ts';
 import type { Signal } from '../core/journal/index.ts';
 import { type Deadline, giveBack, whenReady } from '../core/ownership/index.ts';
-import { type Admission, handOver, operate } from '../core/turn/index.ts';
+import { type Admission, type Admitted, handOver, type OpenedTurn, operate } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
-import { type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
+import { historyLength, type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';
 
 export interface ContextQueueOptions {
@@ -27,14 +27,6 @@ export interface ContextQueueOptions {
   readonly logger: Logger | undefined;
 }
 
-/** A turn whose lease this process has. */
-interface Opened {
-  readonly contextId: string;
-  readonly taskId: string;
-  /** Its journal is new. */
-  readonly created: boolean;
-}
-
 /** What a turn waits for, and what to do about it. */
 interface Ahead {
   readonly taskId: string;
@@ -48,6 +40,8 @@ export class ContextQueue {
   readonly #options: ContextQueueOptions;
   /** Tasks that are registered in the store, and are to begin here. */
   readonly #registered = new Set<string>();
+  /** Tasks that were resumed here with another before them, and have not waited for it since. */
+  readonly #queued = new Set<string>();
 
   constructor(options: ContextQueueOptions) {
     this.#options = options;
@@ -77,9 +71,33 @@ export class ContextQueue {
         ),
       );
     };
-    return journal
-      ? { before, opened: (created) => this.#opened({ contextId, taskId, created }, journal) }
-      : { before };
+    if (!journal) return { before };
+    return {
+      before,
+      opened: (turn) => this.#opened(turn, journal).pipe(handOver(() => this.#resumed(turn, journal))),
+    };
+  }
+
+  /** For a turn that is resumed: tells whether it is still queued. */
+  get resumption(): Admission {
+    const { journal } = this.#options;
+    return journal ? { opened: (turn) => this.#resumed(turn, journal) } : {};
+  }
+
+  /**
+   * Whether another turn is before this one. True once until the turn has waited: one that never gets that far, such as that of an agent that
+   * is gone, is resumed no more than `maxResumes` times. A store that is away is asked again by the turn itself.
+   */
+  #resumed({ state, created }: OpenedTurn, journal: TaskStateStore): Observable<Admitted> {
+    const { messageStore, deadline } = this.#options;
+    const { contextId, taskId } = state.turn;
+    if (created || historyLength(state) !== undefined || this.#queued.has(taskId)) return of({ queued: false });
+    return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
+      switchMap(() => whenReady(() => settleTurnsAhead({ messageStore, journal }, contextId, taskId), deadline)),
+      map((open) => ({ queued: open !== undefined && !this.#refuses(open) })),
+      tap(({ queued }) => queued && this.#queued.add(taskId)),
+      catchError(() => of({ queued: false })),
+    );
   }
 
   /** The run of a turn that begins once those that were started before it are registered, or do not run here any more. */
@@ -110,8 +128,9 @@ export class ContextQueue {
   }
 
   /** A store that is away loses the turn; what else is wrong with it fails the turn once it begins. */
-  #opened({ contextId, taskId, created }: Opened, journal: TaskStateStore): Observable<unknown> {
+  #opened({ state, created }: OpenedTurn, journal: TaskStateStore): Observable<unknown> {
     const { messageStore, deadline, running, busy } = this.#options;
+    const { contextId, taskId } = state.turn;
     const unless = (error: unknown) => (isAway(error) || isBusy(error) ? throwError(() => error) : of(undefined));
     return whenReady(() => messageStore.begin(contextId, taskId), deadline).pipe(
       tap(() => {
@@ -171,6 +190,7 @@ export class ContextQueue {
   async turn({ contextId, taskId, signal, state, clock }: HookContext): Promise<AgentLoopError | number> {
     const { journal, messageStore } = this.#options;
     const isRegistered = this.#registered.delete(taskId);
+    this.#queued.delete(taskId);
     if (journal && !isRegistered) await this.#ask(() => messageStore.begin(contextId, taskId));
     const limit = new WaitLimit(this.#options);
     const look = journal ? this.#lookAt({ contextId, taskId, signal }, journal) : this.#lookHere(contextId, taskId);

@@ -50,6 +50,7 @@ export interface ConversationOptions extends ContextQueueOptions {
 export function conversation(options: ConversationOptions): {
   readonly extension: Extension;
   readonly admission: (contextId: string, taskId: string) => Admission;
+  readonly resumption: Admission;
 } {
   const queue = new ContextQueue(options);
   const memory = new Conversation(options, queue);
@@ -61,7 +62,8 @@ export function conversation(options: ConversationOptions): {
     afterTurn: (end) => options.onEnd(end),
     afterEnd: (end) => memory.save(end),
   };
-  return { extension, admission: (contextId, taskId) => queue.admission(contextId, taskId) };
+  const { resumption } = queue;
+  return { extension, admission: (contextId, taskId) => queue.admission(contextId, taskId), resumption };
 }
 
 /** For a child turn: it tells what a conversation tells, chooses an agent as it does, and keeps nothing. */

@@ -24,6 +24,7 @@ export interface TurnConfigParts {
 export class TurnConfigs {
   readonly config: AgentLoopConfig;
   readonly admission: ReturnType<typeof conversation>['admission'];
+  readonly resumption: ReturnType<typeof conversation>['resumption'];
   readonly #resolved: ResolvedAgent;
   readonly #internals: AgentInternals;
   readonly #running: RunningTurns;
@@ -40,8 +41,9 @@ export class TurnConfigs {
     this.#usage = usage;
     this.#between = between;
     const { members } = internals;
-    const { extension, admission } = this.#remembering();
+    const { extension, admission, resumption } = this.#remembering();
     this.admission = admission;
+    this.resumption = resumption;
     this.config = {
       ...resolved.loop,
       toolProviders: resolved.toolsWith({}),

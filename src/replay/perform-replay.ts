@@ -1,6 +1,7 @@
+import { of } from 'rxjs';
 import { type AgentLoopConfig, AgentLoopError, type StartOptions } from '../core/contracts/index.ts';
 import type { JournalRecord, LoopState } from '../core/journal/index.ts';
-import { AgentLoop, type Turn } from '../core/turn/index.ts';
+import { type Admission, AgentLoop, type Turn, withAdmission } from '../core/turn/index.ts';
 import { Conductor, type Controls, leaseMs } from './conductor.ts';
 import { type Deviation, nameOf } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
@@ -113,7 +114,10 @@ class Stage {
   #turnOf(run: ReplayRun): Turn {
     const { taskId, contextId, agentId, messages, settings, metadata } = this.#recording.started;
     const config = this.#configOf(run);
-    if (run.kind === 'resume') return AgentLoop.resume(taskId, config, { answers: answersOf(this.#recording, run) });
+    if (run.kind === 'resume') {
+      const answers = answersOf(this.#recording, run);
+      return AgentLoop.resume(taskId, config, withAdmission({ answers }, resumptionOf(this.#recording, run)));
+    }
     const options: StartOptions = { taskId, contextId, agentId, ...settings, ...(metadata ? { metadata } : {}) };
     return new AgentLoop(config).startTurn(messages, options);
   }
@@ -180,6 +184,12 @@ function toolsOfAgent(records: readonly JournalRecord[], { from, to }: ReplayRun
 
 function hasViews({ extensions = [] }: ReplayConfig): boolean {
   return extensions.some(({ prepareIteration, beforeLLMCall }) => prepareIteration || beforeLLMCall);
+}
+
+/** Whether another turn was before it. */
+function resumptionOf({ records }: Recording, { from }: ReplayRun): Admission {
+  const first = records[from];
+  return { opened: () => of({ queued: first?.type === 'turn.resumed' && first.queued === true }) };
 }
 
 /** The answers with which a turn was resumed. */

@@ -207,7 +207,8 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
   if (content.type === 'turn.started') return asJson({ ...content, trace: undefined, forkedFrom: undefined });
   if (content.type === 'turn.suspended' && content.hold)
     return asJson({ ...content, hold: { ...content.hold, until: undefined } });
-  if (content.type === 'turn.resumed') return asJson({ ...content, trace: undefined, lostAt: undefined });
+  if (content.type === 'turn.resumed')
+    return asJson({ ...content, trace: undefined, lostAt: undefined, queued: undefined });
   if (content.type === 'llm.start')
     return asJson({ ...content, options: undefined, tools: anyTools ? tools : (content.tools ?? tools) });
   if (content.type !== 'tool.result') return asJson(content);

@@ -1,11 +1,15 @@
 import { once } from 'node:events';
-import { afterAll, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import type { AgentSettings } from '../../src/agent/agent-options.ts';
 import type { LLMProvider } from '../../src/core/contracts/provider.ts';
 import type { TaskStateStore, TaskSummary } from '../../src/core/contracts/store.ts';
+import { replay } from '../../src/replay/replay.ts';
+import type { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../src/testing/gate.ts';
+import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { tool } from '../../src/tools/tool.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
@@ -95,4 +99,83 @@ it('H-33 in memory: messages of an agent that is gone run in the order in which 
   await Promise.allSettled(turns.map((turn) => turn.settled));
   const left = store.list().map(({ taskId }) => taskId);
   expect(await recovered(store)).toEqual(sent.filter((taskId) => left.includes(taskId)));
+});
+
+const pay = tool({
+  name: 'pay',
+  description: 'Pays.',
+  parameters: { type: 'object' },
+  needsApproval: true,
+  execute: () => 'paid',
+});
+
+/** A process with an agent in the context `c`, and what stops it. */
+function serving(store: LmdbStateStore, options: Partial<AgentSettings> = {}) {
+  const down = new AbortController();
+  const queued = gate();
+  const logger = {
+    debug() {},
+    warn() {},
+    error() {},
+    info: (line: string) => void (line === 'turn queued' && queued.pass()),
+  };
+  const settings = { id: 'ada', contextId: 'c', busy: 'queue' as const, tools: [pay], enableTracing: false };
+  const provider = scriptedLLM([{ toolCalls: [{ name: 'pay' }] }, { text: 'Paid.' }, { text: 'Two.' }]);
+  const ada = agent({ ...settings, provider, taskStateStore: store, logger, shutdown: down.signal, ...options });
+  const stop = async () => {
+    down.abort();
+    await store.close();
+  };
+  return { ada, queued: queued.reached, stop };
+}
+
+describe('a message behind a turn that waits for an answer', () => {
+  it('H-33 is answered after 12 restarts of its server', async () => {
+    const path = stores.path();
+    const first = serving(stores.open({ path }));
+    await first.ada.run('Pay.', { taskId: 'asks' });
+    first.ada.startTurn('And now?', { taskId: 'next', detached: true });
+    await first.queued;
+    await first.stop();
+    for (let restart = 0; restart < 12; restart++) {
+      const server = serving(stores.open({ path }));
+      server.ada.resume('next', { detached: true });
+      await server.queued;
+      await server.stop();
+    }
+    const provider = scriptedLLM([{ text: 'Paid.' }, { text: 'Two.' }]);
+    const store = stores.open({ path });
+    const last = serving(store, { provider });
+    const next = last.ada.resume('next', { detached: true });
+    await last.ada.resume('asks', { answers: { '1:0': { approved: true } } }).result();
+    await expect(next.result()).resolves.toMatchObject({ status: 'completed', text: 'Two.' });
+    await expect(replay(await store.read('next')).result()).resolves.toMatchObject({ text: 'Two.', deviations: [] });
+  });
+
+  it('fails with POISON after maxResumes where it never gets as far as to wait', async () => {
+    const store = stores.open();
+    const { ada } = serving(store);
+    await ada.run('Pay.', { taskId: 'asks' });
+    await store.messages.begin('c', 'next');
+    const down = new AbortController();
+    const begun = serving(store, { shutdown: down.signal });
+    begun.ada.startTurn('And now?', { taskId: 'next', detached: true });
+    await begun.queued;
+    down.abort();
+    const getTools = () => Promise.reject(new Error('away'));
+    const away = { getTools, executeTool: getTools, canHandle: () => true };
+    const provider = scriptedLLM([]);
+    const broken = agent({
+      id: 'ada',
+      contextId: 'c',
+      busy: 'queue',
+      maxResumes: 2,
+      provider,
+      taskStateStore: store,
+      toolProviders: [away],
+    });
+    for (let time = 0; time < 3; time++)
+      await expect(broken.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'MISSING_TOOL' });
+    await expect(broken.resume('next').result()).rejects.toMatchObject({ code: 'POISON' });
+  });
 });

@@ -116,9 +116,9 @@ function endSuspension(draft: Draft, at: number): void {
   draft.suspendedAt = undefined;
 }
 
-export function resume(draft: Draft, { trace, at, seq }: Stamped<TurnResumed>): void {
-  // A retry gets further than the turn that it continues.
-  if (seq > (draft.turn.copied ?? 0)) draft.resumes++;
+export function resume(draft: Draft, { trace, at, seq, queued }: Stamped<TurnResumed>): void {
+  // A retry gets further than the turn that it continues; a turn with another before it cannot get any further.
+  if (!queued && seq > (draft.turn.copied ?? 0)) draft.resumes++;
   draft.outcome = undefined;
   endSuspension(draft, at);
   // Whoever takes the turn over waits as long as its owner would have.

@@ -113,7 +113,7 @@ const own: RecordTable = {
     streams: 'ends',
   },
   'turn.resumed': {
-    members: { trace: 'object?', lostAt: 'time?' },
+    members: { trace: 'object?', lostAt: 'time?', queued: 'flag?' },
     inner: { trace: ofTrace },
     apply: resume,
     events: (to) => to.resumed(),

@@ -1,18 +1,31 @@
 import type { Observable } from 'rxjs';
 import type { Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
 
-/** What a new turn passes before its first event. */
+/** A turn whose lease this process has. */
+export interface OpenedTurn {
+  readonly state: LoopState;
+  /** Its journal is new. */
+  readonly created: boolean;
+}
+
+/** `queued`: another turn is before it, so a resume cannot get it any further yet. */
+export interface Admitted {
+  readonly queued: boolean;
+}
+
+/** What a turn passes before its first event. */
 export interface Admission {
   /**
    * Stands before the run, and may refuse it: the run that it gives errors then, before anything of the turn is recorded, and the turn is lost
-   * with that error. Called for each subscription, as an operator is.
+   * with that error. Called for each subscription, as an operator is. Not asked about a turn that is resumed.
    */
-  readonly before: (run$: Observable<Signal>) => Observable<Signal>;
+  readonly before?: (run$: Observable<Signal>) => Observable<Signal>;
   /**
-   * Called where this process has the lease, and nothing was shown yet; `created`: the journal is new. Emits once where the turn may begin; an
-   * error gives the lease back and loses the turn.
+   * Called where this process has the lease, and nothing was shown yet. Emits once where the turn may begin or is resumed; an error gives the
+   * lease back and loses the turn.
    */
-  readonly opened?: (created: boolean) => Observable<unknown>;
+  readonly opened?: (turn: OpenedTurn) => Observable<Admitted>;
 }
 
 const marker: unique symbol = Symbol.for('millrace.admission');
@@ -29,5 +42,5 @@ export function admissionOf(options: object): Admission | undefined {
 }
 
 function isAdmission(value: unknown): value is Admission {
-  return typeof value === 'object' && value !== null && 'before' in value;
+  return typeof value === 'object' && value !== null && ('before' in value || 'opened' in value);
 }

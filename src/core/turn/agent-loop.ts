@@ -89,9 +89,9 @@ export class AgentLoop {
     const config = parent ? childConfig(this.#config, parent) : this.#config;
     const start = turnStart(config, messages, options);
     const { taskId, contextId } = start;
-    const { before, opened } = admissionOf(options) ?? {};
+    const { before } = admissionOf(options) ?? {};
     const execution = (request: RunRequest) => {
-      const run$ = startRun(request, { start, contextId: options.contextId, opened });
+      const run$ = startRun(request, { start, contextId: options.contextId });
       return before ? before(run$) : run$;
     };
     return newTurn(config, options, { taskId, contextId, execution });
@@ -233,7 +233,8 @@ function newTurn(
     answers = {},
     onBusy = 'fail',
   } = options;
-  const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy };
+  const { opened } = admissionOf(options) ?? {};
+  const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy, opened };
   return Turn.of({
     taskId: turn.taskId,
     contextId: turn.contextId,

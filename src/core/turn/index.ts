@@ -1,6 +1,6 @@
 // The turn: its loop (`loop.ts`, read first), how it is opened, watched, steered, cancelled, forked and retried. Other rooms import from here only.
 export { AbortScope } from './abort-scope.ts';
-export { type Admission, withAdmission } from './admission.ts';
+export { type Admission, type Admitted, type OpenedTurn, withAdmission } from './admission.ts';
 export { AgentLoop, type ObserveOptions, type ResumeOptions, type RetryTurnOptions } from './agent-loop.ts';
 export type { AnswerOptions } from './answer-task.ts';
 export type { CancelOptions } from './cancel-task.ts';

@@ -9,7 +9,7 @@ import { waitsForAnswers } from '../journal/state.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import { giveBack } from '../ownership/give-back.ts';
 import { type Deadline, whenAnswered, whenReady } from '../ownership/when-ready.ts';
-import type { Admission } from './admission.ts';
+import type { Admission, Admitted } from './admission.ts';
 import { cancelTask } from './cancel-task.ts';
 import { handOver } from './hand-over.ts';
 
@@ -22,6 +22,8 @@ export type Opening =
       /** When the lease was asked for. */
       readonly askedAt: number;
       readonly resumed: boolean;
+      /** Another turn is before it. */
+      readonly queued: boolean;
     }
   | {
       readonly own: false;
@@ -49,7 +51,7 @@ export interface OpenOptions {
   readonly under?: Under | undefined;
   /** What becomes of a turn that another owner runs: an error `BUSY`, or it is watched until its lease ends. */
   readonly onBusy: 'fail' | 'wait';
-  /** Of a turn that is started: called with the lease, before the turn is opened. */
+  /** Called with the lease, before the turn is opened. */
   readonly opened?: Admission['opened'] | undefined;
 }
 
@@ -199,12 +201,13 @@ function acquire(options: OpenOptions, { taskId, known, resumed }: Found, { to, 
     // Others may have answered since the journal was read.
     recordsOfAnswers(past.after, options.answers ?? {});
     const opening = { own: true as const, past, lease: granted, askedAt, resumed: resumed || records.length > 0 };
-    const keep = () => {
+    const keep = ({ queued }: Admitted) => {
       lease = undefined;
-      give(opening);
+      give({ ...opening, queued });
     };
-    if (!options.opened) return keep();
-    to.add(options.opened(!opening.resumed).pipe(first()).subscribe({ next: keep, error: giveUp }));
+    if (!options.opened) return keep({ queued: false });
+    const opened = { state: past.after, created: !opening.resumed };
+    to.add(options.opened(opened).pipe(first()).subscribe({ next: keep, error: giveUp }));
   };
   const readRest = (granted: Lease) => {
     lease = granted;

@@ -53,6 +53,7 @@ export interface RunRequest {
   readonly parent?: ParentTurn | undefined;
   /** What becomes of a turn that another owner runs when it is resumed. */
   readonly onBusy: 'fail' | 'wait';
+  readonly opened?: Admission['opened'] | undefined;
 }
 
 /** What a new turn starts from. */
@@ -61,7 +62,6 @@ export type TurnStart = Omit<TurnStarted, 'type' | 'schema' | 'trace' | 'forkedF
 interface NewRun {
   readonly start: TurnStart;
   readonly contextId: string | undefined;
-  readonly opened: Admission['opened'] | undefined;
 }
 
 /**
@@ -69,7 +69,7 @@ interface NewRun {
  * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
  * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope.
  */
-export function startRun(request: RunRequest, { start, contextId, opened }: NewRun): Observable<Signal> {
+export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
   return childRun(request, start.taskId, () => {
     const { config, parentContext } = request;
     const tracing = turnTracing(config, start);
@@ -78,7 +78,7 @@ export function startRun(request: RunRequest, { start, contextId, opened }: NewR
     const started = startRecord(request, start, planned.spanContext);
     const { taskStateStore: store } = config;
     if (!store) return runOwned({ request, tracing, traced: planned.start() }, { past: replayOf([started]) });
-    return openNewTurn({ ...openOptions(request, store, contextId), opened }, started).pipe(
+    return openNewTurn(openOptions(request, store, contextId), started).pipe(
       leftOnShutdown(request, start.taskId),
       handOver(
         (opening) => {
@@ -129,7 +129,7 @@ function goOn(
 ): Observable<Signal> {
   if (!opening.own) return otherOwner(request, store, { taskId, busyMs: opening.busyMs });
   const { config, parentContext } = request;
-  const { past, lease } = opening;
+  const { past, lease, queued } = opening;
   const { turn, trace: before } = past.after;
   const earlier = earlierRuns(past, lease.abandonedAt);
   const { isThere, children } = restoreRuns(config, past.after, { earlier, store });
@@ -140,7 +140,7 @@ function goOn(
     { maxIterations: limitOf(config, turn), resumed: true, links },
     parentContext,
   );
-  const resumed = { lostAt: earlier.lostAt, children };
+  const resumed = { lostAt: earlier.lostAt, children, queued };
   if (seen === 0) return runOwned({ request, tracing, traced, resumed }, opening);
   const steps = past.steps.filter(({ record }) => record.seq > seen);
   return runOwned({ request, tracing, traced, resumed }, { ...opening, past: { ...past, steps } });
@@ -182,6 +182,8 @@ interface Run {
   /** Absent for the first run of a turn. */
   readonly resumed?: {
     readonly lostAt: number | undefined;
+    /** Another turn is before it. */
+    readonly queued: boolean;
     /** Settles once the spans of its child turns are written that were lost with the process before. */
     readonly children: Promise<void> | undefined;
   };
@@ -307,6 +309,7 @@ function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced:
     type: 'turn.resumed' as const,
     ...(link && { trace: link }),
     ...(lostAt !== undefined && { lostAt }),
+    ...(resumed?.queued && { queued: true as const }),
   };
   return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
 }
@@ -345,13 +348,13 @@ function linksTo(link: TraceLink | undefined): readonly Link[] {
 }
 
 function openOptions(
-  { config, parent, onBusy }: RunRequest,
+  { config, parent, onBusy, opened }: RunRequest,
   store: TaskStateStore,
   contextId: string | undefined,
 ): OpenOptions {
   const { leaseMs } = config;
   const owner = config.generateId();
-  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy };
+  return { store, owner, leaseMs, deadline: deadlineOf(config), contextId, under: parent?.under, onBusy, opened };
 }
 
 function deadlineOf({ clock, storeDeadlineMs }: ResolvedConfig) {

@@ -29,7 +29,7 @@ function stable(record: JournalRecord, taskId: string, nameOf: (command: string)
       return { ...rest, taskId, contextId: taskId };
     }
     case 'turn.resumed':
-      return { type: 'turn.resumed' };
+      return { type: 'turn.resumed', ...(record.queued && { queued: true }) };
     case 'llm.done':
       return stableAnswer(record);
     case 'tool.result':
