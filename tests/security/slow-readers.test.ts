@@ -50,8 +50,10 @@ it('fifty clients that do not read a long answer hold up nobody, and cost what t
     call: () => Promise.reject(new Error('the answer is streamed')),
   };
   const { url } = await on.serve({ agent: on.echo([], { provider }), closeMs: 500 });
+  // On connections of their own: the server closes one that rests for five seconds, which a busy machine may need for the answer.
+  const own = { connection: 'close' };
   const params = { ...wireMessage('Hi', 'long'), configuration: { returnImmediately: true } };
-  const { result } = await answerOf(rpc(url, 'SendMessage', params));
+  const { result } = await answerOf(rpc(url, 'SendMessage', params, own));
   const { id } = result.task;
   await held.reached;
   const sockets = await Promise.all(Array.from({ length: count }, () => deaf(url, id)));
@@ -60,8 +62,6 @@ it('fifty clients that do not read a long answer hold up nobody, and cost what t
   });
   const before = await heapUsed();
   held.open();
-  // On connections of their own: the server closes one that rests for five seconds, which a busy machine may need for the answer.
-  const own = { connection: 'close' };
   const state = async () =>
     (await answerOf(rpc(url, 'GetTask', { id, historyLength: 0 }, own))).result.task?.status.state;
   const done = await answerOf(rpc(url, 'SendMessage', wireMessage('Hi', 'long'), own));
