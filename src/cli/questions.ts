@@ -1,4 +1,4 @@
-import type { Question } from '../core/journal/index.ts';
+import { innermostQuestion, type Question } from '../core/journal/index.ts';
 import { quoted, resumeCommand, type TaskPlace } from './next-commands.ts';
 import { cut, oneLine } from './one-line.ts';
 import type { Style } from './style.ts';
@@ -50,7 +50,10 @@ export function questionLines(question: Question, { style, columns }: QuestionLi
 
 /** The command that answers all questions, with examples to be changed. */
 export function answerCommand(questions: readonly Question[], place: TaskPlace): string {
-  const answers = questions.map(({ id, kind }) => ` --answer ${quoted(`${id}=${examples[kind]}`)}`);
+  const answers = questions.map((question) => {
+    const { kind } = innermostQuestion(question);
+    return ` --answer ${quoted(`${question.id}=${examples[kind]}`)}`;
+  });
   return resumeCommand(place) + answers.join('');
 }
 

@@ -1,7 +1,11 @@
+import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
 import { agentTools } from '../../src/agent/agent-tools.ts';
+import { parseAnswers } from '../../src/cli/answers.ts';
 import { questionBlock } from '../../src/cli/question-block.ts';
+import { answerCommand } from '../../src/cli/questions.ts';
+import { storeSettings } from '../../src/cli/store-settings.ts';
 import { createStyle } from '../../src/cli/style.ts';
 import { typedAnswer } from '../../src/cli/typed-answer.ts';
 import type { ToolProvider } from '../../src/core/contracts/tool.ts';
@@ -126,6 +130,18 @@ describe('H-43 a question that is asked three turns deep', () => {
     const end = await next.resume('t', { answers: { '1:0': { approved: true } } }).result();
     expect(end).toMatchObject({ status: 'completed' });
     expect(paid).toEqual([forged]);
+  });
+
+  it('is accepted as the command line suggests it', async () => {
+    const { questions } = await tree([]).run('Go.', { taskId: 't' });
+    const command = answerCommand(questions, { taskId: 't', flags: {}, store: storeSettings({}, {}) });
+    const script = `millrace() { printf '%s\\n' "$@"; }; ${command}`;
+    const [verb, taskId, flag, ...texts] = execFileSync('sh', ['-c', script], { encoding: 'utf8' }).trim().split('\n');
+    expect([verb, taskId, flag]).toEqual(['resume', 't', '--answer']);
+    const end = await tree([], answered)
+      .resume('t', { answers: parseAnswers(texts) })
+      .result();
+    expect(end).toMatchObject({ status: 'completed' });
   });
 
   it('is the same in a replay', async () => {
