@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { AgentLoopError, isSuspended, type ToolContext, taskIdPattern } from '../core/contracts/index.ts';
 import { kindAbove, type TurnResult } from '../core/journal/index.ts';
-import { childResult, type ParentTurn, parentTurnOf, withParent } from '../core/ownership/index.ts';
-import { givenByCaller } from '../core/turn/index.ts';
+import { childResult, type ParentTurn, parentTurnOf, TurnLost, withParent } from '../core/ownership/index.ts';
+import { AgentLoop, givenByCaller } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentResumeOptions } from './agent-options.ts';
 import type { TurnInput } from './turn-input.ts';
@@ -35,9 +35,26 @@ export async function runSubAgent(agent: Agent, input: TurnInput, context: ToolC
     const answer = ask();
     asked++;
     const answers: AgentResumeOptions['answers'] = question ? { [question.id]: answer } : {};
-    result = await childResult(parent, () => agent.resume(taskId, withParent({ ...shared, answers }, parent)));
+    const resume = (given: AgentResumeOptions) => agent.resume(taskId, withParent({ ...shared, ...given }, parent));
+    try {
+      result = await childResult(parent, () => resume({ answers }));
+    } catch (error) {
+      if (!refusesAnswer(error) || !parent.store) throw error;
+      await AgentLoop.cancel(taskId, { store: parent.store, clock: parent.clock, reason: error.cause.message });
+      // What the turn used is counted before the call fails.
+      await childResult(parent, () => resume({})).catch(() => undefined);
+      throw error.cause;
+    }
   }
   return result;
+}
+
+/**
+ * The journal of the parent turn has an answer that the child turn does not accept, as one of a version that did not check it. It cannot be
+ * changed, so each resume would be lost with it: the call fails instead, and the model can call again.
+ */
+function refusesAnswer(error: unknown): error is TurnLost & { readonly cause: AgentLoopError } {
+  return TurnLost.isInstance(error) && AgentLoopError.isInstance(error.cause) && error.cause.code === 'INVALID_INPUT';
 }
 
 function sharedWith(context: ToolContext): AgentResumeOptions {

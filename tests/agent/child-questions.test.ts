@@ -9,8 +9,10 @@ import { storeSettings } from '../../src/cli/store-settings.ts';
 import { createStyle } from '../../src/cli/style.ts';
 import { typedAnswer } from '../../src/cli/typed-answer.ts';
 import type { ToolProvider } from '../../src/core/contracts/tool.ts';
+import { foldRecords } from '../../src/core/journal/apply-record.ts';
 import { innermostQuestion } from '../../src/core/journal/child-questions.ts';
 import type { JournalRecord, Question, Stamped, TurnStarted } from '../../src/core/journal/records.ts';
+import { commitOf } from '../../src/core/journal/signals.ts';
 import { replay } from '../../src/replay/replay.ts';
 import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
@@ -142,6 +144,32 @@ describe('H-43 a question that is asked three turns deep', () => {
       .resume('t', { answers: parseAnswers(texts) })
       .result();
     expect(end).toMatchObject({ status: 'completed' });
+  });
+
+  it('fails its call where the journal has an answer that the child turn refuses', async () => {
+    await tree([]).run('Go.', { taskId: 't' });
+    const lease = on.bench.store.acquire('t', 'a version before', 1_000);
+    const [record] = commitOf(
+      { epoch: lease.epoch, now: () => on.bench.clock.now() },
+      foldRecords(on.bench.store.read('t')),
+      [{ type: 'turn.answered', callId: '1:0', questionId: '1:0', answer: 'Berlin' }],
+    ).steps.map((step) => step.record);
+    on.bench.store.append(lease, record ? [record] : [], { status: 'working', barrier: true });
+    on.bench.store.release(lease);
+    const end = await tree([], [[done], [], []])
+      .resume('t')
+      .result();
+    expect(end).toMatchObject({ status: 'completed', text: 'Done.' });
+    const results = on.bench.store.read('t').filter(({ type }) => type === 'tool.result');
+    expect(results).toMatchObject([
+      {
+        success: false,
+        error: { code: 'INVALID_INPUT', message: expect.stringContaining('must be { "approved": true }') },
+      },
+    ]);
+    const states = on.bench.store.list().map(({ taskId, state }) => [taskId, state]);
+    expect(Object.fromEntries(states)).toEqual({ t: 'completed', 't:1:0': 'canceled', 't:1:0:1:0': 'canceled' });
+    await expect(replay(on.bench.store.read('t')).result()).resolves.toMatchObject({ text: 'Done.' });
   });
 
   it('is the same in a replay', async () => {
