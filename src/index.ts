@@ -243,15 +243,13 @@ export {
   type UnfinishedTurn,
 } from './core/journal/index.ts';
 export { estimateTokens, type TokenCounter } from './core/model-call/index.ts';
-export type { Answers, ForkOptions, Partially } from './core/options/index.ts';
+export type { Answers, ForkEdits, ForkOptions, Partially, ResultEdit } from './core/options/index.ts';
 export type {
   AnswerOptions,
   CancelOptions,
   DiscardedText,
-  ForkEdits,
   ForkedTask,
   ObserveOptions,
-  ResultEdit,
   ResumeOptions,
   RetryTurnOptions,
   TextOptions,

@@ -6,8 +6,9 @@ import { type Commit, commitOf, journalSchema, type LoopState, replayOf, type Si
 import { OpenCall } from './core/model-call/index.ts';
 import { resolveConfig } from './core/options/index.ts';
 import { TurnNode } from './core/ownership/index.ts';
+import { AbortScope } from './core/streams/index.ts';
 import { collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
-import { AbortScope, Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
+import { Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/execute-span.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
 import { withArtifactTools } from './tools/artifact-tools.ts';

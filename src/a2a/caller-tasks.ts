@@ -14,8 +14,8 @@ import {
   observeTask,
   observeTaskTree,
   type Signal,
+  whenReady,
 } from '../core/journal/index.ts';
-import { whenReady } from '../core/ownership/index.ts';
 import { givenByCaller } from '../core/turn/index.ts';
 import type { ResolvedHandlerOptions } from './handler-options.ts';
 import { keptArtifacts } from './kept-artifacts.ts';

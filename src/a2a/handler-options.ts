@@ -10,11 +10,11 @@ import {
   invalidConfig,
   type Logger,
   type MaybePromise,
+  shownValue,
   systemClock,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
-import { whenReady } from '../core/ownership/index.ts';
+import { whenReady } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import { KeptBytes } from './kept-bytes.ts';
 import { KeptInStores } from './kept-in-stores.ts';

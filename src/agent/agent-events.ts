@@ -5,9 +5,9 @@ import {
   type ExtensionEvent,
   type ExtensionEventKind,
   type Message,
+  shownValue,
   type Tool,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
 
 /** `created` until the first turn is asked for; `busy` while turns of any context run. */
 export type AgentState = 'created' | 'ready' | 'busy' | 'closed';

@@ -1,5 +1,11 @@
-import { AgentLoopError, type Clock, type HookContext, type Message, messageOf } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
+import {
+  AgentLoopError,
+  type Clock,
+  type HookContext,
+  type Message,
+  messageOf,
+  shownValue,
+} from '../core/contracts/index.ts';
 import { childResult, hookParentOf, isLeft, TurnLost, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';

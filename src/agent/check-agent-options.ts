@@ -1,5 +1,4 @@
-import { invalidConfig } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
+import { invalidConfig, shownValue } from '../core/contracts/index.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentSettings } from './agent-options.ts';
 import { checkMessageStore } from './messages-of.ts';

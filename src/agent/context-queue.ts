@@ -6,9 +6,10 @@ import {
   type MessageStore,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import type { Signal } from '../core/journal/index.ts';
-import { type Deadline, giveBack, whenReady } from '../core/ownership/index.ts';
-import { type Admission, type Admitted, handOver, type OpenedTurn, operate } from '../core/turn/index.ts';
+import { type Deadline, type Signal, whenReady } from '../core/journal/index.ts';
+import { giveBack } from '../core/ownership/index.ts';
+import { handOver, operate } from '../core/streams/index.ts';
+import type { Admission, Admitted, OpenedTurn } from '../core/turn/index.ts';
 import type { BusyPolicy } from './agent-options.ts';
 import { historyLength, type OpenTurn, settleTurnsAhead, stateOf } from './open-turns.ts';
 import { contextBusy, type RunningTurns, runsHere } from './running-turns.ts';

@@ -9,7 +9,8 @@ import {
   type TurnBeginning,
   type TurnEnd,
 } from '../core/contracts/index.ts';
-import { TurnLost, whenReady } from '../core/ownership/index.ts';
+import { whenReady } from '../core/journal/index.ts';
+import { TurnLost } from '../core/ownership/index.ts';
 import type { Admission } from '../core/turn/index.ts';
 import { carryOver, compactionOf, compactionOfTurn, withCompaction } from '../extensions/carry-over.ts';
 import type { BetweenTurns } from './between-turns.ts';

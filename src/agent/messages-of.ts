@@ -1,5 +1,5 @@
-import { invalidConfig, type MessageStore, type TaskStateStore } from '../core/contracts/index.ts';
-import { checkStore, shownValue } from '../core/options/index.ts';
+import { invalidConfig, type MessageStore, shownValue, type TaskStateStore } from '../core/contracts/index.ts';
+import { checkStore } from '../core/options/index.ts';
 import { InMemoryMessageStore } from '../stores/messages/in-memory-message-store.ts';
 
 /** Those that were made because neither a `messageStore` nor a `taskStateStore` was given. */

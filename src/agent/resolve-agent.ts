@@ -6,9 +6,10 @@ import {
   invalidConfig,
   type LLMProvider,
   type MessageStore,
+  shownValue,
   type ToolProvider,
 } from '../core/contracts/index.ts';
-import { knownOptions, shownValue } from '../core/options/index.ts';
+import { knownOptions } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
 import { policyNames } from '../providers/policies/policy-names.ts';

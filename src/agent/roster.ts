@@ -6,12 +6,12 @@ import {
   invalidConfig,
   type LLMProvider,
   type MessageStore,
+  shownValue,
   systemClock,
   type ToolProvider,
   textOf,
 } from '../core/contracts/index.ts';
 import type { AgentChoice } from '../core/journal/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import { Agent, agent } from './agent.ts';
 import type { TeamMembers } from './agent-internals.ts';
 import type { AgentSettings, Dependencies, PromptFunction } from './agent-options.ts';

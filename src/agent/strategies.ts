@@ -6,10 +6,10 @@ import {
   type LLMResponse,
   type Message,
   messageOf,
+  shownValue,
   type ToolProvider,
   textOf,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import type { Agent } from './agent.ts';
 import { agentToolName, agentTools } from './agent-tools.ts';
 import { limited, type RoutingLimit } from './ask-routing.ts';

@@ -1,5 +1,10 @@
-import { type Extension, invalidConfig, type MessageStore, type TaskStateStore } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
+import {
+  type Extension,
+  invalidConfig,
+  type MessageStore,
+  shownValue,
+  type TaskStateStore,
+} from '../core/contracts/index.ts';
 import type { Agent } from './agent.ts';
 import type { AgentSettings, BusyPolicy, PromptFunction } from './agent-options.ts';
 import type { Interceptors } from './interceptors.ts';

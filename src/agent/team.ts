@@ -1,7 +1,6 @@
 import type { Observable } from 'rxjs';
-import { AgentLoopError, invalidConfig, type MessageStore, type Tool } from '../core/contracts/index.ts';
+import { AgentLoopError, invalidConfig, type MessageStore, shownValue, type Tool } from '../core/contracts/index.ts';
 import type { TurnResult } from '../core/journal/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import { type AgentNotice, checkListener } from './agent-events.ts';

@@ -6,7 +6,7 @@ import {
   systemClock,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { ready } from '../core/ownership/index.ts';
+import { ready } from '../core/journal/index.ts';
 import { AgentLoop, incomingMessage } from '../core/turn/index.ts';
 import { cancelOutside } from './cancel-outside.ts';
 import type { RunningTurns } from './running-turns.ts';

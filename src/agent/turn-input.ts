@@ -1,5 +1,4 @@
-import { AgentLoopError, type Message } from '../core/contracts/index.ts';
-import { checkMessages, shownValue } from '../core/options/index.ts';
+import { AgentLoopError, checkMessages, type Message, shownValue } from '../core/contracts/index.ts';
 
 /** The input of a turn: a string, a message, or several. */
 export type TurnInput = string | Message | readonly Message[];

@@ -1,6 +1,5 @@
-import { AgentLoopError } from '../core/contracts/index.ts';
+import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
 import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../core/model-call/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import { assertKnownOptions } from '../stores/known-options.ts';
 import type {
   McpHttpOptions,

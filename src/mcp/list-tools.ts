@@ -1,7 +1,6 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import type { Tool } from '@modelcontextprotocol/sdk/types.js';
-import { AgentLoopError } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
+import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
 import type { ClientSdk } from './load-sdk.ts';
 
 /** What a server answers where it is asked for its tools. */

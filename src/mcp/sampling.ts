@@ -13,8 +13,7 @@ import {
   type ToolContext,
   textOf,
 } from '../core/contracts/index.ts';
-import { ToldUsage } from '../core/journal/index.ts';
-import { usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
+import { ToldUsage, usageOfAnswer, usageWithoutAnswer } from '../core/model-call/index.ts';
 import { tracedCall } from '../extensions/context/traced-call.ts';
 import { leaveToAttempts } from '../observability/spans/attempt-span.ts';
 import { turnTracing } from '../observability/spans/tracing-options.ts';

@@ -1,5 +1,5 @@
 import { Observable } from 'rxjs';
-import { AbortScope } from '../core/turn/index.ts';
+import { AbortScope } from '../core/streams/index.ts';
 
 /** What the factory of {@link fromAsyncIterable} is given. */
 export interface IterationScope {

@@ -1,7 +1,6 @@
 import { Observable, type Subscriber } from 'rxjs';
-import { type AgentEvent, AgentLoopError } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, shownValue } from '../core/contracts/index.ts';
 import { eventsOf, iterateEvents, type JournalRecord, resultOf, type TurnResult } from '../core/journal/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import { withArtifactTools } from '../tools/artifact-tools.ts';
 import type { Deviation } from './deviation.ts';
 import { performReplay, type ReplayConfig } from './perform-replay.ts';

@@ -11,13 +11,13 @@ import {
   type MetadataOptions,
   type PostOptions,
   type ReadOptions,
+  shownValue,
   type TaskQuery,
   type TaskStateStore,
   type TurnAppendOptions,
   taskIdPattern,
   type VersionOptions,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
 import type { PushStore } from './push/push-store.ts';
 

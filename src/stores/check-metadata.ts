@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../core/contracts/index.ts';
-import { jsonFlaw, shownValue } from '../core/options/index.ts';
+import { AgentLoopError, jsonFlaw, shownValue } from '../core/contracts/index.ts';
 
 /** How large metadata may be, in characters of their JSON. */
 const maxMetadataLength = 1024 * 1024;

@@ -3,9 +3,9 @@ import {
   type ArtifactStore,
   invalidConfig,
   type MessageStore,
+  shownValue,
   type TaskStateStore,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import { type FolderArtifactStoreOptions, folderArtifactStore } from './artifacts/folder-artifact-store.ts';
 import { InMemoryArtifactStore, type InMemoryArtifactStoreOptions } from './artifacts/in-memory-artifact-store.ts';
 import type { CacheStore } from './cache/cache-store.ts';

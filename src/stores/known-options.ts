@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
+import { AgentLoopError, shownValue } from '../core/contracts/index.ts';
 
 /** The names of an object of options, all of them and no other. */
 export type OptionNames<Options> = Readonly<Record<keyof Options, true>>;

@@ -5,10 +5,10 @@ import {
   type ArtifactInfo,
   type ArtifactStore,
   invalidConfig,
+  shownValue,
   type ToolContext,
   type ToolProvider,
 } from '../core/contracts/index.ts';
-import { shownValue } from '../core/options/index.ts';
 import { groupOf } from '../stores/context-group.ts';
 import { LocalToolProvider } from './local-tools.ts';
 import { type Tool, tool } from './tool.ts';

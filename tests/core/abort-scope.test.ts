@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AbortScope } from '../../src/core/turn/abort-scope.ts';
+import { AbortScope } from '../../src/core/streams/abort-scope.ts';
 
 /** A scope, a child and a grandchild. */
 function tree() {

@@ -284,7 +284,7 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     mode: 'team-hand-off',
     patches: [
       {
-        file: 'src/core/turn/loop.ts',
+        file: 'src/core/turn/stint.ts',
         from: 'return stintDeps(deps, this.#state);',
         to: 'return { ...stintDeps(deps, this.#state), ...(this.#state.stint.after > 0 && { inbox: Reflect.construct(deps.inbox.constructor, []) }) };',
       },

@@ -1,7 +1,6 @@
 import type { AgentSettings } from '../../agent/agent-options.ts';
-import { invalidConfig } from '../../core/contracts/index.ts';
+import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { type BodyLimits, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
-import { shownValue } from '../../core/options/index.ts';
 
 /** Headers of requests, made anew for each, so that a token may be a short-lived one. */
 export type RemoteHeaders = () => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>;

@@ -8,7 +8,7 @@ import {
   type LLMResponse,
   type ToolCall,
 } from '../../core/contracts/index.ts';
-import { AbortScope } from '../../core/turn/index.ts';
+import { AbortScope } from '../../core/streams/index.ts';
 import { fromAsyncIterable } from '../../providers/from-async-iterable.ts';
 import { followRemoteTask, taskAtEnd } from './follow-remote-task.ts';
 import type { RemoteConnection } from './remote-connection.ts';

@@ -1,6 +1,5 @@
 import type { Agent } from '../../agent/agent.ts';
-import { invalidConfig } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions, type OptionNames } from '../../stores/known-options.ts';
 import type { PushOptions } from './push/push-options.ts';
 import type { A2AServerOptions } from './server-options.ts';

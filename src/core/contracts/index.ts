@@ -14,6 +14,7 @@ export type {
   UpdateOptions,
   VersionOptions,
 } from './artifact-store.ts';
+export { checkMessages } from './check-messages.ts';
 export { type Clock, systemClock } from './clock.ts';
 export type {
   AgentLoopConfig,
@@ -90,6 +91,7 @@ export type {
 } from './extension.ts';
 export { guardedLogger } from './guarded-logger.ts';
 export { invalidConfig } from './invalid-config.ts';
+export { jsonFlaw } from './json-flaw.ts';
 export { logText, unsafeInLogs } from './log-text.ts';
 export type {
   ContextMetadata,
@@ -135,6 +137,7 @@ export type {
   ToolChoice,
 } from './provider.ts';
 export type { RetryPlan } from './retry-plan.ts';
+export { shownValue } from './shown-value.ts';
 export {
   type AppendOptions,
   type Command,

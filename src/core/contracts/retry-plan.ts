@@ -1,5 +1,5 @@
-import { shownValue } from '../options/shown-value.ts';
 import { type ErrorCode, errorCodes } from './errors.ts';
+import { shownValue } from './shown-value.ts';
 
 /**
  * How a turn survives a model that is away for minutes or hours: a model call that fails for a reason that may pass does not fail the turn,

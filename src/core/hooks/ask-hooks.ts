@@ -6,7 +6,7 @@ import type { AgentUsage } from '../contracts/usage.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import { originOf } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';
 import { checkMembers } from './hook-answers.ts';
 import type { AskedHook, HookPlace, HookQuestion } from './hook-context.ts';

@@ -5,12 +5,12 @@ import type { Extension, HookContext } from '../contracts/extension.ts';
 import type { LLMProvider } from '../contracts/provider.ts';
 import type { AuthContext, ToolDefinition } from '../contracts/tool.ts';
 import { type AgentUsage, addUsed } from '../contracts/usage.ts';
+import { maxIterationsOf } from '../journal/call-settings.ts';
 import type { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { maxIterationsOf } from '../model-call/call-settings.ts';
 import { viewSince } from '../model-call/view.ts';
 import { ParentTurn, parentTurn } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';
 import type { HookName } from './hooks.ts';
 

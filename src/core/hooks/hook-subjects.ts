@@ -9,9 +9,9 @@ import type {
 import { type ToolCall, textOf } from '../contracts/messages.ts';
 import type { CallSettings, LLMCallParams, LLMProvider } from '../contracts/provider.ts';
 import type { ToolDefinition } from '../contracts/tool.ts';
+import { callSettings, copySettings } from '../journal/call-settings.ts';
 import type { Finish, RecordedCall, ToolResultRecord, TurnDone } from '../journal/records.ts';
 import type { LoopState, PendingToolCall, TurnOutcome } from '../journal/state.ts';
-import { callSettings, copySettings } from '../model-call/call-settings.ts';
 import type { OfferedTool } from '../tool-call/tool-set.ts';
 import { AskedHook, type HookQuestion } from './hook-context.ts';
 

@@ -1,6 +1,6 @@
+import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
-import { checkMessages } from '../options/check-messages.ts';
-import { shownValue } from '../options/shown-value.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import { type Inner, kindOf, type MemberKind, type Members } from './record-table.ts';
 import type { JournalRecord } from './records.ts';
 

@@ -1,7 +1,7 @@
 import { defer, filter, type MonoTypeOperatorFunction, mergeMap, type OperatorFunction } from 'rxjs';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
-import { shownValue } from '../options/shown-value.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import { EventProjector, type EventProjectorOptions } from './event-projector.ts';
 import type { Signal } from './signals.ts';
 

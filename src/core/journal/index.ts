@@ -1,6 +1,7 @@
 // The records of a turn, the state that they fold to, and the events that they are shown as. Other rooms import from here only.
 export { type AgentText, agentText } from './agent-text.ts';
 export { applyRecord, foldRecords } from './apply-record.ts';
+export { iterationsBefore } from './call-settings.ts';
 export { checkRecord } from './check-record.ts';
 export { askedFor, asOpen, innermostQuestion, kindAbove, withChild } from './child-questions.ts';
 export { isBehind, projectEvents } from './event-operators.ts';
@@ -60,5 +61,5 @@ export {
   taskState,
   waitsForAnswers,
 } from './state.ts';
-export { ToldUsage } from './told-usage.ts';
 export { type CompletedTurn, resultOf, TurnError, type TurnResult, type UnfinishedTurn } from './turn-result.ts';
+export { type Deadline, ready, whenReady } from './when-ready.ts';

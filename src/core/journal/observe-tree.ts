@@ -23,13 +23,13 @@ import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { FollowSignal, TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
-import { type Deadline, whenReady } from '../ownership/when-ready.ts';
 import { applyRecord } from './apply-record.ts';
 import { EventProjector } from './event-projector.ts';
 import { deltaSignal, replayOf } from './observe-turn.ts';
 import type { JournalRecord } from './records.ts';
 import type { Commit, Signal } from './signals.ts';
 import type { LoopState } from './state.ts';
+import { type Deadline, whenReady } from './when-ready.ts';
 
 export interface ObserveTreeOptions {
   readonly deadline: Deadline;

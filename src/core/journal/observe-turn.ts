@@ -1,11 +1,11 @@
 import { concat, type Observable, of, switchMap } from 'rxjs';
 import type { FollowSignal, TaskStateStore } from '../contracts/store.ts';
-import { type Deadline, whenReady } from '../ownership/when-ready.ts';
-import { operate } from '../turn/operate.ts';
+import { operate } from '../streams/operate.ts';
 import { applyRecord, foldRecords } from './apply-record.ts';
 import type { JournalRecord } from './records.ts';
 import type { Commit, Signal, Step } from './signals.ts';
 import type { LoopState } from './state.ts';
+import { type Deadline, whenReady } from './when-ready.ts';
 
 /** The commit that stands for records which are in the journal already. Errors as `foldRecords`. */
 export function replayOf(records: readonly JournalRecord[]): Commit {

@@ -10,7 +10,7 @@ import type {
 import { textOf } from '../contracts/messages.ts';
 import { type TaskState, waitingState } from '../contracts/task-state.ts';
 import { addUsage, type Usage } from '../contracts/usage.ts';
-import { optionsAfter } from '../model-call/call-settings.ts';
+import { optionsAfter } from './call-settings.ts';
 import { asOpen, withChild } from './child-questions.ts';
 import {
   type ExtensionRecord,

@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import type { Message } from '../contracts/messages.ts';
 import type { LLMCallParams, ResponseFormat, ToolChoice } from '../contracts/provider.ts';
 import type { ToolDefinition } from '../contracts/tool.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 
 /** What the model is asked. Its signal is made when it is read. */
 export class CallParams implements LLMCallParams {

@@ -7,7 +7,6 @@ export {
   defaultBodyLimits,
   tooLargeIn,
 } from './body-counter.ts';
-export { iterationsBefore } from './call-settings.ts';
 export { estimateTokens, type TokenCounter, tokenCounter } from './count-tokens.ts';
 export {
   estimatedUsage,
@@ -22,4 +21,5 @@ export { OpenCall } from './open-call.ts';
 export { type PreparedCall, prepareLLMCall } from './prepare-call.ts';
 export { cutShort, responseFlaw } from './response.ts';
 export { StreamedTokens } from './text-tokens.ts';
+export { ToldUsage } from './told-usage.ts';
 export { viewOf } from './view.ts';

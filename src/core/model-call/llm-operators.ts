@@ -5,20 +5,20 @@ import { cancelSpan, exceptionOf, failSpan } from '../../observability/spans/tra
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
+import { maxIterationsOf } from '../journal/call-settings.ts';
 import type { LlmDone } from '../journal/records.ts';
 import { type Commit, CommitDraft, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
+import { type FusibleOperator, fuse, fusedSubscriber, type Sink, Stage, staged } from '../streams/operate.ts';
 import { loadChecks } from '../tool-call/check-call.ts';
 import { steeringRecords } from '../tool-call/replies.ts';
 import { planFirstWave } from '../tool-call/tool-plan.ts';
-import type { CallStep } from '../turn/next-step.ts';
-import { type FusibleOperator, fuse, fusedSubscriber, type Sink, Stage, staged } from '../turn/operate.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import type { CallParams } from './call-params.ts';
-import { maxIterationsOf } from './call-settings.ts';
 import { type ChangedCall, type ChangedResponse, changeCall, changeResponse } from './change-call.ts';
 import { ModelSilence } from './model-silence.ts';
 import { callParams, type PreparedCall, prepareLLMCall } from './prepare-call.ts';
+import type { ModelCall } from './prepare-view.ts';
 import { endWithResponse, recordOfResponse, responseFlaw } from './response.ts';
 
 /**
@@ -28,7 +28,7 @@ import { endWithResponse, recordOfResponse, responseFlaw } from './response.ts';
  */
 export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
   const prepare = prepareLLMCall(deps, traceContext);
-  return (state: LoopState, step: Pick<CallStep, 'start' | 'view'>): Observable<Signal> => {
+  return (state: LoopState, step: ModelCall): Observable<Signal> => {
     if (deps.hooks.lists.beforeLLMCall.length > 0) return fuse(...behind)(callAsked(deps, traceContext)(state, step));
     return new Observable((subscriber) => {
       const started = commitOf(deps, state, [step.start]);
@@ -45,7 +45,7 @@ export function callLlm(deps: TurnDeps, traceContext: Context, behind: Behind) {
 function callAsked(deps: TurnDeps, traceContext: Context) {
   const prepare = prepareLLMCall(deps, traceContext);
   const change = changeCall(deps, traceContext);
-  return (state: LoopState, { start, view }: Pick<CallStep, 'start' | 'view'>): Observable<Signal> =>
+  return (state: LoopState, { start, view }: ModelCall): Observable<Signal> =>
     new Observable((subscriber) => {
       const started = commitOf(deps, state, [start]);
       subscriber.next(started);

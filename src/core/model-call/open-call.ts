@@ -2,10 +2,10 @@ import type { AgentLoopError } from '../contracts/errors.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { Usage } from '../contracts/usage.ts';
 import type { TerminalRecord, TurnSuspended } from '../journal/records.ts';
-import { ToldUsage } from '../journal/told-usage.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { ModelSilence } from './model-silence.ts';
 import { StreamedTokens } from './text-tokens.ts';
+import { ToldUsage } from './told-usage.ts';
 
 /** The last model call of a run, as long as no record says what it took: that of a call which fails or is left stands at the turn's end, or where the process shuts down in a record of its own. */
 export class OpenCall {

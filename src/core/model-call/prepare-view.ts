@@ -1,18 +1,19 @@
 import type { Context } from '@opentelemetry/api';
+import { checkChangedMessages } from '../contracts/check-messages.ts';
+import { settingsFlaw } from '../contracts/check-settings.ts';
 import type { IterationChange, IterationView } from '../contracts/extension.ts';
 import type { Message } from '../contracts/messages.ts';
 import type { CallSettings } from '../contracts/provider.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { AskedHook, DraftPlace } from '../hooks/hook-context.ts';
-import { recordOfChange, usageRecord } from '../journal/record-of-change.ts';
+import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
+import { callSettings, copySettings } from '../journal/call-settings.ts';
+import type { LlmStart } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { checkChangedMessages } from '../options/check-messages.ts';
-import { settingsFlaw } from '../options/check-settings.ts';
-import { shownValue } from '../options/shown-value.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
-import { callSettings, copySettings } from './call-settings.ts';
 import { instructionsOf, pairedByHook, withoutInstructions } from './view.ts';
 
 /** What one model call sees, as the extensions left it. */
@@ -21,6 +22,12 @@ export interface PreparedView {
   readonly systemPrompt: string | undefined;
   readonly offer: Offer;
   readonly settings: CallSettings;
+}
+
+/** A model call to be made. `view`: where extensions made it; else that of the state. */
+export interface ModelCall {
+  readonly start: LlmStart;
+  readonly view?: PreparedView;
 }
 
 /** A view, and what was recorded while it was made. */

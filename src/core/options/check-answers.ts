@@ -1,9 +1,9 @@
 import { AgentLoopError } from '../contracts/errors.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import type { Reconciled } from '../contracts/tool.ts';
 import { innermostQuestion } from '../journal/child-questions.ts';
 import type { Question, TurnAnswered } from '../journal/records.ts';
 import { type LoopState, openQuestions } from '../journal/state.ts';
-import { shownValue } from './shown-value.ts';
 
 /** Answers by the `id` of their questions, e.g. `{ '1:0': { approved: true } }`. */
 export type Answers = Readonly<Record<string, unknown>>;

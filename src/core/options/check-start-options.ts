@@ -1,8 +1,8 @@
 import type { StartOptions } from '../contracts/config.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import { retryPlanFlaw } from '../contracts/retry-plan.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import { taskIdPattern } from '../contracts/store.ts';
-import { shownValue } from './shown-value.ts';
 
 type Rule = readonly [fits: (value: unknown) => boolean, what: string];
 

@@ -1,12 +1,39 @@
+import { checkMessages } from '../contracts/check-messages.ts';
 import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
+import { jsonFlaw } from '../contracts/json-flaw.ts';
+import type { Content, Message } from '../contracts/messages.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
-import type { ForkEdits, ResultEdit } from '../turn/fork-edits.ts';
-import { checkMessages } from './check-messages.ts';
+import type { TurnSettings } from '../journal/records.ts';
 import { checkStartOptions, checkTaskId } from './check-start-options.ts';
-import { jsonFlaw } from './json-flaw.ts';
 import { checkStore } from './resolve-config.ts';
-import { shownValue } from './shown-value.ts';
+
+/** What a tool is to have answered. */
+export interface ResultEdit {
+  readonly content: Content;
+  /** Default true. */
+  readonly success?: boolean;
+}
+
+/** What is different in a fork. Only what is kept can be edited; all else of the kept part stays as it is. */
+export interface ForkEdits {
+  /** Instead of the messages that the turn was started with. */
+  readonly messages?: readonly Message[];
+  /** Appended after the last iteration that is kept; a turn that would have ended there continues with them. */
+  readonly append?: readonly Message[];
+  /** Instead of the model's text, by iteration. */
+  readonly answers?: Readonly<Record<number, Content>>;
+  /**
+   * Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not of a call that somebody
+   * was asked about: the answer was given for the arguments that were shown.
+   */
+  readonly arguments?: Readonly<Record<string, object>>;
+  /** Instead of what the tools gave, by call id. */
+  readonly results?: Readonly<Record<string, ResultEdit>>;
+  /** Settings of the turn, beside those it was started with. */
+  readonly settings?: TurnSettings;
+}
 
 export interface ForkOptions {
   readonly store: TaskStateStore;

@@ -1,14 +1,14 @@
+import { settingsFlaw } from '../contracts/check-settings.ts';
 import { type Clock, systemClock } from '../contracts/clock.ts';
 import type { AgentLoopConfig, Logger, OnLength, OnLimit } from '../contracts/config.ts';
 import { guardedLogger } from '../contracts/guarded-logger.ts';
 import { invalidConfig } from '../contracts/invalid-config.ts';
 import { retryPlanFlaw } from '../contracts/retry-plan.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
 import { type HookLists, hookLists } from '../hooks/hooks.ts';
 import { checkExtensions } from './check-extensions.ts';
-import { settingsFlaw } from './check-settings.ts';
-import { shownValue } from './shown-value.ts';
 
 /** A configuration that was checked, with every default filled in. */
 export interface ResolvedConfig extends AgentLoopConfig {

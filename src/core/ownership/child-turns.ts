@@ -13,8 +13,7 @@ import type { Signal } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
 import { TurnError, type TurnResult } from '../journal/turn-result.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
-import type { Turn } from '../turn/turn.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { LeaseHold } from './lease-hold.ts';
 
 /**
@@ -291,6 +290,13 @@ export async function listedChildren(
   return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
 }
 
+/** What a parent needs of the turn that it opened. */
+interface ChildTurn<T> {
+  readonly live$: Observable<AgentEvent>;
+  readonly state: LoopState | undefined;
+  result(): Promise<TurnResult<T>>;
+}
+
 const firstPauseMs = 50;
 const lastPauseMs = 1_000;
 
@@ -299,7 +305,7 @@ const lastPauseMs = 1_000;
  * parent's `storeDeadlineMs`: it then continues where it was, or is watched. Rejects with the `TurnError` of its own record, with
  * `TurnLost` where the parent is lost with it, and with what the first `open` throws.
  */
-export async function childResult<T>(parent: ParentTurn, open: () => Turn<T>): Promise<TurnResult<T>> {
+export async function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
   let turn = open();
   let waitedMs = 0;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {
@@ -322,7 +328,7 @@ export async function childResult<T>(parent: ParentTurn, open: () => Turn<T>): P
   }
 }
 
-function shown<T>(parent: ParentTurn, turn: Turn<T>): Turn<T> {
+function shown<T>(parent: ParentTurn, turn: ChildTurn<T>): ChildTurn<T> {
   turn.live$.subscribe({
     next: (event) => parent.show(event, turn.state?.turn.agentId ?? ''),
     error: () => {},
@@ -330,7 +336,7 @@ function shown<T>(parent: ParentTurn, turn: Turn<T>): Turn<T> {
   return turn;
 }
 
-function reopened<T>(open: () => Turn<T>): Turn<T> {
+function reopened<T>(open: () => ChildTurn<T>): ChildTurn<T> {
   try {
     return open();
   } catch (error) {
@@ -339,7 +345,7 @@ function reopened<T>(open: () => Turn<T>): Turn<T> {
 }
 
 /** A child turn that another owner took is watched. One that cannot be opened by this lease of the parent belongs to a later owner of it. */
-function mayPass(error: unknown, { state }: Turn): boolean {
+function mayPass(error: unknown, { state }: Pick<ChildTurn<unknown>, 'state'>): boolean {
   if (!AgentLoopError.isInstance(error) || error.code === 'SHUTDOWN') return false;
   return error.code === 'FENCED' ? state !== undefined : error.retryable;
 }

@@ -10,4 +10,3 @@ export {
   withParent,
 } from './child-turns.ts';
 export { giveBack } from './give-back.ts';
-export { type Deadline, ready, whenReady } from './when-ready.ts';

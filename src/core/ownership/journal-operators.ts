@@ -5,9 +5,9 @@ import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { JournalRecord } from '../journal/records.ts';
 import type { Commit, Signal } from '../journal/signals.ts';
 import { taskState } from '../journal/state.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../turn/operate.ts';
+import { storeError } from '../journal/store-error.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import type { RunDeps } from '../turn/turn-deps.ts';
-import { storeError } from './store-error.ts';
 
 export interface JournalDeps {
   /** Absent: the turn lives in this process only, and every record counts as durable at once. */

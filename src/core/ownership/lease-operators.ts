@@ -2,7 +2,7 @@ import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { Signal } from '../journal/signals.ts';
-import { type FusibleOperator, operate } from '../turn/operate.ts';
+import { type FusibleOperator, operate } from '../streams/operate.ts';
 import { giveBack } from './give-back.ts';
 import type { LeaseHold } from './lease-hold.ts';
 

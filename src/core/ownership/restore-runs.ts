@@ -6,9 +6,9 @@ import { calledChildren, type EarlierRuns, earlierRuns, endedInOrder, exportedAf
 import { replayOf } from '../journal/observe-turn.ts';
 import type { Commit } from '../journal/signals.ts';
 import type { LoopState, TurnIdentity } from '../journal/state.ts';
+import { type Deadline, ready } from '../journal/when-ready.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import { listedChildren } from './child-turns.ts';
-import { type Deadline, ready } from './when-ready.ts';
 
 export interface RestoredRuns {
   /** Whether the last of the runs has its spans. */

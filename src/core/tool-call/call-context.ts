@@ -7,11 +7,11 @@ import { type AgentUsage, addUsage, noUsage, type Usage } from '../contracts/usa
 import { taskAskedFor } from '../journal/child-questions.ts';
 import type { Question, ToolIntent, ToolResultRecord } from '../journal/records.ts';
 import { type GivenAnswer, type LoopState, nextQuestionId } from '../journal/state.ts';
-import { isUsage } from '../journal/told-usage.ts';
+import { isUsage } from '../model-call/told-usage.ts';
 import { viewSince } from '../model-call/view.ts';
 import { asJson } from '../options/check-answers.ts';
 import { ParentTurn, parentTurn, recordedUsage } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 
 export interface ToolContextOptions {

@@ -1,12 +1,12 @@
+import { checkContent } from '../contracts/check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from '../contracts/extension.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
 import { AskedCall, AskedOutcome, type RanCall } from '../hooks/hook-subjects.ts';
-import { type AnyChange, recordOfChange, usageRecord } from '../journal/record-of-change.ts';
+import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
-import { checkContent } from '../options/check-messages.ts';
-import { shownValue } from '../options/shown-value.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { answeredCall, type CheckedCall } from './tool-results.ts';
 

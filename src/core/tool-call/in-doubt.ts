@@ -6,7 +6,7 @@ import type { ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { ToolProgress } from '../journal/signals.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
 import { isReconciled } from '../options/check-answers.ts';
-import type { AbortScope } from '../turn/abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { CallContext } from './call-context.ts';
 import { refusedCall } from './tool-results.ts';

@@ -16,7 +16,7 @@ import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { TurnError } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
-import type { AbortListener, AbortScope } from '../turn/abort-scope.ts';
+import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { CallContext, type CallOwner } from './call-context.ts';
 import { type ChangedOutcome, changeOutcome } from './change-tool-call.ts';

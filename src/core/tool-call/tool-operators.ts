@@ -2,7 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber, Subscription } from 'rxjs';
 import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { type FusibleOperator, type Sink, Stage, staged } from '../turn/operate.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import type { CallPipe } from './call-pipe.ts';
 import { loadChecks } from './check-call.ts';

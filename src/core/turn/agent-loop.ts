@@ -1,5 +1,6 @@
 import { context as activeContext } from '@opentelemetry/api';
 import { defer, from, type Observable, switchMap } from 'rxjs';
+import { checkMessages } from '../contracts/check-messages.ts';
 import { type Clock, systemClock } from '../contracts/clock.ts';
 import type { AgentLoopConfig, StartOptions } from '../contracts/config.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
@@ -12,7 +13,6 @@ import { observeTree } from '../journal/observe-tree.ts';
 import { observeTurn } from '../journal/observe-turn.ts';
 import type { Signal } from '../journal/signals.ts';
 import type { Answers } from '../options/check-answers.ts';
-import { checkMessages } from '../options/check-messages.ts';
 import {
   checkResumeOptions,
   checkRetryOptions,
@@ -22,7 +22,7 @@ import {
 import type { ForkOptions } from '../options/fork-options.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
 import { childConfig, parentTurnOf } from '../ownership/child-turns.ts';
-import { AbortScope } from './abort-scope.ts';
+import { AbortScope } from '../streams/abort-scope.ts';
 import { admissionOf } from './admission.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
 import { type CancelOptions, cancelTask } from './cancel-task.ts';

@@ -3,9 +3,9 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import { foldRecords } from '../journal/apply-record.ts';
 import type { LoopState } from '../journal/state.ts';
+import { ready } from '../journal/when-ready.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import { appendFromOutside } from '../ownership/outside-append.ts';
-import { ready } from '../ownership/when-ready.ts';
 import { childOf } from './open-turn.ts';
 
 export interface AnswerOptions {

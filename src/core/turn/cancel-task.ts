@@ -5,10 +5,10 @@ import type { TaskState } from '../contracts/task-state.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { foldRecords } from '../journal/apply-record.ts';
 import type { LoopState } from '../journal/state.ts';
+import { ready } from '../journal/when-ready.ts';
 import { listedChildren } from '../ownership/child-turns.ts';
 import { appendFromOutside } from '../ownership/outside-append.ts';
 import { restoreEnded } from '../ownership/restore-runs.ts';
-import { ready } from '../ownership/when-ready.ts';
 
 export interface CancelOptions {
   readonly store: TaskStateStore;

@@ -1,10 +1,10 @@
+import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Message } from '../contracts/messages.ts';
 import type { Command, TaskStateStore } from '../contracts/store.ts';
 import type { CommandIds } from '../journal/command-ids.ts';
 import type { Signal } from '../journal/signals.ts';
-import { checkMessages } from '../options/check-messages.ts';
-import { type FusibleOperator, operate } from './operate.ts';
+import { type FusibleOperator, operate } from '../streams/operate.ts';
 import type { RunDeps } from './turn-deps.ts';
 
 /**

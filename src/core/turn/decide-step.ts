@@ -2,14 +2,14 @@ import type { Context } from '@opentelemetry/api';
 import type { EndChange, Extension } from '../contracts/extension.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
+import { agentChange } from '../hooks/change-agent.ts';
 import { AskedHook, DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
 import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from '../hooks/hook-subjects.ts';
-import { type AnyChange, jsonOf, recordOfChange, usageRecord } from '../journal/record-of-change.ts';
+import { type AnyChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { DecisionPoint, TurnDone } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { steeringRecords } from '../tool-call/replies.ts';
-import { agentChange } from './change-agent.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 

@@ -11,9 +11,9 @@ import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
-import { AbortScope } from './abort-scope.ts';
+import { AbortScope } from '../streams/abort-scope.ts';
+import { type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/operate.ts';
 import { cancelChildren } from './cancel-task.ts';
-import { type FusibleOperator, operate, type Sink, Stage, staged } from './operate.ts';
 import type { RunDeps } from './turn-deps.ts';
 
 /**

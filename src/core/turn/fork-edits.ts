@@ -1,5 +1,5 @@
 import { AgentLoopError } from '../contracts/errors.ts';
-import { type Content, type Message, type ToolCall, textOf } from '../contracts/messages.ts';
+import { type ToolCall, textOf } from '../contracts/messages.ts';
 import type {
   JournalRecord,
   LlmDone,
@@ -8,35 +8,9 @@ import type {
   ToolIntent,
   ToolResultRecord,
   TurnRecord,
-  TurnSettings,
   TurnStarted,
 } from '../journal/records.ts';
-
-/** What a tool is to have answered. */
-export interface ResultEdit {
-  readonly content: Content;
-  /** Default true. */
-  readonly success?: boolean;
-}
-
-/** What is different in a fork. Only what is kept can be edited; all else of the kept part stays as it is. */
-export interface ForkEdits {
-  /** Instead of the messages that the turn was started with. */
-  readonly messages?: readonly Message[];
-  /** Appended after the last iteration that is kept; a turn that would have ended there continues with them. */
-  readonly append?: readonly Message[];
-  /** Instead of the model's text, by iteration. */
-  readonly answers?: Readonly<Record<number, Content>>;
-  /**
-   * Instead of the arguments that the model gave, by call id: an object, e.g. `{ '1:0': { city: 'Oslo' } }`. Not of a call that somebody
-   * was asked about: the answer was given for the arguments that were shown.
-   */
-  readonly arguments?: Readonly<Record<string, object>>;
-  /** Instead of what the tools gave, by call id. */
-  readonly results?: Readonly<Record<string, ResultEdit>>;
-  /** Settings of the turn, beside those it was started with. */
-  readonly settings?: TurnSettings;
-}
+import type { ForkEdits } from '../options/fork-options.ts';
 
 /**
  * The kept records of a fork with its edits. Errors: `INVALID_INPUT` for an iteration or a call that is not kept, and for arguments of

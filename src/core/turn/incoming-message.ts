@@ -1,8 +1,8 @@
+import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Extension } from '../contracts/extension.ts';
 import type { Message } from '../contracts/messages.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
-import { checkMessages } from '../options/check-messages.ts';
 
 /** A message of the caller as the extensions let it in. Errors: `EXTENSION_FAILED` where one fails whose `onError` is `'fail'`. */
 export function incomingMessage(extensions: readonly Extension[], message: Message): Message {

@@ -1,187 +1,283 @@
 import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
-import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, messageOf } from '../contracts/errors.ts';
-import type { ToolProvider } from '../contracts/tool.ts';
-import type { Signal } from '../journal/signals.ts';
+import type { TurnSuspended } from '../journal/records.ts';
+import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { checkToolsOfOpenCalls } from '../tool-call/in-doubt.ts';
-import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
-import { DirectSubscriber } from './direct-subscriber.ts';
-import { handOver } from './hand-over.ts';
-import { loopIterations } from './iteration-operators.ts';
-import { stintDeps, stintSpan } from './stint-deps.ts';
-import type { RunDeps, TurnDeps } from './turn-deps.ts';
+import { prepareView } from '../model-call/prepare-view.ts';
+import { limitReason, summaryFallback } from '../model-call/response.ts';
+import { DirectSubscriber } from '../streams/direct-subscriber.ts';
+import { backoffAfter, withoutRetries } from './backoff.ts';
+import { decideStep } from './decide-step.ts';
+import { runIteration } from './iteration-operators.ts';
+import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/*
+ * READ THIS FIRST: how a turn runs, and which file does what.
+ *
+ * 1. `turn.ts` is the Observable that users hold. Its first subscriber starts `run-turn.ts`, which opens the journal and acquires the lease
+ *    (`open-turn.ts`), then composes the operators around this loop. `stint.ts` lists the tools of the current agent and starts the loop.
+ * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
+ *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait.
+ * 3. A call is `callLlm` (`../model-call/llm-operators.ts`); the tools that the response asks for run in `runToolCalls`
+ *    (`../tool-call/tool-operators.ts`). Both together are an iteration (`iteration-operators.ts`).
+ * 4. All of them emit signals (`../journal/signals.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
+ *    ever the fold of the records (`../journal/apply-record.ts`); the loop keeps that of the last commit.
+ * 5. Downstream, `../ownership/journal-operators.ts` appends each commit to the store before anything else receives it, and `share-turn.ts` turns
+ *    signals into events for the subscribers.
+ */
 
 /**
- * The loop of a turn, agent by agent: where another agent has the turn, it continues with the setup of that one. Flat for any number of
- * changes. Errors as `loopStint`, and with `MISSING_AGENT` for an agent that the configuration does not know.
+ * Runs iterations until the turn ends, suspends, is cancelled, or another agent takes over; completes after emitting the record of that. Flat for any
+ * number of iterations, also where all of them answer synchronously; after every 100 it lets the event loop run. On cancel
+ * and on drain a model call is left at once, tools get their time to stop. Errors with the error of an iteration; unsubscribing stops it.
  */
-export function loopWithTools(
-  deps: RunDeps,
-  traceContext: Context,
-  resumed: boolean,
-): (state: LoopState) => Observable<Signal> {
-  if (!deps.config.agents) return loopStint(deps, traceContext, resumed);
-  return (state) => new Observable((to) => new Stints({ deps, traceContext, resumed, state, to }).advance());
+export function loopIterations(deps: TurnDeps, traceContext: Context): (state: LoopState) => Observable<Signal> {
+  return (state) =>
+    new Observable((subscriber) => {
+      deps.hooks.out = subscriber;
+      const loop = new IterationLoop(deps, {
+        state,
+        out: subscriber,
+        iterate: runIteration(deps, traceContext),
+        decide: decideStep(deps, traceContext),
+        prepare: prepareView(deps, traceContext),
+      });
+      subscriber.add(() => loop.stop());
+      loop.advance();
+    });
 }
 
-interface StintsOptions {
-  readonly deps: RunDeps;
-  readonly traceContext: Context;
-  readonly resumed: boolean;
+interface LoopOptions {
   readonly state: LoopState;
-  readonly to: Subscriber<Signal>;
+  readonly out: Subscriber<Signal>;
+  readonly iterate: ReturnType<typeof runIteration>;
+  readonly decide: ReturnType<typeof decideStep>;
+  readonly prepare: ReturnType<typeof prepareView>;
 }
 
-/** The agents of one run of a turn, one after another. */
-class Stints {
-  readonly #options: StintsOptions;
+const stepsBetweenYields = 100;
+
+/** The longest delay of a timer in Node. */
+const longestTimerMs = 2 ** 31 - 1;
+
+class IterationLoop {
+  readonly #deps: TurnDeps;
+  readonly #out: Subscriber<Signal>;
+  readonly #iterate: LoopOptions['iterate'];
+  readonly #decide: LoopOptions['decide'];
+  readonly #prepare: LoopOptions['prepare'];
+  readonly #stops: readonly (() => void)[];
+  readonly #observer = {
+    next: (signal: Signal) => this.#pass(signal),
+    error: (error: unknown) => this.#failed(error),
+    complete: () => this.#completed(),
+  };
   #state: LoopState;
+  #iteration: Subscriber<Signal> | undefined;
+  /** Extensions that have not answered yet. */
+  #asking: Promise<unknown> | undefined;
   #advancing = false;
   #again = false;
+  /** Steps since the loop last yielded to the event loop. */
+  #steps = 0;
+  #yield: NodeJS.Immediate | undefined;
+  /** Ends a `wait` step. */
+  #wake: (() => void) | undefined;
+  #cancelWait: (() => void) | undefined;
+  /** `until` of the last `wait` step that lasted to its end. */
+  #waitedUntil: number | undefined;
 
-  constructor(options: StintsOptions) {
-    this.#options = options;
+  constructor(deps: TurnDeps, options: LoopOptions) {
+    this.#deps = deps;
+    this.#out = options.out;
+    this.#iterate = options.iterate;
+    this.#decide = options.decide;
+    this.#prepare = options.prepare;
     this.#state = options.state;
+    this.#stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
   }
 
-  /** A trampoline: agents that answer synchronously do not nest. */
+  /** Takes steps until one of them is asynchronous. A trampoline: synchronous steps do not nest, and after every 100 the event loop runs. */
   advance(): void {
     this.#again = true;
     if (this.#advancing) return;
     this.#advancing = true;
     try {
-      while (this.#again && !this.#options.to.closed) {
-        this.#again = false;
-        this.#run();
-      }
+      while (this.#again && !this.#out.closed) this.#advanceOnce();
     } catch (error) {
-      this.#options.to.error(error);
+      this.#out.error(error);
     }
     this.#advancing = false;
   }
 
-  #run(): void {
-    const { deps, traceContext, resumed, to } = this.#options;
-    const { agentId } = this.#state;
-    const own = this.#deps();
-    deps.hooks.begin(own);
-    const { span, traceContext: inner } = stintSpan(own, this.#state, traceContext);
-    let ended = false;
-    const running = new DirectSubscriber<Signal>({
-      next: (signal) => {
-        if (signal.type === 'commit') this.#state = signal.after;
-        to.next(signal);
-      },
-      error: (error) => {
-        ended = true;
-        failSpan(span, error);
-        span.end();
-        to.error(error);
-      },
-      complete: () => {
-        ended = true;
-        if (deps.scope.aborted) cancelSpan(span);
-        span.end();
-        if (this.#state.outcome || this.#state.agentId === agentId) to.complete();
-        else this.advance();
-      },
-    });
-    to.add(() => {
-      if (ended) return;
-      ended = true;
-      running.unsubscribe();
-      cancelSpan(span);
-      span.end();
-    });
-    loopStint(own, inner, resumed)(this.#state).subscribe(running);
+  #advanceOnce(): void {
+    this.#again = false;
+    if (++this.#steps > stepsBetweenYields) this.#yieldOnce();
+    else this.#take(nextStep(this.#deps, this.#state, this.#waitedUntil));
   }
 
-  /** A turn that only has to be closed: no agent has to be known for that. */
-  #deps(): RunDeps {
-    const { deps } = this.#options;
-    try {
-      return stintDeps(deps, this.#state);
-    } catch (error) {
-      if (!onlyCloses(deps, this.#state)) throw error;
-      return { ...deps, agentId: this.#state.agentId };
+  stop(): void {
+    for (const stop of this.#stops) stop();
+    clearImmediate(this.#yield);
+    this.#asking = undefined;
+    this.#stopWaiting();
+    this.#iteration?.unsubscribe();
+  }
+
+  #yieldOnce(): void {
+    this.#yield = setImmediate(() => {
+      this.#steps = 0;
+      this.advance();
+    });
+  }
+
+  #take(step: NextStep): void {
+    switch (step.do) {
+      case 'end':
+        return this.#out.complete();
+      case 'write':
+        return this.#write(step.records);
+      case 'ask':
+        return this.#await(this.#decide(this.#state, step.question), (draft) => this.#commit(draft));
+      case 'call':
+        return this.#call(step);
+      case 'tools':
+        return this.#run(step);
+      case 'wait':
+        return this.#wait(step.until);
     }
   }
-}
 
-/**
- * The loop of one agent, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
- * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
- */
-function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
-  return (state) =>
-    toolsOf(deps, state, resumed).pipe(
-      handOver((tools) => {
-        if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
-        return loopIterations(withTools(deps, tools), traceContext)(state);
-      }),
-    );
-}
-
-/** Whether the turn is stopped, or was resumed too often without getting any further: it calls no tool and no model any more. */
-function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
-  return scope.aborted || drain.aborted || resumes > config.maxResumes;
-}
-
-/** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
-function toolsOf(deps: RunDeps, state: LoopState, resumed: boolean): Observable<ToolSet> {
-  return new Observable((subscriber) => {
-    const give = (tools: ToolSet) => {
-      subscriber.next(tools);
-      subscriber.complete();
+  /** Waits until `until`, or until somebody pauses or resumes the turn, or it is stopped. */
+  #wait(until: number | undefined): void {
+    const { clock } = this.#deps.config;
+    const wake = () => {
+      if (this.#wake !== wake) return;
+      this.#stopWaiting();
+      this.advance();
     };
-    if (onlyCloses(deps, state)) return give(noTools);
-    const { turn, authContext, context } = deps;
-    const waiting = new Set<ToolProvider>();
-    const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
-    if (!(tools instanceof Promise)) return give(new ToolSet(tools));
-    const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
-    const { toolListTimeoutMs: ms, clock } = deps.config;
-    if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
-    for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
-    tools.then((all) => give(new ToolSet(all))).catch(fail);
-  });
-}
+    this.#wake = wake;
+    this.#deps.inbox.onPause(wake);
+    if (until === undefined) return;
+    const leftMs = Math.max(0, until - clock.now());
+    this.#cancelWait = clock.schedule(Math.min(leftMs, longestTimerMs), () => {
+      if (leftMs <= longestTimerMs) this.#waitedUntil = until;
+      wake();
+    });
+  }
 
-function lateTools(waiting: ReadonlySet<ToolProvider>, ms: number): AgentLoopError {
-  const names = [...waiting].map(providerName).join(', ');
-  const message = `Tool providers did not list their tools within ${ms} ms (toolListTimeoutMs): ${names}.`;
-  return new AgentLoopError('TOOL_TIMEOUT', message, { retryable: true });
-}
+  #stopWaiting(): void {
+    if (!this.#wake) return;
+    this.#wake = undefined;
+    this.#cancelWait?.();
+    this.#cancelWait = undefined;
+    this.#deps.inbox.onPause(undefined);
+  }
 
-function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
-  return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
-}
+  #call(step: CallStep): void {
+    if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
+    if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
+    this.#await(this.#prepare(this.#state), ({ view, draft }) => {
+      if (draft.after.changes.finish) return this.#commit(draft);
+      if (draft.steps.length > 0) this.#pass(draft.finish(false));
+      this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
+    });
+  }
 
-/** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
-function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
-  return {
-    config: deps.config,
-    turn: deps.turn,
-    agentId: deps.agentId,
-    systemPrompt: deps.systemPrompt,
-    maxIterations: deps.maxIterations,
-    provider: deps.provider,
-    authContext: deps.authContext,
-    context: deps.context,
-    tracing: deps.tracing,
-    hooks: deps.hooks,
-    checks: deps.checks,
-    deciding: deps.deciding,
-    scope: deps.scope,
-    drain: deps.drain,
-    inbox: deps.inbox,
-    openCall: deps.openCall,
-    node: deps.node,
-    hold: deps.hold,
-    epoch: deps.epoch,
-    now: deps.now,
-    tools,
-  };
+  /** Continues with the answer of the extensions. A cancel or drain does not wait for them. */
+  #await<A>(answer: A | Promise<A>, goOn: (answer: A) => void): void {
+    if (!(answer instanceof Promise)) return goOn(answer);
+    this.#asking = answer;
+    answer.then(
+      (given) => this.#isAsking(answer) && this.#attempt(() => goOn(given)),
+      (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
+    );
+    if (this.#stopped) this.#leaveStep();
+  }
+
+  #isAsking(answer: Promise<unknown>): boolean {
+    if (this.#asking !== answer) return false;
+    this.#asking = undefined;
+    return true;
+  }
+
+  #attempt(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.#out.error(error);
+    }
+  }
+
+  get #stopped(): boolean {
+    return this.#deps.scope.aborted || this.#deps.drain.aborted;
+  }
+
+  #commit(draft: CommitDraft): void {
+    if (draft.steps.length > 0) this.#emit(draft.finish(true));
+    this.advance();
+  }
+
+  #emit(commit: Commit): void {
+    this.#state = commit.after;
+    if (commit.after.outcome) this.#deps.inbox.close(commit.after);
+    this.#out.next(commit);
+  }
+
+  #write(records: Extract<NextStep, { do: 'write' }>['records']): void {
+    if (records.length === 0) return this.advance();
+    this.#emit(commitOf(this.#deps, this.#state, records, true));
+    this.advance();
+  }
+
+  #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
+    const iteration = new DirectSubscriber<Signal>(this.#observer);
+    this.#iteration = iteration;
+    this.#iterate(this.#state, step).subscribe(iteration);
+  }
+
+  #pass(signal: Signal): void {
+    if (signal.type === 'commit') this.#state = signal.after;
+    this.#out.next(signal);
+  }
+
+  #completed(): void {
+    this.#iteration = undefined;
+    this.advance();
+  }
+
+  /**
+   * A model call that `retryPlan` covers is repeated later. A failed closing summary is replaced by a fixed sentence. Any other error fails
+   * the turn.
+   */
+  #failed(error: unknown): void {
+    this.#iteration = undefined;
+    const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
+    const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
+    if (backoff) return this.#backOff(backoff);
+    if (!this.#state.summary || !isCall)
+      return this.#out.error(isCall ? withoutRetries(this.#deps, this.#state, error) : error);
+    const reason = limitReason(this.#deps, this.#state);
+    this.#write([this.#deps.openCall.closedBy({ type: 'turn.done', text: summaryFallback, reason })]);
+  }
+
+  #backOff(record: TurnSuspended): void {
+    const { turn, config, openCall } = this.#deps;
+    const { until, attempt, error } = record.hold ?? {};
+    config.logger.warn('turn backs off', { taskId: turn.taskId, code: error?.code, attempt, until });
+    this.#write([openCall.closedBy(record)]);
+  }
+
+  /** On cancel and drain: leaves a wait, a hook or a model call at once. Tools get `abortGraceMs` to stop. */
+  #leaveStep(): void {
+    if (this.#wake) return this.#wake();
+    if (this.#asking) {
+      this.#asking = undefined;
+      return this.advance();
+    }
+    if (this.#state.phase !== 'llm' || !this.#iteration) return;
+    this.#iteration.unsubscribe();
+    this.#completed();
+  }
 }

@@ -1,5 +1,7 @@
 import { messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
+import { agentChange, isIterationOpen } from '../hooks/change-agent.ts';
+import { changedOptions, maxIterationsOf } from '../journal/call-settings.ts';
 import {
   type CallDetails,
   type Finish,
@@ -10,13 +12,11 @@ import {
   type TurnRecord,
 } from '../journal/records.ts';
 import { type LoopState, neverOffered, waitsForAnswers } from '../journal/state.ts';
-import { changedOptions, maxIterationsOf } from '../model-call/call-settings.ts';
-import type { PreparedView } from '../model-call/prepare-view.ts';
+import type { ModelCall, PreparedView } from '../model-call/prepare-view.ts';
 import { allowedIterations, endWithResponse, failed, limitReason } from '../model-call/response.ts';
 import { steeringRecords, takeReply } from '../tool-call/replies.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
-import { agentChange, isIterationOpen } from './change-agent.ts';
 import type { StepHook, StepQuestion } from './decide-step.ts';
 import type { PauseRequest } from './inbox.ts';
 import { suspension } from './suspension.ts';
@@ -26,13 +26,15 @@ import type { TurnDeps } from './turn-deps.ts';
 export type NextStep =
   | { readonly do: 'end' }
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
-  | { readonly do: 'call'; readonly start: LlmStart; readonly view?: PreparedView }
+  | CallStep
   | { readonly do: 'tools' }
   | { readonly do: 'ask'; readonly question: StepQuestion }
   /** Until then, in milliseconds since 1970, or until it is resumed. */
   | { readonly do: 'wait'; readonly until: number | undefined };
 
-export type CallStep = Extract<NextStep, { do: 'call' }>;
+export interface CallStep extends ModelCall {
+  readonly do: 'call';
+}
 
 /**
  * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. `waitedUntil`: the end of a pause

@@ -6,12 +6,12 @@ import { replayOf } from '../journal/observe-turn.ts';
 import type { JournalRecord, ParentLink, Stamped, TurnStarted } from '../journal/records.ts';
 import type { Commit } from '../journal/signals.ts';
 import { waitsForAnswers } from '../journal/state.ts';
+import { type Deadline, whenAnswered, whenReady } from '../journal/when-ready.ts';
 import { type Answers, recordsOfAnswers } from '../options/check-answers.ts';
 import { giveBack } from '../ownership/give-back.ts';
-import { type Deadline, whenAnswered, whenReady } from '../ownership/when-ready.ts';
+import { handOver } from '../streams/hand-over.ts';
 import type { Admission, Admitted } from './admission.ts';
 import { cancelTask } from './cancel-task.ts';
-import { handOver } from './hand-over.ts';
 
 /** A turn that can be resumed here, that another process owns, or that has ended. */
 export type Opening =

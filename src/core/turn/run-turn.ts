@@ -19,7 +19,9 @@ import { journal, publishDeltas } from '../ownership/journal-operators.ts';
 import { LeaseHold } from '../ownership/lease-hold.ts';
 import { keepLease, releaseLease } from '../ownership/lease-operators.ts';
 import { restoreRuns } from '../ownership/restore-runs.ts';
-import { AbortScope } from './abort-scope.ts';
+import { AbortScope } from '../streams/abort-scope.ts';
+import { handOver } from '../streams/hand-over.ts';
+import { type FusibleOperator, fuse } from '../streams/operate.ts';
 import type { Admission } from './admission.ts';
 import { followCommands } from './command-operators.ts';
 import {
@@ -31,11 +33,9 @@ import {
   shutDown,
   tapAfterTurn,
 } from './execute-operators.ts';
-import { handOver } from './hand-over.ts';
 import type { Inbox } from './inbox.ts';
-import { loopWithTools } from './loop.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
-import { type FusibleOperator, fuse } from './operate.ts';
+import { loopWithTools } from './stint.ts';
 import type { RunDeps } from './turn-deps.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 

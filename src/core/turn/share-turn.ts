@@ -5,7 +5,7 @@ import type { EventProjector } from '../journal/event-projector.ts';
 import type { JournalRecord } from '../journal/records.ts';
 import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import { DirectSubscriber } from './direct-subscriber.ts';
+import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 
 export interface ShareOptions {
   readonly projector: EventProjector;

@@ -9,9 +9,9 @@ import type { OpenCall } from '../model-call/open-call.ts';
 import type { ResolvedConfig } from '../options/resolve-config.ts';
 import type { TurnNode } from '../ownership/child-turns.ts';
 import type { LeaseHold } from '../ownership/lease-hold.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { CheckedCall } from '../tool-call/tool-results.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
-import type { AbortScope } from './abort-scope.ts';
 import type { Inbox } from './inbox.ts';
 
 /** What a run of a turn has before its tools are known. */

@@ -1,4 +1,5 @@
 import { Observable } from 'rxjs';
+import { checkMessages } from '../contracts/check-messages.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { Message } from '../contracts/messages.ts';
@@ -11,9 +12,8 @@ import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { resultOf, TurnError, type TurnResult } from '../journal/turn-result.ts';
 import { recordsOfAnswers } from '../options/check-answers.ts';
-import { checkMessages } from '../options/check-messages.ts';
 import type { Partially } from '../options/partially.ts';
-import type { AbortScope } from './abort-scope.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
 import type { Inbox } from './inbox.ts';
 import { type SharedTurn, shareTurn } from './share-turn.ts';
 import { type TextOptions, TurnStream, textOfTurn } from './turn-text.ts';

@@ -3,11 +3,11 @@ import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Command, TaskStateStore } from '../contracts/store.ts';
 import { observeTurn } from '../journal/observe-turn.ts';
 import type { Signal } from '../journal/signals.ts';
-import type { Deadline } from '../ownership/when-ready.ts';
-import type { AbortScope } from './abort-scope.ts';
+import type { Deadline } from '../journal/when-ready.ts';
+import type { AbortScope } from '../streams/abort-scope.ts';
+import { handOver } from '../streams/hand-over.ts';
 import { answerTask } from './answer-task.ts';
 import { cancelTask } from './cancel-task.ts';
-import { handOver } from './hand-over.ts';
 import type { Inbox } from './inbox.ts';
 import { type Opening, type OpenOptions, openWatchedTurn, retryAfterMs } from './open-turn.ts';
 

@@ -10,8 +10,7 @@ import {
   textOf,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { ToldUsage } from '../../core/journal/index.ts';
-import { estimatedUsage, type TokenCounter, usageWithoutAnswer } from '../../core/model-call/index.ts';
+import { estimatedUsage, type TokenCounter, ToldUsage, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { fitChars, fitTokens } from './fit-tokens.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { tracedCall } from './traced-call.ts';

@@ -1,6 +1,5 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { AgentLoopError, type JSONSchema } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, type JSONSchema, shownValue } from '../../core/contracts/index.ts';
 import { isStandardSchema, memberSchema } from '../../tools/tool-options.ts';
 import type { OutputMode } from './output-way.ts';
 

@@ -11,6 +11,7 @@ import {
   type IterationChange,
   type IterationStep,
   type IterationView,
+  jsonFlaw,
   type LLMResponse,
   type ResponseChange,
   type StepChange,
@@ -24,8 +25,9 @@ import {
   type ValueExtension,
 } from '../../core/contracts/index.ts';
 import type { TurnResult } from '../../core/journal/index.ts';
-import { cutShort, iterationsBefore } from '../../core/model-call/index.ts';
-import { jsonFlaw, type Partially } from '../../core/options/index.ts';
+import { iterationsBefore } from '../../core/journal/index.ts';
+import { cutShort } from '../../core/model-call/index.ts';
+import type { Partially } from '../../core/options/index.ts';
 import { engineTool } from '../../tools/engine-tools.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { type Tool, tool } from '../../tools/tool.ts';

@@ -1,6 +1,6 @@
 import { defer, filter, lastValueFrom, map, type Observable } from 'rxjs';
 import type { LLMCallParams, LLMChunk, LLMProvider, Usage } from '../../core/contracts/index.ts';
-import { ToldUsage } from '../../core/journal/index.ts';
+import { ToldUsage } from '../../core/model-call/index.ts';
 import { sourceOf } from '../../providers/policies/attempt-stream.ts';
 
 /**

@@ -1,8 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Agent } from '../../agent/agent.ts';
 import { agentToolName } from '../../agent/agent-tools.ts';
-import { AgentLoopError, invalidConfig } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, invalidConfig, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 import { InMemoryStateStore } from '../../stores/memory/in-memory-state-store.ts';
 import { loadServerSdk } from '../load-sdk.ts';

@@ -1,6 +1,5 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 import { type BodyLimits, boundedResponse, bytesFlaw, defaultBodyLimits } from '../../core/model-call/index.ts';
-import { shownValue } from '../../core/options/index.ts';
 import { checkedBaseUrl, checkedHeaders, checkedKey } from '../connection-options.ts';
 import { isJsonObject } from '../openai-wire/json-object.ts';
 import type { Fetch } from '../openai-wire/watched-fetch.ts';

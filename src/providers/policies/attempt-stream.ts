@@ -9,9 +9,14 @@ import {
   messageOf,
   type Usage,
 } from '../../core/contracts/index.ts';
-import { ToldUsage } from '../../core/journal/index.ts';
-import { ModelSilence, responseFlaw, StreamedTokens, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { AbortScope, DirectSubscriber } from '../../core/turn/index.ts';
+import {
+  ModelSilence,
+  responseFlaw,
+  StreamedTokens,
+  ToldUsage,
+  usageWithoutAnswer,
+} from '../../core/model-call/index.ts';
+import { AbortScope, DirectSubscriber } from '../../core/streams/index.ts';
 import { type AttemptSpan, startAttempt } from '../../observability/spans/attempt-span.ts';
 import { codeOfStatus, isTransient } from '../http-status.ts';
 import { policyNames } from './policy-names.ts';

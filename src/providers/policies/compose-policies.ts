@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import type { ProviderPolicy } from './provider-policy.ts';
 

@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 import { assertKnownOptions } from '../../stores/known-options.ts';
 
 /** Longer than this no timer runs. */

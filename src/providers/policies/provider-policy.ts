@@ -5,11 +5,10 @@ import {
   type LLMChunk,
   type LLMProvider,
   type LLMResponse,
+  shownValue,
 } from '../../core/contracts/index.ts';
-import { ToldUsage } from '../../core/journal/index.ts';
-import { ModelSilence, withDiscarded } from '../../core/model-call/index.ts';
-import { shownValue } from '../../core/options/index.ts';
-import { AbortScope } from '../../core/turn/index.ts';
+import { ModelSilence, ToldUsage, withDiscarded } from '../../core/model-call/index.ts';
+import { AbortScope } from '../../core/streams/index.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';

@@ -8,9 +8,9 @@ import {
   type ArtifactQuery,
   type ChunkOptions,
   type NewArtifact,
+  shownValue,
   taskIdPattern,
 } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
 import { encodeMetadata } from '../check-metadata.ts';
 
 const maxNameLength = 255;

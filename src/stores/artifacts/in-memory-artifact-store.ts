@@ -12,11 +12,11 @@ import {
   type ChunkOptions,
   type Clock,
   type NewArtifact,
+  shownValue,
   systemClock,
   type UpdateOptions,
   type VersionOptions,
 } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
 import { artifactStoreArguments, checkArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { artifactExists, newerVersion, noArtifact, wrongOffset } from './artifact-errors.ts';

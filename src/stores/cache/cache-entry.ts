@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import { AgentLoopError } from '../../core/contracts/index.ts';
-import { jsonFlaw, shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, jsonFlaw, shownValue } from '../../core/contracts/index.ts';
 import type { CacheSetOptions } from './cache-store.ts';
 
 const longestKey = 512;

@@ -1,6 +1,5 @@
 import type { Key } from 'lmdb';
-import { type Clock, invalidConfig, systemClock } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { type Clock, invalidConfig, shownValue, systemClock } from '../../core/contracts/index.ts';
 import { checkArguments, pushStoreArguments } from '../check-arguments.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { isClaimable, type PushRecord, progressed } from '../push/push-record.ts';

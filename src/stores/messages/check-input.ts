@@ -1,12 +1,13 @@
 import {
   AgentLoopError,
   type ContextQuery,
+  checkMessages,
   type LoadOptions,
   type Message,
   type MetadataOptions,
+  shownValue,
   taskIdPattern,
 } from '../../core/contracts/index.ts';
-import { checkMessages, shownValue } from '../../core/options/index.ts';
 import { encodeJson } from '../check-metadata.ts';
 import { assertTaskId } from '../store-errors.ts';
 import { entryOf, type MessageStamp } from './stored-messages.ts';

@@ -5,9 +5,9 @@ import {
   type MessagePage,
   type MessageQuery,
   type StoredMessage,
+  shownValue,
   type TurnAppendOptions,
 } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
 
 /** What a store notes of a message when it is appended; its id is that of its turn and its position in the context. */
 export interface MessageStamp {

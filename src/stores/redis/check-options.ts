@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 
 /** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
 export function assertRedisTarget(redis: unknown): void {

@@ -1,5 +1,4 @@
-import { AgentLoopError, type Clock } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, type Clock, shownValue } from '../../core/contracts/index.ts';
 import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';

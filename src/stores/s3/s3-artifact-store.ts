@@ -1,5 +1,4 @@
-import { AgentLoopError, type Clock, type StoreCheck, systemClock } from '../../core/contracts/index.ts';
-import { shownValue } from '../../core/options/index.ts';
+import { AgentLoopError, type Clock, type StoreCheck, shownValue, systemClock } from '../../core/contracts/index.ts';
 import { ShelvedArtifactStore } from '../artifacts/shelved-artifact-store.ts';
 import { assertKnownOptions, type OptionNames } from '../known-options.ts';
 import { S3ArtifactShelf, type S3Version } from './s3-artifact-shelf.ts';

@@ -10,9 +10,9 @@ import { journal } from '../../../src/core/ownership/journal-operators.ts';
 import {
   catchIterationError,
   completeIteration,
-  loopIterations,
   startIterationSpan,
 } from '../../../src/core/turn/iteration-operators.ts';
+import { loopIterations } from '../../../src/core/turn/loop.ts';
 import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { plainTools } from '../plain-tools.ts';

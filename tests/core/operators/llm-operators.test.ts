@@ -14,7 +14,7 @@ import {
   tapLLMResponse,
 } from '../../../src/core/model-call/llm-operators.ts';
 import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
-import { operate } from '../../../src/core/turn/operate.ts';
+import { operate } from '../../../src/core/streams/operate.ts';
 import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answerWhen, marbles } from './marbles.ts';

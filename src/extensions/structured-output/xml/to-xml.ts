@@ -1,5 +1,4 @@
-import { AgentLoopError } from '../../../core/contracts/index.ts';
-import { jsonFlaw } from '../../../core/options/index.ts';
+import { AgentLoopError, jsonFlaw } from '../../../core/contracts/index.ts';
 import { itemName, tagsAround } from './element-name.ts';
 import { escapeText } from './xml-text.ts';
 

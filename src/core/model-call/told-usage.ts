@@ -1,6 +1,6 @@
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import { addUsage, noUsage, type Usage } from '../contracts/usage.ts';
-import { withDiscarded } from '../model-call/estimate-usage.ts';
+import { withDiscarded } from './estimate-usage.ts';
 
 /** What a provider tells of the requests of one call that gave no answer, added up. */
 export class ToldUsage {

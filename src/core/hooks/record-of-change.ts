@@ -1,14 +1,10 @@
+import { checkContent, checkMessages } from '../contracts/check-messages.ts';
+import { settingsFlaw } from '../contracts/check-settings.ts';
 import type { StepChange, TurnBeginning } from '../contracts/extension.ts';
 import type { Content, Message } from '../contracts/messages.ts';
+import { shownValue } from '../contracts/shown-value.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
 import { type AgentUsage, noUsage, type Usage } from '../contracts/usage.ts';
-import { asJson } from '../options/check-answers.ts';
-import { checkContent, checkMessages } from '../options/check-messages.ts';
-import { settingsFlaw } from '../options/check-settings.ts';
-import { shownValue } from '../options/shown-value.ts';
-import { recordedUsage } from '../ownership/child-turns.ts';
-import { collectTools } from '../tool-call/tool-set.ts';
-import type { HookDeps } from '../turn/turn-deps.ts';
 import type {
   AgentChoice,
   Effects,
@@ -17,8 +13,12 @@ import type {
   Finish,
   RecordedHook,
   TurnOverrides,
-} from './records.ts';
-import type { LoopState } from './state.ts';
+} from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
+import { asJson } from '../options/check-answers.ts';
+import { recordedUsage } from '../ownership/child-turns.ts';
+import { collectTools } from '../tool-call/tool-set.ts';
+import type { HookDeps } from '../turn/turn-deps.ts';
 
 /** Every change that a hook may ask for; each hook has its part of them. */
 export type AnyChange = StepChange & TurnBeginning;

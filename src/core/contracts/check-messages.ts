@@ -1,5 +1,5 @@
-import { AgentLoopError } from '../contracts/errors.ts';
-import type { ContentPart, Message } from '../contracts/messages.ts';
+import { AgentLoopError } from './errors.ts';
+import type { ContentPart, Message } from './messages.ts';
 import { shownValue } from './shown-value.ts';
 
 const roles: ReadonlySet<unknown> = new Set<Message['role']>(['system', 'developer', 'user', 'assistant', 'tool']);

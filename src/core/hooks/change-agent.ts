@@ -1,7 +1,7 @@
 import type { AgentChoice, TurnRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
-import type { RunDeps } from './turn-deps.ts';
+import type { RunDeps } from '../turn/turn-deps.ts';
 
 /**
  * The record by which the agent that was chosen takes the turn over, to be written in one append with what closed the iteration:

@@ -8,9 +8,9 @@ import {
   type Usage,
   usageOf,
 } from '../contracts/usage.ts';
-import { History } from '../journal/history.ts';
-import type { Effects } from '../journal/records.ts';
-import { type Changes, type Draft, toolMessage } from '../journal/state.ts';
+import { History } from './history.ts';
+import type { Effects } from './records.ts';
+import { type Changes, type Draft, toolMessage } from './state.ts';
 
 /** Folds what an extension did into a state: the only ways in which one can change the course of a turn. */
 export function applyEffects(draft: Draft, effects: Effects): void {

@@ -1,4 +1,4 @@
-import type { CallSettings } from '../contracts/provider.ts';
+import type { CallSettings } from './provider.ts';
 import { shownValue } from './shown-value.ts';
 
 /** What is wrong with a setting, and the cure; both in words that fit into a sentence. */

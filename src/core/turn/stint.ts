@@ -1,0 +1,271 @@
+import type { Context } from '@opentelemetry/api';
+import { Observable, type Subscriber } from 'rxjs';
+import { startStintSpan } from '../../observability/spans/stint-span.ts';
+import {
+  cancelSpan,
+  failSpan,
+  silentSpanBelow,
+  type TracedSpan,
+  turnTracing,
+} from '../../observability/spans/tracing-options.ts';
+import type { AgentLoopConfig, AgentSetup } from '../contracts/config.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
+import type { ToolProvider } from '../contracts/tool.ts';
+import { hookLists } from '../hooks/hooks.ts';
+import type { Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import { type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
+import { DirectSubscriber } from '../streams/direct-subscriber.ts';
+import { handOver } from '../streams/hand-over.ts';
+import { checkToolsOfOpenCalls } from '../tool-call/in-doubt.ts';
+import { collectTools, noTools, providerName, ToolSet } from '../tool-call/tool-set.ts';
+import { loopIterations } from './loop.ts';
+import type { RunDeps, TurnDeps } from './turn-deps.ts';
+
+/**
+ * Runs the loop (`loop.ts`) for one agent after another. A stint is the part of a turn that one agent runs, with its own model, tools and
+ * limits; a turn without hand-off has one. Flat for any number of stints. Errors as `loopStint`, and with `MISSING_AGENT` for an agent that the configuration does not know.
+ */
+export function loopWithTools(
+  deps: RunDeps,
+  traceContext: Context,
+  resumed: boolean,
+): (state: LoopState) => Observable<Signal> {
+  if (!deps.config.agents) return loopStint(deps, traceContext, resumed);
+  return (state) => new Observable((to) => new Stints({ deps, traceContext, resumed, state, to }).advance());
+}
+
+interface StintsOptions {
+  readonly deps: RunDeps;
+  readonly traceContext: Context;
+  readonly resumed: boolean;
+  readonly state: LoopState;
+  readonly to: Subscriber<Signal>;
+}
+
+/** The agents of one run of a turn, one after another. */
+class Stints {
+  readonly #options: StintsOptions;
+  #state: LoopState;
+  #advancing = false;
+  #again = false;
+
+  constructor(options: StintsOptions) {
+    this.#options = options;
+    this.#state = options.state;
+  }
+
+  /** A trampoline: agents that answer synchronously do not nest. */
+  advance(): void {
+    this.#again = true;
+    if (this.#advancing) return;
+    this.#advancing = true;
+    try {
+      while (this.#again && !this.#options.to.closed) {
+        this.#again = false;
+        this.#run();
+      }
+    } catch (error) {
+      this.#options.to.error(error);
+    }
+    this.#advancing = false;
+  }
+
+  #run(): void {
+    const { deps, traceContext, resumed, to } = this.#options;
+    const { agentId } = this.#state;
+    const own = this.#deps();
+    deps.hooks.begin(own);
+    const { span, traceContext: inner } = stintSpan(own, this.#state, traceContext);
+    let ended = false;
+    const running = new DirectSubscriber<Signal>({
+      next: (signal) => {
+        if (signal.type === 'commit') this.#state = signal.after;
+        to.next(signal);
+      },
+      error: (error) => {
+        ended = true;
+        failSpan(span, error);
+        span.end();
+        to.error(error);
+      },
+      complete: () => {
+        ended = true;
+        if (deps.scope.aborted) cancelSpan(span);
+        span.end();
+        if (this.#state.outcome || this.#state.agentId === agentId) to.complete();
+        else this.advance();
+      },
+    });
+    to.add(() => {
+      if (ended) return;
+      ended = true;
+      running.unsubscribe();
+      cancelSpan(span);
+      span.end();
+    });
+    loopStint(own, inner, resumed)(this.#state).subscribe(running);
+  }
+
+  /** A turn that only has to be closed: no agent has to be known for that. */
+  #deps(): RunDeps {
+    const { deps } = this.#options;
+    try {
+      return stintDeps(deps, this.#state);
+    } catch (error) {
+      if (!onlyCloses(deps, this.#state)) throw error;
+      return { ...deps, agentId: this.#state.agentId };
+    }
+  }
+}
+
+/**
+ * The loop of one agent, as soon as its tools are known. A cancel and a drain do not wait for tool providers that do not answer. Errors
+ * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
+ */
+function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
+  return (state) =>
+    toolsOf(deps, state, resumed).pipe(
+      handOver((tools) => {
+        if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
+        return loopIterations(withTools(deps, tools), traceContext)(state);
+      }),
+    );
+}
+
+/** Whether the turn is stopped, or was resumed too often without getting any further: it calls no tool and no model any more. */
+function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): boolean {
+  return scope.aborted || drain.aborted || resumes > config.maxResumes;
+}
+
+/** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
+function toolsOf(deps: RunDeps, state: LoopState, resumed: boolean): Observable<ToolSet> {
+  return new Observable((subscriber) => {
+    const give = (tools: ToolSet) => {
+      subscriber.next(tools);
+      subscriber.complete();
+    };
+    if (onlyCloses(deps, state)) return give(noTools);
+    const { turn, authContext, context } = deps;
+    const waiting = new Set<ToolProvider>();
+    const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
+    if (!(tools instanceof Promise)) return give(new ToolSet(tools));
+    const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
+    const { toolListTimeoutMs: ms, clock } = deps.config;
+    if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
+    for (const scope of [deps.scope, deps.drain]) subscriber.add(scope.onAbort(() => give(noTools)));
+    tools.then((all) => give(new ToolSet(all))).catch(fail);
+  });
+}
+
+function lateTools(waiting: ReadonlySet<ToolProvider>, ms: number): AgentLoopError {
+  const names = [...waiting].map(providerName).join(', ');
+  const message = `Tool providers did not list their tools within ${ms} ms (toolListTimeoutMs): ${names}.`;
+  return new AgentLoopError('TOOL_TIMEOUT', message, { retryable: true });
+}
+
+function missingTools({ turn }: RunDeps, cause: unknown): AgentLoopError {
+  return new AgentLoopError('MISSING_TOOL', messageOf(cause), { cause, retryable: true, taskId: turn.taskId });
+}
+
+/** Written out: objects made by spread have a shape each, and everything in the hot path reads this one. */
+function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
+  return {
+    config: deps.config,
+    turn: deps.turn,
+    agentId: deps.agentId,
+    systemPrompt: deps.systemPrompt,
+    maxIterations: deps.maxIterations,
+    provider: deps.provider,
+    authContext: deps.authContext,
+    context: deps.context,
+    tracing: deps.tracing,
+    hooks: deps.hooks,
+    checks: deps.checks,
+    deciding: deps.deciding,
+    scope: deps.scope,
+    drain: deps.drain,
+    inbox: deps.inbox,
+    openCall: deps.openCall,
+    node: deps.node,
+    hold: deps.hold,
+    epoch: deps.epoch,
+    now: deps.now,
+    tools,
+  };
+}
+
+/**
+ * What the current agent of a turn runs it with: its own provider, call settings, prompt, tools and limits, its extensions behind those of
+ * the configuration, and everything else of the turn. Errors: `MISSING_AGENT` where `agents` does not know it, retryable.
+ */
+function stintDeps(deps: RunDeps, state: LoopState): RunDeps {
+  const { agentId, turn, agentChanges } = state;
+  const isOwn = agentChanges === 0 && agentId === deps.config.agentId;
+  const setup = isOwn ? undefined : deps.config.agents?.(agentId);
+  if (!setup && agentId !== deps.config.agentId) throw missingAgent(deps, agentId);
+  const config = setup ? setupConfig(deps.config, agentId, setup) : againConfig(deps.config, agentChanges);
+  const metadata = { ...setup?.metadata, ...turn.metadata };
+  // What the caller gave for the turn stands in for the prompt of the agent that was chosen first.
+  const given = agentChanges <= 1 ? turn.settings.systemPrompt : undefined;
+  return {
+    ...deps,
+    config,
+    agentId,
+    turn: { ...turn, agentId, metadata },
+    tracing: agentChanges === 0 ? deps.tracing : turnTracing(config, { ...turn, agentId }),
+    systemPrompt: given ?? config.systemPrompt,
+    maxIterations: turn.settings.maxIterations ?? config.maxIterations,
+    provider: config.llmProvider,
+  };
+}
+
+/** The span of the part of a turn that an agent runs, which was changed to. */
+function stintSpan({ tracing, config, agentId }: RunDeps, state: LoopState, parent: Context): TracedSpan {
+  if (state.agentChanges === 0) return silentSpanBelow(parent);
+  const { name = agentId } = config.agents?.(agentId) ?? {};
+  return startStintSpan(tracing, { agentName: name, reason: state.stint.reason, from: state.stint.from }, parent);
+}
+
+type TurnOption = Exclude<keyof AgentLoopConfig, keyof AgentSetup | 'agentId' | 'extensions'>;
+
+/** What stays the turn's, with any agent. */
+const turnOptions: Readonly<Record<TurnOption, true>> = {
+  agents: true,
+  maxHandOffs: true,
+  argumentChecks: true,
+  taskStateStore: true,
+  abortGraceMs: true,
+  leaseMs: true,
+  maxResumes: true,
+  retryPlan: true,
+  subAgentEvents: true,
+  shutdown: true,
+  storeDeadlineMs: true,
+  enableTracing: true,
+  captureContent: true,
+  redact: true,
+  spanNames: true,
+  logger: true,
+  clock: true,
+  generateId: true,
+};
+
+/** Only the extensions of the agent itself are asked before its first iteration: the others were when the turn began. */
+function setupConfig(config: ResolvedConfig, agentId: string, setup: AgentSetup): ResolvedConfig {
+  const { name: _, metadata: __, extensions = [], ...own } = setup;
+  const ofTurn = Object.fromEntries(Object.entries(config).filter(([option]) => Object.hasOwn(turnOptions, option)));
+  const resolved = resolveConfig({ ...ofTurn, ...own, agentId, extensions: [...config.extensions, ...extensions] });
+  const { beforeTurn } = hookLists(extensions);
+  return Object.assign(resolved, { logger: config.logger, hooks: { ...resolved.hooks, beforeTurn } });
+}
+
+/** The agent that the turn began with has it back. */
+function againConfig(config: ResolvedConfig, agentChanges: number): ResolvedConfig {
+  return agentChanges === 0 ? config : Object.assign({}, config, { hooks: { ...config.hooks, beforeTurn: [] } });
+}
+
+function missingAgent({ turn }: RunDeps, agentId: string): AgentLoopError {
+  const message = `Turn "${turn.taskId}" is at the agent "${agentId}", which this process does not know; add it to agents of the configuration (or to the team: registerAgent), and resume the turn.`;
+  return new AgentLoopError('MISSING_AGENT', message, { taskId: turn.taskId, retryable: true });
+}
