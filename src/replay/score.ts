@@ -204,7 +204,8 @@ function isOfBatch({ type }: JournalRecord): boolean {
 /** What two runs of a turn have in common in a record, as JSON; `tools` are those of a model call. */
 function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = false): unknown {
   const { seq: _seq, epoch: _epoch, at: _at, ...content } = record;
-  if (content.type === 'turn.started') return asJson({ ...content, schema: undefined, trace: undefined, forkedFrom: undefined });
+  if (content.type === 'turn.started')
+    return asJson({ ...content, schema: undefined, trace: undefined, forkedFrom: undefined });
   if (content.type === 'turn.suspended' && content.hold)
     return asJson({ ...content, hold: { ...content.hold, until: undefined } });
   if (content.type === 'turn.resumed')

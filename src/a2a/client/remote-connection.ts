@@ -24,9 +24,9 @@ import { turnExtension } from '../extensions.ts';
 import {
   failure,
   httpFailure,
-  isLeft,
   isMisdirected,
   isUnsupported,
+  keepsRemoteTask,
   mayHaveArrived,
   quoted,
   type RemoteName,
@@ -142,7 +142,7 @@ export class RemoteConnection {
     const { abortGraceMs = 5_000 } = this.#remote.local;
     let stop = () => {};
     const onAbort = () => {
-      stop = this.#clock.schedule(isLeft(signal.reason) ? 0 : abortGraceMs, () => late.abort(signal.reason));
+      stop = this.#clock.schedule(keepsRemoteTask(signal.reason) ? 0 : abortGraceMs, () => late.abort(signal.reason));
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {

@@ -66,7 +66,7 @@ const leavingCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
  * Whether an abort leaves the turn to its next owner, by the reason of the signal. The remote task of a turn that is left keeps
  * running; every other abort is a cancel. The A2A client decides this here and nowhere else.
  */
-export function isLeft(reason: unknown): boolean {
+export function keepsRemoteTask(reason: unknown): boolean {
   return AgentLoopError.isInstance(reason) && leavingCodes.has(reason.code);
 }
 

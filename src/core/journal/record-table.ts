@@ -67,6 +67,8 @@ export interface RecordKind<R extends TurnRecord = TurnRecord> {
   words(record: R): string | undefined;
   /** Whether a model call streams after it: the record begins one, ends it, or changes neither. */
   readonly streams: 'begins' | 'ends' | 'as before';
+  /** The record without what a turn used and waited, as a retry has it, which counts its own. */
+  withoutUsage(record: R): R;
 }
 
 /** The types of records that are the engine's own. */
@@ -111,6 +113,7 @@ const own: RecordTable = {
     events: (to, _, record) => to.started(record),
     words: () => undefined,
     streams: 'ends',
+    withoutUsage: (record) => record,
   },
   'turn.resumed': {
     members: { trace: 'object?', lostAt: 'time?', queued: 'flag?' },
@@ -119,6 +122,7 @@ const own: RecordTable = {
     events: (to) => to.resumed(),
     words: () => 'resumed',
     streams: 'ends',
+    withoutUsage: (record) => record,
   },
   'llm.start': {
     members: { iteration: 'number', attempt: 'number', tools: 'list?', options: 'object?', summary: 'flag?' },
@@ -126,6 +130,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.llmStarted(before, record),
     words: () => undefined,
     streams: 'begins',
+    withoutUsage: (record) => record,
   },
   'llm.done': {
     members: {
@@ -142,6 +147,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.llmDone(before, record),
     words: () => undefined,
     streams: 'ends',
+    withoutUsage: ({ usage: _, ...record }) => record,
   },
   'tool.intent': {
     members: { callId: 'text', attempt: 'number', arguments: 'any', child: 'object?' },
@@ -150,6 +156,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.toolStarted(before, record),
     words: () => undefined,
     streams: 'as before',
+    withoutUsage: (record) => record,
   },
   'tool.result': {
     members: {
@@ -168,6 +175,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.toolDone(before, record),
     words: () => undefined,
     streams: 'as before',
+    withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.asked': {
     members: { question: 'object', usage: 'object?', usageBy: 'list?' },
@@ -188,6 +196,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.asked(before, record),
     words: ({ question: { toolName, callId, kind } }) => `${toolName} (${callId}) asks: ${kind}`,
     streams: 'ends',
+    withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.answered': {
     members: { callId: 'text', questionId: 'text', answer: 'any', command: 'text?' },
@@ -195,6 +204,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.answered(before, record),
     words: (record) => `${record.callId} answered: ${JSON.stringify(record.answer)}`,
     streams: 'ends',
+    withoutUsage: (record) => record,
   },
   'turn.suspended': {
     members: {
@@ -210,6 +220,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.suspended(before, record),
     words: suspendedWords,
     streams: 'ends',
+    withoutUsage: ({ usage: _, ...record }) => record,
   },
   'agent.changed': {
     members: { from: 'text', to: 'text', reason: 'text', callId: 'text?', note: 'text?' },
@@ -217,6 +228,7 @@ const own: RecordTable = {
     events: (to, before) => (before.phase === 'answered' ? to.iterationOver(before) : []),
     words: ({ to, reason }) => `agent ${to} (${reason})`,
     streams: 'as before',
+    withoutUsage: (record) => record,
   },
   'turn.done': {
     members: { text: 'text', value: 'any?', reason: 'text', usage: 'object?' },
@@ -224,6 +236,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.done(before, record),
     words: () => undefined,
     streams: 'ends',
+    withoutUsage: ({ usage: _, ...record }) => record,
   },
   'turn.failed': {
     members: { ...ofFailure, usage: 'object?' },
@@ -231,6 +244,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.failed(before, record),
     words: () => undefined,
     streams: 'ends',
+    withoutUsage: ({ usage: _, ...record }) => record,
   },
   'turn.canceled': {
     members: { reason: 'text', usage: 'object?' },
@@ -238,6 +252,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.canceled(before, record),
     words: () => undefined,
     streams: 'ends',
+    withoutUsage: ({ usage: _, ...record }) => record,
   },
 };
 
@@ -273,6 +288,11 @@ const extensions: RecordKind<ExtensionRecord> = {
   events: (to, before, record) => to.extended(before, record),
   words: extensionWords,
   streams: 'as before',
+  withoutUsage(record) {
+    if (!record.effects) return record;
+    const { usage: _, usageBy: __, waitedMs: ___, ...effects } = record.effects;
+    return { ...record, effects };
+  },
 };
 
 const kinds: ReadonlyMap<string, RecordKind> = new Map(Object.entries(own));

@@ -3,11 +3,10 @@ import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { foldRecords } from '../journal/apply-record.ts';
+import { kindOf } from '../journal/record-table.ts';
 import {
-  type Effects,
   isTerminal,
   type JournalRecord,
-  type LlmDone,
   type ParentLink,
   type RetryOrigin,
   type Stamped,
@@ -237,30 +236,9 @@ function asNewTask(
     epoch: 0,
     at,
   };
-  return [started, ...rest.map((record, index) => ({ ...withoutUsage(record), seq: index + 2, at }))];
-}
-
-function withoutUsage(record: JournalRecord): JournalRecord {
-  switch (record.type) {
-    case 'llm.done': {
-      const { usage: _, ...rest }: Stamped<LlmDone> = record;
-      return rest;
-    }
-    case 'tool.result':
-    case 'turn.asked': {
-      const { usage: _, usageBy: __, ...rest } = record;
-      return rest;
-    }
-    case 'turn.suspended': {
-      const { usage: _, ...rest } = record;
-      return rest;
-    }
-    default:
-      if (!('effects' in record) || !record.effects) return record;
-      return { ...record, effects: withoutUsageAndTime(record.effects) };
-  }
-}
-
-function withoutUsageAndTime({ usage: _, usageBy: __, waitedMs: ___, ...effects }: Effects): Effects {
-  return effects;
+  const kept = rest.map((record, index) => {
+    const { epoch } = record;
+    return { ...(kindOf(record.type)?.withoutUsage(record) ?? record), seq: index + 2, epoch, at };
+  });
+  return [started, ...kept];
 }

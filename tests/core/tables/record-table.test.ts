@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { applyRecord } from '../../../src/core/journal/apply-record.ts';
 import { eventsOf } from '../../../src/core/journal/events-of.ts';
-import { isKnownType } from '../../../src/core/journal/record-table.ts';
+import { isKnownType, kindOf } from '../../../src/core/journal/record-table.ts';
 import { journalSchema, type LlmDone, type Stamped, type TurnRecord } from '../../../src/core/journal/records.ts';
 import type { LoopState } from '../../../src/core/journal/state.ts';
 import { outlineOf } from '../watch-events.ts';
@@ -521,4 +521,19 @@ describe('the state behind a record, and its events', () => {
       for (const { record } of ofType) expect(record.type.startsWith(type)).toBe(true);
     }
   });
+});
+
+it.each<TurnRecord>([
+  { ...said, usage },
+  { type: 'tool.result', callId: '1:0', content: 'fine', success: true, durationMs: 20, usage, usageBy: [] },
+  { type: 'turn.asked', question, usage, usageBy: [] },
+  { type: 'turn.suspended', state: 'working', reason: 'waits', questions: [], usage },
+  { type: 'turn.done', text: 'Two.', reason: 'stop', usage },
+  { type: 'turn.failed', code: 'INTERNAL', message: 'm', reason: 'r', usage },
+  { type: 'turn.canceled', reason: 'r', usage },
+  { type: 'x.steer', effects: { usage, usageBy: [], waitedMs: 3, messages: [] } },
+])('$type has nothing of its usage left in a retry', (record) => {
+  const left = JSON.stringify(kindOf(record.type)?.withoutUsage(record));
+  expect(left).toContain(record.type);
+  expect(left).not.toMatch(/usage|waitedMs/);
 });
