@@ -1,4 +1,4 @@
-import { invalidConfig, shownValue } from '../core/contracts/index.ts';
+import { invalidConfig, shownValue, taskIdPattern } from '../core/contracts/index.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { AgentSettings } from './agent-options.ts';
 import { checkMessageStore } from './messages-of.ts';
@@ -19,7 +19,11 @@ const record: Kind = { fits: isRecord, words: 'an object', cure };
 const kinds: Readonly<Partial<Record<keyof AgentSettings | 'dependencies', Kind>>> = {
   id: text,
   name: text,
-  contextId: text,
+  contextId: {
+    fits: (value) => typeof value === 'string' && taskIdPattern.test(value),
+    words: '1 to 128 of the characters A-Z a-z 0-9 _ . : -',
+    cure,
+  },
   description: text,
   metadata: record,
   providers: record,

@@ -220,3 +220,9 @@ describe('the options of an agent', () => {
     ]);
   });
 });
+
+it('an agent is refused a context id that no store accepts', () => {
+  expect(() => on.agent([], { contextId: 'a b' })).toThrow(
+    expect.objectContaining({ code: 'INVALID_CONFIG', message: expect.stringMatching(/contextId must be .*"a b".*/) }),
+  );
+});

@@ -1,7 +1,14 @@
 import { AgentLoopError, shownValue } from '../../core/contracts/index.ts';
 
+/** A URL that ioredis would connect to all the same, as to a Redis. */
+const otherProtocol = /^(?!rediss?:)[a-z][a-z0-9+.-]*:\/\//i;
+
 /** Refuses what is nothing to connect with: `INVALID_CONFIG`. ioredis takes nothing for the server of this machine. */
 export function assertRedisTarget(redis: unknown): void {
+  if (typeof redis === 'string' && otherProtocol.test(redis)) {
+    const scheme = redis.slice(0, redis.indexOf(':'));
+    throw invalid(`redis is a URL of the protocol "${scheme}"; give one that begins with redis:// or rediss://.`);
+  }
   if ((typeof redis === 'string' && redis !== '') || (typeof redis === 'object' && redis !== null)) return;
   throw invalid(`redis is ${shownValue(redis)}; give a URL, options of ioredis, or a client of it.`);
 }
