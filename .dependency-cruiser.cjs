@@ -95,16 +95,14 @@ module.exports = {
     },
     {
       name: 'sdk-in-its-place',
-      comment: 'The OpenTelemetry SDK is used by the subpath that starts it and by the test tools.',
+      comment: 'The OpenTelemetry SDK is optional: the first call that needs it loads it. All else knows its types.',
       severity: 'error',
-      from: {
-        path: '^src/',
-        pathNot: [
-          '^src/observability/(tracing|tracing-sdk|metrics|metrics-sdk|otel-environment|resource)\\.ts$',
-          '^src/testing/span-recorder\\.ts$',
-        ],
+      from: { path: '^src/', pathNot: '^src/observability/load-sdk\\.ts$' },
+      to: {
+        path: '^node_modules/@opentelemetry/',
+        pathNot: '^node_modules/@opentelemetry/api/',
+        dependencyTypesNot: ['type-only'],
       },
-      to: { path: '^node_modules/@opentelemetry/', pathNot: '^node_modules/@opentelemetry/api/' },
     },
     {
       name: 'nothing-imports-the-command',

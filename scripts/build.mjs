@@ -46,11 +46,13 @@ await build({
   plugins: [
     { name: 'lua', setup: withLua },
     { name: 'own-stores', setup: withOwnStores },
+    { name: 'sdk', setup: withRequires },
     { name: 'brought-along', setup: withPackages },
     { name: 'engine', setup: withWholeEngine },
   ],
 });
-keepRequires();
+keepRequiresAndNames();
+dropForeignSources();
 copyDeclarations();
 writeFileSync(join(dist, 'cli', 'LICENSES.txt'), broughtAlong.map(licence).join('\n'));
 chmodSync(join(dist, 'cli', 'main.js'), 0o755);
@@ -99,6 +101,17 @@ function withOwnStores({ onLoad }) {
   });
 }
 
+/** Adds to src/observability/load-sdk.ts what bundlers put into a bundle. */
+function withRequires({ onLoad }) {
+  onLoad({ filter: /[\\/]load-sdk\.ts$/ }, ({ path }) => {
+    const contents = readFileSync(path, 'utf8').replaceAll(
+      /=>\s+loadPackage\(('[^']+')\)/g,
+      '=> { try { return require($1); } catch { return loadPackage($1); } }',
+    );
+    return { contents, loader: 'ts' };
+  });
+}
+
 function withPackages({ onResolve }) {
   const filter = new RegExp(`^(${broughtAlong.join('|').replaceAll('.', '\\.')})$`);
   onResolve({ filter }, ({ path, importer }) => {
@@ -119,14 +132,39 @@ function licenceIn(folder) {
   return readdirSync(folder).find((file) => /^licen[cs]e/i.test(file)) ?? '';
 }
 
-/** esbuild hides calls of `require` behind a function of its own: those that are there for the user's bundler, and commander's for what Node brings. */
-function keepRequires() {
+/**
+ * esbuild hides calls of `require` behind a function of its own: those that are there for the user's bundler, and commander's for what Node
+ * brings. A class that uses its own name it calls `_Turn`, which users see in logs; a space in place of the `_` keeps the columns of the
+ * source map.
+ */
+function keepRequiresAndNames() {
   for (const file of readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.js'))) {
     const text = readFileSync(join(dist, file), 'utf8');
     const kept = text
-      .replaceAll(/__require\("(ioredis|millrace\/\w+)"\)/g, 'require("$1")')
-      .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")');
+      .replaceAll(/__require\("(ioredis|millrace\/\w+|@opentelemetry\/[\w/-]+)"\)/g, 'require("$1")')
+      .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")')
+      .replaceAll(/^(var (\w+) = class )_\2 [\s\S]*?^\};$/gm, (declaration, _, name) =>
+        declaration.replaceAll(new RegExp(`(?<![\\w$.#"'\`])_${name}\\b`, 'g'), ` ${name}`),
+      );
     if (kept !== text) writeFileSync(join(dist, file), kept);
+  }
+}
+
+/** The sources of packages that are brought along are three times their code. */
+function dropForeignSources() {
+  for (const file of readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.js.map'))) {
+    const path = join(dist, file);
+    const map = JSON.parse(readFileSync(path, 'utf8'));
+    const isForeign = map.sources.map((source) => source.includes('/node_modules/'));
+    if (!isForeign.includes(true)) continue;
+    if (isForeign.includes(false)) {
+      const sourcesContent = map.sourcesContent.map((content, index) => (isForeign[index] ? null : content));
+      writeFileSync(path, JSON.stringify({ ...map, sourcesContent }));
+    } else {
+      const module = path.replace(/\.map$/, '');
+      writeFileSync(module, readFileSync(module, 'utf8').replace(/\n\/\/# sourceMappingURL=.*\n?$/, '\n'));
+      rmSync(path);
+    }
   }
 }
 

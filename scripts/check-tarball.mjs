@@ -31,11 +31,16 @@ const turn = `
   loop.startTurn([{ role: 'user', content: '2 + 3?' }]).result().then(({ text, messages }) => {
     if (text !== 'five' || messages[1].content !== '5') throw new Error('unexpected: ' + JSON.stringify(messages));
     if (typeof LiteLLMProvider !== 'function' || typeof startTracing !== 'function') throw new Error('a subpath is empty');
+    if (turnIdGenerator().generateTraceId().length !== 32) throw new Error('not a trace id');
+    const spans = ['sdk-trace-node', 'core', 'resources'].map((name) => '@opentelemetry/' + name);
     for (const [name, make] of [
       ['ioredis', () => new RedisStateStore({ redis: 'redis://127.0.0.1:1' })],
       ['ioredis', () => StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1' })],
       ['lmdb', () => new LmdbStateStore({ path: 'store' })],
       ['lmdb', () => StoreFactory.createStateStore({ type: 'lmdb', path: 'store' })],
+      [spans.join(' '), () => startTracing({ exporter: 'none' })],
+      [[...spans, '@opentelemetry/exporter-trace-otlp-proto'].join(' '), () => startTracing()],
+      ['@opentelemetry/sdk-trace-node', () => recordSpans()],
     ]) {
       let code = 'none';
       try {
@@ -46,20 +51,24 @@ const turn = `
       }
       if (code !== 'MISSING_PACKAGE') throw new Error(name + ': ' + code);
     }
+    const unmeasured = startMetrics().then(() => 'started', (error) => error.message);
     const unanswered = new LiteLLMProvider({ baseUrl: 'http://127.0.0.1:1', model: 'm' }).call({ messages: [], tools: [] });
-    return unanswered.then(
-      () => console.log('answered'),
-      ({ code, message }) => console.log(/npm install openai/.test(message) && code === 'MISSING_PACKAGE' ? 'ok' : message),
+    const asked = unanswered.then(
+      () => 'answered',
+      ({ code, message }) => (/npm install openai\`/.test(message) && code === 'MISSING_PACKAGE' ? 'ok' : message),
     );
+    return Promise.all([asked, unmeasured]).then(([answer, measured]) => {
+      console.log(/run \`npm install @opentelemetry\\/sdk-metrics /.test(measured) ? answer : measured);
+    });
   });
 `;
 const parts = [
   ['millrace', '{ AgentLoop, AgentLoopError, LocalToolProvider, StoreFactory, tool }'],
   ['millrace/litellm', '{ LiteLLMProvider }'],
   ['millrace/lmdb', '{ LmdbStateStore }'],
-  ['millrace/otel', '{ startTracing }'],
+  ['millrace/otel', '{ startMetrics, startTracing, turnIdGenerator }'],
   ['millrace/redis', '{ RedisStateStore }'],
-  ['millrace/testing', '{ scriptedLLM }'],
+  ['millrace/testing', '{ recordSpans, scriptedLLM }'],
 ];
 const programs = {
   'by-import.mjs': parts.map(([path, names]) => `import ${names} from '${path}';`).join('\n') + turn,
@@ -104,7 +113,18 @@ try {
     run('npx', ['millrace', 'run', 'What is 12 * 7?'], { cwd: project, stdio: ['ignore', 'pipe', 'ignore'] });
   check('npx millrace run, without lmdb', /84/, inMemory);
   const demo = () => spawnSync('npx', ['millrace', 'demo'], { cwd: project, encoding: 'utf8' }).stderr;
-  check('npx millrace demo says what to install', /^millrace: .*run `npm install lmdb`[^\n]*$/m, demo);
+  const installed = /^millrace: .*run `npm install lmdb @opentelemetry\/sdk-trace-node @opentelemetry[^\n`]*`[^\n]*$/m;
+  check('npx millrace demo says what to install', installed, demo);
+  for (const [what, args, env] of [
+    ['run --trace', ['run', 'Hello', '--trace'], {}],
+    ['run with OTEL_TRACES_EXPORTER', ['run', 'Hello'], { OTEL_TRACES_EXPORTER: 'otlp' }],
+    ['chat --trace', ['chat', '--trace'], {}],
+    ['serve with OTEL_EXPORTER_OTLP_ENDPOINT', ['serve'], { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1' }],
+  ]) {
+    const options = { cwd: project, encoding: 'utf8', input: '', env: { ...process.env, ...env } };
+    const started = () => spawnSync('npx', ['millrace', ...args, '--store', 'memory'], options).stderr;
+    check(`npx millrace ${what} says what to install`, /^millrace: .*run `npm install @opentelemetry\//m, started);
+  }
   const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8'));
   const needed = [
     'zod',
@@ -117,6 +137,10 @@ try {
     'ioredis',
     'lmdb',
     'openai',
+    '@opentelemetry/core',
+    '@opentelemetry/exporter-trace-otlp-proto',
+    '@opentelemetry/resources',
+    '@opentelemetry/sdk-trace-node',
   ];
   const exact = [...needed, 'vite'].map((name) => `${name}@${devDependencies[name]}`);
   run('npm', ['install', ...quiet, '--silent', ...exact], { cwd: project });

@@ -40,7 +40,7 @@ export function turnStore(flags: StoreFlags, env: Environment): StoreSettings {
 }
 
 /** An installed package whose binary is for another platform cannot be loaded either. */
-function canLoad(name: string): boolean {
+export function canLoad(name: string): boolean {
   try {
     loadPackage(name);
     return true;

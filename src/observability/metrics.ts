@@ -1,26 +1,10 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api';
-import { getBooleanFromEnv } from '@opentelemetry/core';
-import type { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
+import type { MeterProvider } from '@opentelemetry/sdk-metrics';
 import { AgentLoopError } from '../core/contracts/index.ts';
 import { flushAtExit } from './exit-flush.ts';
+import { meterSdk, type StartMetricsOptions } from './metrics-sdk.ts';
+import { isSdkDisabled } from './otel-environment.ts';
 import { within } from './within.ts';
-
-export interface StartMetricsOptions {
-  /** As for `startTracing`. */
-  readonly serviceName?: string | undefined;
-  /** The collector's base address, e.g. `http://localhost:4318`. Default: what the environment says, else that. */
-  readonly endpoint?: string | undefined;
-  /** Sent with each export, e.g. a key. Never shown. */
-  readonly headers?: Readonly<Record<string, string>> | undefined;
-  /** Milliseconds from one export to the next. Default: `OTEL_METRIC_EXPORT_INTERVAL`, else 60,000. */
-  readonly intervalMs?: number | undefined;
-  /** Takes the place of OTLP, e.g. a reader that Prometheus scrapes. */
-  readonly reader?: MetricReader | undefined;
-  /** What `flush` and `shutdown` may take at most. Milliseconds; default 3,000. */
-  readonly shutdownTimeoutMs?: number | undefined;
-  /** Signals that flush. Default SIGTERM and SIGINT. */
-  readonly flushOnSignals?: readonly NodeJS.Signals[] | undefined;
-}
 
 export interface Metrics {
   /** Absent with `OTEL_SDK_DISABLED=true`. */
@@ -38,13 +22,13 @@ export interface Metrics {
  * measured. Honours the standard `OTEL_*` variables; an option counts before the variable that says the same. Flushes when the process ends by
  * itself and on signals; call `shutdown` before `process.exit()`.
  *
+ * The SDK is an optional peer: where it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
  * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`; so is an address that cannot be read.
  * With the collector down `shutdown` resolves within `shutdownTimeoutMs`. Memory: one series for each combination of model, tool, agent and outcome.
  */
 export async function startMetrics(options: StartMetricsOptions = {}): Promise<Metrics> {
-  if (getBooleanFromEnv('OTEL_SDK_DISABLED')) return disabledMetrics;
+  if (isSdkDisabled()) return disabledMetrics;
   const timeoutMs = options.shutdownTimeoutMs ?? 3_000;
-  const { meterSdk } = await import('./metrics-sdk.ts');
   if (metrics.getMeterProvider().getMeter('millrace') !== createNoopMeter()) {
     const cure = 'Millrace writes its metrics to it, so leave startMetrics out.';
     throw new AgentLoopError(

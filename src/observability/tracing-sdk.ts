@@ -1,43 +1,21 @@
-import {
-  context,
-  diag,
-  type Link,
-  propagation,
-  SpanStatusCode,
-  type TextMapPropagator,
-  trace,
-} from '@opentelemetry/api';
-import {
-  CompositePropagator,
-  ExportResultCode,
-  getNumberFromEnv,
-  getStringListFromEnv,
-  hrTimeToMilliseconds,
-  W3CBaggagePropagator,
-  W3CTraceContextPropagator,
-} from '@opentelemetry/core';
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
-import {
-  BatchSpanProcessor,
-  ConsoleSpanExporter,
-  type IdGenerator,
-  NodeTracerProvider,
-  RandomIdGenerator,
-  type ReadableSpan,
-  type SpanExporter,
-  type SpanProcessor,
-} from '@opentelemetry/sdk-trace-node';
+import { context, diag, propagation, type TextMapPropagator, trace } from '@opentelemetry/api';
+import type { NodeTracerProvider, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { messageOf } from '../core/contracts/index.ts';
-import type { FinishedSpan } from './finished-span.ts';
-import { assertProtobuf, exportersFromEnvironment } from './otel-environment.ts';
+import { type FinishedSpan, finishedSpan } from './finished-span.ts';
+import { assertSdk, loadSdk, otlpSpanPackages, spanPackages } from './load-sdk.ts';
+import { assertProtobuf, exportersFromEnvironment, listFromEnv, numberFromEnv } from './otel-environment.ts';
 import { otlpTracesUrl, shownUrl } from './otlp-endpoint.ts';
 import { resourceOf } from './resource.ts';
-import { choosingIdGenerator, dropIdGenerator } from './spans/chosen-ids.ts';
+import { dropIdGenerator, turnIdGenerator } from './spans/chosen-ids.ts';
 
 /** What an export must finish within, its retries counted, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise. */
 const exportTimeoutMs = 2_500;
 const defaultQueueSize = 16_384;
 const defaultBatchSize = 512;
+
+/** The codes of an `ExportResult`. */
+const exportSucceeded = 0;
+const exportFailed = 1;
 
 /** What has become of the spans of this process. */
 export interface SpanTally {
@@ -73,12 +51,14 @@ export interface RegisteredSdk {
 }
 
 /**
- * Makes the SDK as the options and the environment say and registers it. All use of the SDK's classes is in this file: of this line of
- * the SDK the provider reads the variables of samplers and limits, the processor those of batches, the exporter its own; the
+ * Makes the SDK as the options and the environment say and registers it. Errors: `MISSING_PACKAGE` where the SDK is not installed. All use of the classes for
+ * spans is in this file: the provider reads the variables of samplers and limits, the processor those of batches, the exporter its own; the
  * resource's, the exporters', the protocol's and the propagators' are read here.
  */
 export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredSdk {
   const tally: SpanTally = { started: 0, ended: 0, exported: 0 };
+  assertSdk(sendsOtlp(options) ? otlpSpanPackages : spanPackages);
+  const { NodeTracerProvider } = loadSdk('@opentelemetry/sdk-trace-node');
   const { exporters, endpoint } = exportersOf(options);
   const batches = exporters.map((exporter) => batched(tallied(exporter, tally), timeoutMs));
   const provider = new NodeTracerProvider({
@@ -96,15 +76,6 @@ export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredS
   };
 }
 
-/**
- * The id generator of `startTracing`, for an SDK of your own: `new NodeSDK({ idGenerator: turnIdGenerator() })`. With it the ids of the spans
- * of a turn follow from its journal, so that a process that resumes a turn after a crash can write the spans that were lost; see
- * docs/observability.md. All other spans have random ids. One for each process.
- */
-export function turnIdGenerator(): IdGenerator {
-  return choosingIdGenerator(new RandomIdGenerator());
-}
-
 /** Leaves the API as it is where no SDK was ever registered. */
 export function unregisterSdk(): void {
   dropIdGenerator();
@@ -113,33 +84,14 @@ export function unregisterSdk(): void {
   propagation.disable();
 }
 
-/** A span of the SDK as plain data. */
-export function finishedSpan(span: ReadableSpan): FinishedSpan {
-  const { traceId, spanId } = span.spanContext();
-  const parentSpanId = span.parentSpanContext?.spanId;
-  const { code, message } = span.status;
-  const word = code === SpanStatusCode.ERROR ? 'error' : code === SpanStatusCode.OK ? 'ok' : 'unset';
-  return {
-    name: span.name,
-    traceId,
-    spanId,
-    ...(parentSpanId !== undefined && { parentSpanId }),
-    startMs: hrTimeToMilliseconds(span.startTime),
-    endMs: hrTimeToMilliseconds(span.endTime),
-    attributes: span.attributes,
-    ...(span.links.length > 0 && { links: span.links.map(linked) }),
-    status: message === undefined ? { code: word } : { code: word, message },
-  };
-}
-
-function linked({ context }: Link): { readonly traceId: string; readonly spanId: string } {
-  return { traceId: context.traceId, spanId: context.spanId };
-}
-
 /** A flush of the processors does not wait for the export that was under way: the exporters know of that one. */
 async function flushAll(provider: NodeTracerProvider, exporters: readonly SpanExporter[], timeoutMillis: number) {
   await provider.forceFlush({ timeoutMillis }).catch(() => undefined);
   await Promise.all(exporters.map((exporter) => exporter.forceFlush?.()));
+}
+
+function sendsOtlp({ exporter }: SdkOptions): boolean {
+  return exporter === undefined && exportersFromEnvironment('traces').includes('otlp');
 }
 
 function exportersOf(options: SdkOptions): { exporters: SpanExporter[]; endpoint: string | undefined } {
@@ -148,8 +100,10 @@ function exportersOf(options: SdkOptions): { exporters: SpanExporter[]; endpoint
   const exporters: SpanExporter[] = [];
   let endpoint: string | undefined;
   for (const name of exportersFromEnvironment('traces')) {
-    if (name === 'console') exporters.push(new ConsoleSpanExporter());
-    else {
+    if (name === 'console') {
+      const { ConsoleSpanExporter } = loadSdk('@opentelemetry/sdk-trace-node');
+      exporters.push(new ConsoleSpanExporter());
+    } else {
       const url = otlpTracesUrl(options.endpoint);
       exporters.push(otlpExporter(url, options.headers));
       endpoint = shownUrl(url);
@@ -160,9 +114,10 @@ function exportersOf(options: SdkOptions): { exporters: SpanExporter[]; endpoint
 
 function otlpExporter(url: string, headers: SdkOptions['headers']): SpanExporter {
   assertProtobuf('traces');
+  const { OTLPTraceExporter } = loadSdk('@opentelemetry/exporter-trace-otlp-proto');
   const timeout =
-    getNumberFromEnv('OTEL_EXPORTER_OTLP_TRACES_TIMEOUT') ??
-    getNumberFromEnv('OTEL_EXPORTER_OTLP_TIMEOUT') ??
+    numberFromEnv('OTEL_EXPORTER_OTLP_TRACES_TIMEOUT') ??
+    numberFromEnv('OTEL_EXPORTER_OTLP_TIMEOUT') ??
     exportTimeoutMs;
   const concurrencyLimit = 2 * Math.ceil(queueSize() / batchSize());
   return new OTLPTraceExporter({
@@ -174,18 +129,19 @@ function otlpExporter(url: string, headers: SdkOptions['headers']): SpanExporter
 }
 
 function queueSize(): number {
-  return getNumberFromEnv('OTEL_BSP_MAX_QUEUE_SIZE') ?? defaultQueueSize;
+  return numberFromEnv('OTEL_BSP_MAX_QUEUE_SIZE') ?? defaultQueueSize;
 }
 
 function batchSize(): number {
-  return Math.min(getNumberFromEnv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE') ?? defaultBatchSize, queueSize());
+  return Math.min(numberFromEnv('OTEL_BSP_MAX_EXPORT_BATCH_SIZE') ?? defaultBatchSize, queueSize());
 }
 
 function batched(exporter: SpanExporter, timeoutMs: number): SpanProcessor {
+  const { BatchSpanProcessor } = loadSdk('@opentelemetry/sdk-trace-node');
   return new BatchSpanProcessor(exporter, {
     maxQueueSize: queueSize(),
     maxExportBatchSize: batchSize(),
-    exportTimeoutMillis: getNumberFromEnv('OTEL_BSP_EXPORT_TIMEOUT') ?? timeoutMs,
+    exportTimeoutMillis: numberFromEnv('OTEL_BSP_EXPORT_TIMEOUT') ?? timeoutMs,
   });
 }
 
@@ -197,13 +153,13 @@ function tallied(exporter: SpanExporter, tally: SpanTally): SpanExporter {
     export(spans, done) {
       try {
         exporter.export(spans, (result) => {
-          if (result.code === ExportResultCode.SUCCESS) tally.exported += spans.length;
+          if (result.code === exportSucceeded) tally.exported += spans.length;
           else failed(result.error);
           done(result);
         });
       } catch (thrown) {
         failed(thrown);
-        done({ code: ExportResultCode.FAILED });
+        done({ code: exportFailed });
       }
     },
     shutdown: () => exporter.shutdown(),
@@ -238,7 +194,8 @@ function tallyProcessor(tally: SpanTally, listener: SdkOptions['onSpanEnd']): Sp
 }
 
 function propagatorFromEnvironment(): TextMapPropagator {
-  const names = getStringListFromEnv('OTEL_PROPAGATORS') ?? ['tracecontext', 'baggage'];
+  const { CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = loadSdk('@opentelemetry/core');
+  const names = listFromEnv('OTEL_PROPAGATORS') ?? ['tracecontext', 'baggage'];
   const propagators: TextMapPropagator[] = [];
   for (const name of new Set(names)) {
     if (name === 'tracecontext') propagators.push(new W3CTraceContextPropagator());

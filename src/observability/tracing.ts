@@ -1,17 +1,18 @@
-import { DiagConsoleLogger, diag } from '@opentelemetry/api';
-import { diagLogLevelFromString, getBooleanFromEnv, getStringFromEnv } from '@opentelemetry/core';
+import { DiagConsoleLogger, DiagLogLevel, diag } from '@opentelemetry/api';
 import type { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { AgentLoopError } from '../core/contracts/index.ts';
 import { flushAtExit } from './exit-flush.ts';
+import { isSdkDisabled, stringFromEnv } from './otel-environment.ts';
 import { registeredTracer } from './spans/tracing-options.ts';
 import { registerSdk, type SdkOptions, unregisterSdk } from './tracing-sdk.ts';
 import { within } from './within.ts';
 
-export type { FinishedSpan } from './finished-span.ts';
-export { type Metrics, type StartMetricsOptions, startMetrics } from './metrics.ts';
+export { type FinishedSpan, finishedSpan } from './finished-span.ts';
+export { type Metrics, startMetrics } from './metrics.ts';
+export type { StartMetricsOptions } from './metrics-sdk.ts';
 export { type SpanNode, spanOutline, spanTree } from './span-tree.ts';
+export { type SpanIdGenerator, turnIdGenerator } from './spans/chosen-ids.ts';
 export { carrierFromContext, contextFromCarrier, type HeaderCarrier } from './trace-carrier.ts';
-export { finishedSpan, turnIdGenerator } from './tracing-sdk.ts';
 export { renderWaterfall, type WaterfallOptions } from './waterfall.ts';
 
 export interface StartTracingOptions extends SdkOptions {
@@ -50,6 +51,7 @@ let running: Tracing | undefined;
  * variables; an option counts before the variable that says the same. Flushes when the process ends by itself and on signals;
  * call `shutdown` before `process.exit()`.
  *
+ * The SDK is an optional peer: where it is not installed, the call errors with `MISSING_PACKAGE` and the command that installs it.
  * One per process: a second start before `shutdown`, or where another SDK is registered, is `INVALID_CONFIG`. Up to 16,384 spans
  * wait (`OTEL_BSP_MAX_QUEUE_SIZE`), 1 to 2 KB each without content; more are dropped. With the collector down `shutdown`
  * resolves within `shutdownTimeoutMs`, and an export gives up after 2.5 seconds (`OTEL_EXPORTER_OTLP_TIMEOUT`, where that is set,
@@ -64,7 +66,7 @@ export function startTracing(options: StartTracingOptions = {}): Tracing {
     throw new AgentLoopError('INVALID_CONFIG', `Another OpenTelemetry SDK is registered in this process. ${cure}`);
   }
   logDiagnostics();
-  running = getBooleanFromEnv('OTEL_SDK_DISABLED') ? disabledTracing() : enabledTracing(options);
+  running = isSdkDisabled() ? disabledTracing() : enabledTracing(options);
   return running;
 }
 
@@ -107,6 +109,20 @@ function disabledTracing(): Tracing {
 }
 
 function logDiagnostics(): void {
-  const logLevel = diagLogLevelFromString(getStringFromEnv('OTEL_LOG_LEVEL'));
-  if (logLevel !== undefined) diag.setLogger(new DiagConsoleLogger(), { logLevel });
+  const name = stringFromEnv('OTEL_LOG_LEVEL')?.trim().toUpperCase();
+  if (name === undefined) return;
+  const logLevel = levels.get(name);
+  diag.setLogger(new DiagConsoleLogger(), { logLevel: logLevel ?? DiagLogLevel.INFO });
+  if (logLevel === undefined)
+    diag.warn(`OTEL_LOG_LEVEL is ${name}; known are ${[...levels.keys()].join(', ')}. INFO is used.`);
 }
+
+const levels: ReadonlyMap<string, DiagLogLevel> = new Map([
+  ['ALL', DiagLogLevel.ALL],
+  ['VERBOSE', DiagLogLevel.VERBOSE],
+  ['DEBUG', DiagLogLevel.DEBUG],
+  ['INFO', DiagLogLevel.INFO],
+  ['WARN', DiagLogLevel.WARN],
+  ['ERROR', DiagLogLevel.ERROR],
+  ['NONE', DiagLogLevel.NONE],
+]);

@@ -1,3 +1,4 @@
+import * as nodeModule from 'node:module';
 import { join } from 'node:path';
 
 /**
@@ -6,8 +7,8 @@ import { join } from 'node:path';
  * the package, and leave it where it is.
  */
 export function loadPackage(name: string): ReturnType<NodeJS.Require> {
-  // Webpack puts nothing in the place of an imported `createRequire`.
-  const { createRequire } = process.getBuiltinModule('node:module');
+  // Webpack puts nothing in the place of `createRequire` that is imported by its name.
+  const { createRequire } = nodeModule;
   const failures: unknown[] = [];
   for (const place of places()) {
     try {

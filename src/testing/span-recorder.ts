@@ -1,14 +1,8 @@
 import { trace } from '@opentelemetry/api';
-import {
-  AlwaysOnSampler,
-  NodeTracerProvider,
-  type ReadableSpan,
-  type Span,
-  type SpanProcessor,
-} from '@opentelemetry/sdk-trace-node';
+import type { NodeTracerProvider, ReadableSpan, Span, SpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { AgentLoopError } from '../core/contracts/index.ts';
-import { dropIdGenerator } from '../observability/spans/chosen-ids.ts';
-import { turnIdGenerator } from '../observability/tracing-sdk.ts';
+import { loadSdk } from '../observability/load-sdk.ts';
+import { dropIdGenerator, turnIdGenerator } from '../observability/spans/chosen-ids.ts';
 
 /** What {@link recordSpans} gives. */
 export interface SpanRecorder {
@@ -35,10 +29,12 @@ export interface SpanRecorder {
 
 /**
  * Records every span in memory, sampled or not, as the process's global tracer provider. Registers no context manager, so
- * a span has a parent only where one was passed explicitly, and ids as with `startTracing`. Errors with `CONFLICT` where another provider is registered.
+ * a span has a parent only where one was passed explicitly, and ids as with `startTracing`. Errors with `CONFLICT` where another provider is registered, with
+ * `MISSING_PACKAGE` without `@opentelemetry/sdk-trace-node`.
  * Memory grows with the number of spans until `clear` or `dispose`.
  */
 export function recordSpans(): SpanRecorder {
+  const { AlwaysOnSampler, NodeTracerProvider } = loadSdk('@opentelemetry/sdk-trace-node');
   const processor = new RecordingProcessor();
   const idGenerator = turnIdGenerator();
   const provider = new NodeTracerProvider({ idGenerator, sampler: new AlwaysOnSampler(), spanProcessors: [processor] });

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -9,6 +9,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /** The source files that a module of the build was made of. */
 function sourcesOf(module: string): readonly string[] {
+  // One that was made of other packages alone has none.
+  if (!existsSync(`${module}.map`)) return [];
   const { sources }: { readonly sources: readonly string[] } = JSON.parse(readFileSync(`${module}.map`, 'utf8'));
   return sources.map((source) => relative(root, join(dirname(module), source)));
 }
@@ -106,6 +108,23 @@ describe('the entries of the build', () => {
       }
     `);
     expect(top).toMatch(/src\/core\/[a-z-]+\/[a-z-]+\.ts:\d+:\d+\)$/);
+  });
+
+  it('each exported class of an entry has the name that it is exported by', async () => {
+    const { exports }: { readonly exports: Readonly<Record<string, unknown>> } = JSON.parse(
+      readFileSync(join(root, 'package.json'), 'utf8'),
+    );
+    const entries = Object.keys(exports).filter((path) => !path.endsWith('.json'));
+    const names = await printedBy<readonly (readonly [entry: string, exported: string, own: string])[]>(`
+      const found = [];
+      for (const path of ${JSON.stringify(entries)}) {
+        for (const [name, value] of Object.entries(await import('millrace' + path.slice(1))))
+          if (typeof value === 'function' && /^class\\b/.test(String(value))) found.push([path, name, value.name]);
+      }
+      console.log(JSON.stringify(found));
+    `);
+    expect(names.length).toBeGreaterThan(20);
+    expect(names.filter(([, exported, own]) => exported !== own)).toEqual([]);
   });
 
   it('the factory of stores makes the classes of the entries', async () => {

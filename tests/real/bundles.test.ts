@@ -13,17 +13,20 @@ import { describeReal } from './real-part.ts';
 const run = promisify(execFile);
 const minutes = 60_000;
 
-/** Runs a turn on each store, and gives how they stand in it. */
+/** Runs a turn on each store, and gives how they stand in it, and the spans of the turns; the exporters and metrics are not installed. */
 const turns = `
 import { AgentLoop } from 'millrace';
 import { LmdbStateStore } from 'millrace/lmdb';
 import { RedisStateStore } from 'millrace/redis';
-import { scriptedLLM } from 'millrace/testing';
+import { startMetrics, startTracing } from 'millrace/otel';
+import { recordSpans, scriptedLLM } from 'millrace/testing';
 
 export async function turns() {
   const redis = new RedisStateStore({ redis: process.env.TEST_REDIS });
   const lmdb = new LmdbStateStore({ path: process.env.TEST_FOLDER });
   const found = {};
+  const spans = [];
+  const tracing = startTracing({ exporter: 'none', flushOnSignals: [], onSpanEnd: ({ name }) => spans.push(name) });
   for (const [name, taskStateStore] of Object.entries({ redis, lmdb })) {
     const llmProvider = scriptedLLM([{ text: 'Hello.' }]);
     const turn = new AgentLoop({ agentId: 'a', llmProvider, taskStateStore }).startTurn([{ role: 'user', content: 'Hi' }]);
@@ -31,6 +34,16 @@ export async function turns() {
     found[name] = (await taskStateStore.load(turn.taskId)).status;
     await taskStateStore.close();
   }
+  await tracing.shutdown();
+  found.spans = spans.filter((name) => name === 'agent.execute').length;
+  const recorder = recordSpans();
+  await recorder.dispose();
+  try {
+    startTracing();
+  } catch ({ code, message }) {
+    found.exporter = [code, message.includes('npm install @opentelemetry/exporter-trace-otlp-proto\`')];
+  }
+  found.metrics = await startMetrics().catch(({ code }) => code);
   return found;
 }
 `;
@@ -49,7 +62,13 @@ export async function GET() { return Response.json(await turns()); }
 `,
 };
 
-const both = { redis: 'completed', lmdb: 'completed' };
+const both = {
+  redis: 'completed',
+  lmdb: 'completed',
+  spans: 2,
+  exporter: ['MISSING_PACKAGE', true],
+  metrics: 'MISSING_PACKAGE',
+};
 
 describeReal(['redis'], 'the packed package in a bundle', () => {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-bundles-'));
@@ -74,6 +93,9 @@ describeReal(['redis'], 'the packed package in a bundle', () => {
     const packages = [
       tarball,
       'ioredis@6',
+      '@opentelemetry/core@2',
+      '@opentelemetry/resources@2',
+      '@opentelemetry/sdk-trace-node@2',
       'lmdb@3',
       'next@16',
       'react@19',

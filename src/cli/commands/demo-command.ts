@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { otlpSpanPackages, spanPackages } from '../../observability/load-sdk.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
@@ -20,9 +22,11 @@ import { ownFile } from '../own-file.ts';
 import type { Printer } from '../printer.ts';
 import { section } from '../section.ts';
 import { openSession, type Session } from '../session.ts';
+import { canLoad } from '../store-settings.ts';
 import { showTally, showWaterfall } from '../summary.ts';
 import type { Tally } from '../tally.ts';
 import { onStdout, type Terminal } from '../terminal.ts';
+import { wantsExport } from '../trace-view.ts';
 
 interface DemoFlags {
   readonly otlp?: string;
@@ -63,6 +67,7 @@ interface Show {
 
 async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promise<void> {
   const terminal = onStdout(host.terminal);
+  assertInstalled(['lmdb', ...(wantsExport(flags, terminal.env) ? otlpSpanPackages : spanPackages)]);
   const interruption = new Interruption(host.signals, host.exitAtOnce);
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'millrace-demo-')));
   const ledger = join(folder, 'ledger.jsonl');
@@ -88,6 +93,15 @@ async function demo(prompt: string, flags: DemoFlags, host: CommandHost): Promis
     rmSync(folder, { recursive: true, force: true });
     interruption.close();
   }
+}
+
+/** The demo kills a process and draws spans, so it needs what other commands do without. Errors: `MISSING_PACKAGE`. */
+function assertInstalled(names: readonly string[]): void {
+  const missing = names.filter((name) => !canLoad(name));
+  if (missing.length === 0) return;
+  const packages = missing.map((name) => `"${name}"`).join(', ');
+  const cure = `run \`npm install ${missing.join(' ')}\``;
+  throw new AgentLoopError('MISSING_PACKAGE', `the demo needs packages that cannot be loaded: ${packages}; ${cure}`);
 }
 
 async function play(

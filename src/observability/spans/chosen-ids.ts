@@ -29,10 +29,19 @@ function isChoice(value: unknown): value is Choice {
 
 const choice = choiceOfProcess();
 
-/** Where spans take their ids from. */
+/** Where spans take their ids from: the `IdGenerator` of the OpenTelemetry SDK. */
 export interface SpanIdGenerator {
   generateTraceId(): string;
   generateSpanId(): string;
+}
+
+/**
+ * The id generator of `startTracing`, for an SDK of your own: `new NodeSDK({ idGenerator: turnIdGenerator() })`. With it the ids of the spans
+ * of a turn follow from its journal, so that a process that resumes a turn after a crash can write the spans that were lost; see
+ * docs/observability.md. All other spans have random ids. One for each process.
+ */
+export function turnIdGenerator(): SpanIdGenerator {
+  return choosingIdGenerator({ generateTraceId: () => randomHex(16), generateSpanId: randomSpanId });
 }
 
 /** A generator that gives a span of a turn the id that was chosen for it, and any other what `random` gives. */
@@ -66,9 +75,14 @@ export function withIds(ids: SpanIds, start: () => Span): Span {
 
 /** A new id for a span, at random. */
 export function randomSpanId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(8));
-  const id = [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
-  return id === '0000000000000000' ? '0000000000000001' : id;
+  return randomHex(8);
+}
+
+/** Never all zeros, which W3C Trace Context calls invalid. */
+function randomHex(length: number): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(length));
+  if (bytes.every((byte) => byte === 0)) bytes[length - 1] = 1;
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 const counts = new WeakMap<Span, Map<string, number>>();
