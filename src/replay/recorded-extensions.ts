@@ -10,6 +10,7 @@ import type {
   ToolCallChange,
   ToolCallRequest,
 } from '../core/contracts/index.ts';
+import type { HookName } from '../core/hooks/index.ts';
 import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/journal/index.ts';
 import { difference } from './deviation.ts';
 import { extensionCodes } from './extension-codes.ts';
@@ -38,9 +39,18 @@ export function recordedExtensions(options: RecordedExtensionsOptions): readonly
   const own = records.filter(isOfExtension);
   const players = orderOf(records).map((name) => player(score, name, own));
   const name = freeName(players.map((each) => each.name));
-  if (!showsExtensions(records, calls)) return [{ name, ...plain }];
-  return [{ name, ...plain, ...unnamed }, ...players];
+  if (!showsExtensions(records, calls)) return [{ name, timeoutMs, ...plain }];
+  return [{ name, timeoutMs, ...plain, ...withoutNothing(unnamed) }, ...players];
 }
+
+type Hooks = { readonly [Name in HookName]?: Extension[Name] | undefined };
+
+function withoutNothing(hooks: Hooks): Partial<Extension> {
+  return Object.fromEntries(Object.entries(hooks).filter(([, hook]) => hook));
+}
+
+/** What was not decided in the recording is not decided in its replay either, however long that takes. */
+const timeoutMs = 0;
 
 type OwnRecord = Stamped<ExtensionRecord> & { readonly hook: RecordedHook };
 
@@ -100,20 +110,27 @@ function nameOf({ type }: OwnRecord): string {
 /** An extension with the hooks that its records come from. */
 function player(score: Score, name: string, records: readonly OwnRecord[]): Extension {
   const hooks = new Set(records.filter((record) => nameOf(record) === name).map(({ hook }) => hook));
-  const change = (hook: RecordedHook, callId?: string) => changeOf(dueOf(score, hook, callId), name);
-  return {
-    name,
-    ...(hooks.has('beforeTurn') && { beforeTurn: () => change('beforeTurn') }),
-    ...(hooks.has('prepareIteration') && { prepareIteration: () => change('prepareIteration') }),
-    ...(hooks.has('afterLLMCall') && { afterLLMCall: () => change('afterLLMCall') }),
-    ...(hooks.has('afterToolCall') && {
-      afterToolCall: ({ callId }) => withoutResults(change('afterToolCall', callId)),
-    }),
-    ...(hooks.has('beforeFinish') && { beforeFinish: () => change('beforeFinish') }),
-    ...(hooks.has('afterTurn') && { afterTurn: () => endingOf(change('afterTurn')) }),
-    ...(hooks.has('afterIteration') && { afterIteration: () => change('afterIteration') }),
-  };
+  const all = recordedAnswers((hook, callId) => changeOf(dueOf(score, hook, callId), name));
+  return { name, ...Object.fromEntries(Object.entries(all).filter(([hook]) => hooks.has(hook as RecordedHook))) };
 }
+
+/** How each hook that leaves records answers from them: `change` gives what is recorded next of the extension at the hook. */
+export function recordedAnswers(change: (hook: RecordedHook, callId?: string) => StepChange | undefined) {
+  return {
+    beforeTurn: () => change('beforeTurn'),
+    prepareIteration: () => change('prepareIteration'),
+    afterLLMCall: () => change('afterLLMCall'),
+    afterToolCall: ({ callId }) => withoutResults(change('afterToolCall', callId)),
+    beforeFinish: () => change('beforeFinish'),
+    afterIteration: () => change('afterIteration'),
+    afterTurn: () => endingOf(change('afterTurn')),
+  } satisfies Replayed<RecordedHook>;
+}
+
+/** The hooks of an extension that replays them: each is there. */
+export type Replayed<Name extends keyof E, E extends Extension = Extension> = {
+  readonly [Each in Name]-?: NonNullable<E[Each]>;
+};
 
 function changeOf(records: readonly OwnRecord[], name: string): StepChange | undefined {
   const record = records.find((each) => nameOf(each) === name);
@@ -155,24 +172,38 @@ function isResultOf(record: JournalRecord, callId: string | undefined): boolean 
   return record.type === 'tool.result' && record.callId === callId;
 }
 
-/** What left no record of its own. */
+/** How a replay says what left no record of its own, for each hook there is. */
+export type UnnamedHooks<E extends Extension = Extension> = { readonly [Name in HookName<E>]: E[Name] | undefined };
+
+/** What left no record of its own, for each hook; nothing where the recording needs no hook to say it. */
 function unnamedHooks({ score, calls, whenDue }: RecordedExtensionsOptions) {
   const byId = new Map(calls.map((run) => [run.recorded.callId, run]));
   const failing = () => (score.isFree ? undefined : failureOf(score.due));
   return {
+    // Messages are recorded as they were let in.
+    beforeMessage: undefined,
     beforeTurn: () => failing(),
+    // A pause is a record of its own, and who resumes the turn takes it back.
+    shouldPause: undefined,
     prepareIteration: (_view: IterationView, context: HookContext) => failing() ?? viewNext(score, context),
+    // The answers of the recording take the place of the model's.
+    beforeLLMCall: undefined,
+    afterLLMCall: undefined,
     beforeToolCall: (request: ToolCallRequest) => {
       const decision = decisionOf(request, byId.get(request.callId));
       return failsBehindRefusals(score, byId.get(request.callId))
         ? whenDue(request.callId).then(() => decision)
         : decision;
     },
+    // `recordedApprovals`, where the recording says what was approved.
+    approveToolCall: undefined,
     afterToolCall: ({ callId }) => (score.isFree ? undefined : failureIn(byId.get(callId))),
     beforeFinish: () => failing(),
     afterIteration: () => failing(),
     afterTurn: () => failing(),
-  } satisfies Partial<Extension>;
+    // It changes nothing.
+    afterEnd: undefined,
+  } satisfies UnnamedHooks;
 }
 
 function failureOf(record: JournalRecord | undefined): { readonly fail: Failure } | undefined {

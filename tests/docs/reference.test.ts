@@ -6,7 +6,7 @@ import { assertServerOptions } from '../../src/a2a/server/check-server-options.t
 import { agent } from '../../src/agent/agent.ts';
 import { AgentLoop } from '../../src/agent-loop.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../../src/core/contracts/errors.ts';
-import { hookNames } from '../../src/core/hooks/hooks.ts';
+import { hookNames } from '../../src/core/hooks/hook-table.ts';
 import { compactHistory } from '../../src/extensions/compact-history.ts';
 import { limits } from '../../src/extensions/limits/limits.ts';
 import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';

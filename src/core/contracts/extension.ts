@@ -246,7 +246,7 @@ export interface TurnEnd extends HookContext {
 export type EndChange = Pick<Finish, 'text' | 'value'> & Pick<TurnChange, 'fail'>;
 
 /** A call that may run if it is approved. */
-export interface ApprovalRequest extends ToolListContext {
+export interface ApprovalRequest extends HookContext {
   /** `<iteration>:<index>`. */
   readonly callId: string;
   readonly call: ToolCall;
@@ -312,8 +312,8 @@ export interface Extension {
   readonly beforeToolCall?: (request: ToolCallRequest) => HookAnswer<ToolCallChange>;
   /**
    * Decides whether a call may run, on its final arguments and before its intent. `undefined` leaves it to the next extension, and at
-   * last to the tool's `needsApproval`. One that throws, or does not answer within the tool's time limit, refuses the call: neither
-   * `onError` nor `timeoutMs` counts, and nothing is shown.
+   * last to the tool's `needsApproval`. One that throws, answers nonsense, or does not answer within `timeoutMs` or the tool's time limit
+   * refuses the call, whatever `onError` says: what was not decided does not run, and the turn continues.
    */
   readonly approveToolCall?: (request: ApprovalRequest) => HookAnswer<ApprovalDecision>;
   /** The outcome of a call that ran, also of one that threw or ran into its limit, before it is recorded. */

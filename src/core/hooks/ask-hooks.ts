@@ -1,38 +1,42 @@
 import { exceptionOf, failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, errorCodes, messageOf } from '../contracts/errors.ts';
-import type { Extension, Failure, HookAnswer } from '../contracts/extension.ts';
+import type { Extension, Failure } from '../contracts/extension.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
+import type { LoopState } from '../journal/state.ts';
 import { originOf } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';
-import { checkMembers } from './hook-answers.ts';
 import type { AskedHook, HookPlace, HookQuestion } from './hook-context.ts';
-import type { HookName, Hooks } from './hooks.ts';
+import { type AboutOf, type HookSubject, hookSubjects } from './hook-subjects.ts';
+import { type AnswerOf, type AskedHookName, checkAnswer, hookTable } from './hook-table.ts';
+import type { Hooks } from './hooks.ts';
 
 /** Asks one hook of every extension that has it. */
-export interface Asking<C extends AskedHook, A> {
-  readonly hook: HookName;
+export interface Asking<Name extends AskedHookName> {
+  readonly hook: Name;
   readonly place: HookPlace;
-  readonly asked: (question: HookQuestion, extension: Extension) => C;
-  readonly ask: (extension: Extension, context: C) => HookAnswer<A>;
+  /** What the next extension is asked about. */
+  readonly about: (state: LoopState) => AboutOf<Name>;
   /** Takes an answer that is not nothing; throws an error in words for a reader where it is nonsense. `false` asks no others. */
-  readonly take: (answer: A, extension: Extension, context: C) => boolean | undefined;
+  readonly take: (answer: AnswerOf<Name>, extension: Extension, context: AskedHook) => boolean;
   /** Records what child turns of the hook used, where the hook changes nothing. */
   readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
+  /** Told the context of each question before it is asked. */
+  readonly asked?: (context: AskedHook) => void;
 }
 
 /**
  * Asks the extensions one after another, at once as long as they answer at once. Throws or rejects with the error by which the turn
  * fails: what an extension said with `fail`, or `EXTENSION_FAILED` for one whose `onError` is `'fail'`.
  */
-export function askHooks<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>): void | Promise<void> {
+export function askHooks<Name extends AskedHookName>(deps: HookDeps, asking: Asking<Name>): void | Promise<void> {
   return askFrom(deps, asking, 0);
 }
 
-function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, from: number): void | Promise<void> {
+function askFrom<Name extends AskedHookName>(deps: HookDeps, asking: Asking<Name>, from: number): void | Promise<void> {
   const { hook, place } = asking;
   const extensions = deps.hooks.lists[hook];
   let question: HookQuestion = { deps, hook, state: place.state, parent: place.traceContext };
@@ -46,15 +50,19 @@ function askFrom<C extends AskedHook, A>(deps: HookDeps, asking: Asking<C, A>, f
 }
 
 /** Whether the others are asked too. An answer of nothing makes no closure: most hooks look and change nothing. */
-function askOne<C extends AskedHook, A>(
-  asking: Asking<C, A>,
+function askOne<Name extends AskedHookName>(
+  asking: Asking<Name>,
   question: HookQuestion,
   extension: Extension,
 ): boolean | Promise<boolean> {
-  const { deps, hook } = question;
-  const context = asking.asked(question, extension);
+  const { deps } = question;
+  const { hook } = asking;
+  const subject: HookSubject<Name> = hookSubjects[asking.hook];
+  const about = asking.about(question.state);
+  const context = subject.context(question, extension, about);
+  asking.asked?.(context);
   try {
-    const answer = asking.ask(extension, context);
+    const answer = subject.ask(extension, context, about);
     if (answer === undefined || answer === null) {
       context.done();
       return true;
@@ -68,31 +76,27 @@ function askOne<C extends AskedHook, A>(
   }
 }
 
-interface Given<C, A> {
-  // biome-ignore lint/suspicious/noConfusingVoidType: a hook that only looks gives nothing
-  readonly answer: A | undefined | void;
+interface Given {
+  readonly answer: unknown;
   readonly extension: Extension;
-  readonly context: C;
+  readonly context: AskedHook;
 }
 
 /** Takes what a hook answered. Whether the others are asked too. */
-function given<C extends AskedHook, A>(asking: Asking<C, A>, { answer, extension, context }: Given<C, A>): boolean {
-  const { hook, take, count } = asking;
+function given<Name extends AskedHookName>(asking: Asking<Name>, { answer, extension, context }: Given): boolean {
+  const { take, count } = asking;
   const isNothing = answer === undefined || answer === null;
   const used = count && isNothing ? context.childUsage : [];
   if (used.length > 0) count?.(used, extension);
-  const more = isNothing || take(checked(hook, answer), extension, context) !== false;
+  const more = isNothing || take(checked(asking.hook, answer), extension, context);
   context.done();
   return more;
 }
 
-function checked<A>(hook: HookName, answer: A): A {
-  const isList = Array.isArray(answer);
-  const fits = typeof answer === 'boolean' ? hook === 'shouldPause' : typeof answer === 'object' && !isList;
-  if (!fits) throw new TypeError(`it answered ${isList ? 'a list' : typeof answer}, not an object`);
-  const failure = failureOf(answer);
+function checked<Name extends AskedHookName>(hook: Name, answer: unknown): AnswerOf<Name> {
+  const failure = hookTable[hook].failure === 'by onError' ? failureOf(answer) : undefined;
   if (failure) throw new DeliberateFailure(failure);
-  if (typeof answer === 'object' && answer !== null) checkMembers(hook, answer);
+  checkAnswer(hook, answer);
   return answer;
 }
 
@@ -109,7 +113,7 @@ function extensionFailure(error: unknown): AgentLoopError {
 }
 
 interface Failed {
-  readonly hook: HookName;
+  readonly hook: AskedHookName;
   readonly extension: Extension;
   readonly context: AskedHook;
   readonly error: unknown;
@@ -128,22 +132,35 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
     if (context.state.isComplete) return true;
     throw error.error;
   }
-  if (context.isOver) return true;
+  const { failure } = hookTable[hook];
+  const refuses = failure === 'refuses the call';
+  const refusal = (): Refusal => new Refusal(`extension "${extension.name}" failed: ${messageOf(error)}`);
+  if (context.isOver) {
+    if (refuses) throw refusal();
+    return true;
+  }
   if (context.span) failSpan(context.span, error);
   context.leave(error);
-  if (deps.scope.aborted) return true;
-  const fatal = extension.onError !== 'continue' && !context.state.isComplete;
+  if (deps.scope.aborted) {
+    if (refuses) throw refusal();
+    return true;
+  }
+  const fatal = !refuses && extension.onError !== 'continue' && !context.state.isComplete;
   const { name } = extension;
   const message = messageOf(error);
   deps.hooks.out?.next({ type: 'extension-error', extension: name, hook, message, fatal });
   const thrown = exceptionOf(error, deps.tracing.redact);
   deps.config.logger.warn('extension failed', { taskId: context.taskId, extension: name, hook, error: thrown });
+  if (refuses) throw refusal();
   if (!fatal) return true;
   throw new AgentLoopError('EXTENSION_FAILED', `Extension "${name}" failed in ${hook}: ${message}`, {
     cause: error,
     taskId: context.taskId,
   });
 }
+
+/** Why a call may not run: who had to decide about it failed. */
+export class Refusal extends Error {}
 
 /** Carries what an extension wants through the way of its failures. */
 class DeliberateFailure extends Error {
@@ -175,32 +192,34 @@ function isFailure(failure: unknown): failure is Failure {
  * A promise of a hook's answer that does not outlast its time limit. A cancel and a drain abort its signal: nobody waits for it then,
  * except for hooks after a turn's end, and on a drain for the result of a tool that can still be recorded.
  */
-function limited<A>(
+function limited(
   deps: HookDeps,
-  { hook, extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<A> },
-): Promise<A> {
+  { hook, extension, context, answer }: Omit<Failed, 'error'> & { readonly answer: PromiseLike<unknown> },
+): Promise<unknown> {
   const { timeoutMs = defaultTimeoutMs } = extension;
   const { clock, abortGraceMs } = deps.config;
+  const { onDrain, endsWait } = hookTable[hook];
   void context.traceContext;
   return new Promise((resolve, reject) => {
     const stops: (() => void)[] = [];
     const stop = () => {
       for (const each of stops.splice(0)) each();
     };
-    const late = () => {
+    const late = (limit: string) => {
       stop();
-      reject(new Error(`it did not answer within ${timeoutMs} ms (timeoutMs)`));
+      reject(new Error(`it did not answer within ${limit}`));
     };
     const leave = (scope: AbortScope) => () => {
       stop();
       context.leave(scope === deps.drain ? leftReason(context.taskId) : scope.reason);
-      if (hook === 'afterTurn' || hook === 'afterEnd') reject(scope.reason);
+      if (endsWait) reject(scope.reason);
     };
     const drained = leave(deps.drain);
     stops.push(deps.scope.onAbort(leave(deps.scope)));
     const graceful = () => void stops.push(clock.schedule(abortGraceMs, drained));
-    stops.push(deps.drain.onAbort(hook === 'afterToolCall' ? graceful : drained));
-    if (timeoutMs > 0) stops.push(clock.schedule(timeoutMs, late));
+    stops.push(deps.drain.onAbort(onDrain === 'at once' ? drained : graceful));
+    if (timeoutMs > 0) stops.push(clock.schedule(timeoutMs, () => late(`${timeoutMs} ms (timeoutMs)`)));
+    context.awaited({ stop, expire: (afterMs) => late(`${afterMs} ms`) });
     const settle =
       <T>(by: (value: T) => void) =>
       (value: T) => {

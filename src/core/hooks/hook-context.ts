@@ -12,7 +12,7 @@ import { viewSince } from '../model-call/view.ts';
 import { ParentTurn, parentTurn } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';
-import type { HookName } from './hooks.ts';
+import type { HookName } from './hook-table.ts';
 
 /** Where a hook is asked. */
 export interface HookPlace {
@@ -43,11 +43,19 @@ export interface HookQuestion {
   readonly hook: HookName;
 }
 
+/** The wait for an answer that comes later. */
+interface Wait {
+  readonly stop: () => void;
+  /** Counts the answer as late. */
+  readonly expire: (afterMs: number) => void;
+}
+
 /** What a hook made of a question by reading it. */
 interface Opened {
   over: boolean;
   scope?: AbortScope;
   parents?: ParentTurn[];
+  wait?: Wait;
   traced?: { readonly span: Span; readonly traceContext: Context };
 }
 
@@ -164,6 +172,16 @@ export class AskedHook implements HookContext {
     return this.#opened?.over === true;
   }
 
+  /** Its answer comes later. The wait is stopped once the question is over. */
+  awaited(wait: Wait): void {
+    this.#open().wait = wait;
+  }
+
+  /** A limit of the place where it is asked was over before its own. */
+  expire(afterMs: number): void {
+    if (!this.isOver) this.#opened?.wait?.expire(afterMs);
+  }
+
   /** Nobody waits for this hook any more. */
   leave(reason: unknown): void {
     this.#opened?.scope?.abort(reason);
@@ -178,6 +196,7 @@ export class AskedHook implements HookContext {
       return;
     }
     opened.over = true;
+    opened.wait?.stop();
     for (const parent of opened.parents ?? []) parent.end();
     opened.scope?.release();
     opened.traced?.span.end();

@@ -1,22 +1,33 @@
 import type {
+  ApprovalRequest,
   Extension,
+  HookAnswer,
   IterationStep,
+  IterationView,
   ToolCallOutcome,
   ToolCallRequest,
   TurnEnd,
   TurnFinish,
 } from '../contracts/extension.ts';
 import { type ToolCall, textOf } from '../contracts/messages.ts';
-import type { CallSettings, LLMCallParams, LLMProvider } from '../contracts/provider.ts';
+import type { CallSettings, LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { ToolDefinition } from '../contracts/tool.ts';
 import { callSettings, copySettings } from '../journal/call-settings.ts';
 import type { Finish, RecordedCall, ToolResultRecord, TurnDone } from '../journal/records.ts';
 import type { LoopState, PendingToolCall, TurnOutcome } from '../journal/state.ts';
 import type { OfferedTool } from '../tool-call/tool-set.ts';
 import { AskedHook, type HookQuestion } from './hook-context.ts';
+import type { AnswerOf, AskedHookName } from './hook-table.ts';
+
+/** A model call that is about to be made, as the extensions before left it. */
+export interface CallToMake {
+  readonly params: LLMCallParams;
+  /** What one of them chose. */
+  readonly provider: LLMProvider | undefined;
+}
 
 /** A model call that is about to be made. */
-export class AskedModelCall extends AskedHook {
+class AskedModelCall extends AskedHook {
   readonly #chosen: LLMProvider | undefined;
 
   constructor(question: HookQuestion, extension: Extension, chosen: LLMProvider | undefined) {
@@ -37,7 +48,7 @@ export interface CallInQuestion {
 }
 
 /** A call that is about to run. */
-export class AskedCall extends AskedHook implements ToolCallRequest {
+class AskedCall extends AskedHook implements ToolCallRequest {
   readonly callId: string;
   readonly call: ToolCall;
   readonly tool: ToolDefinition;
@@ -52,6 +63,20 @@ export class AskedCall extends AskedHook implements ToolCallRequest {
   }
 }
 
+/** A call that may run if it is approved. */
+class AskedApproval extends AskedHook implements ApprovalRequest {
+  readonly callId: string;
+  readonly call: ToolCall;
+  readonly arguments: unknown;
+
+  constructor(question: HookQuestion, extension: Extension, { pending, arguments: args }: CallInQuestion) {
+    super(question, extension);
+    this.callId = pending.callId;
+    this.call = pending.call;
+    this.arguments = args;
+  }
+}
+
 /** A call that ran, as its record would say it. */
 export interface RanCall extends CallInQuestion {
   readonly result: ToolResultRecord;
@@ -60,7 +85,7 @@ export interface RanCall extends CallInQuestion {
 }
 
 /** A call that ran. */
-export class AskedOutcome extends AskedCall implements ToolCallOutcome {
+class AskedOutcome extends AskedCall implements ToolCallOutcome {
   readonly result: ToolResultRecord;
   readonly thrown: unknown;
 
@@ -80,7 +105,7 @@ export interface LastStep {
 }
 
 /** An iteration that is over. */
-export class AskedStep extends AskedHook implements IterationStep {
+class AskedStep extends AskedHook implements IterationStep {
   readonly #last: LastStep;
 
   constructor(question: HookQuestion, extension: Extension, last: LastStep) {
@@ -128,7 +153,7 @@ export class AskedStep extends AskedHook implements IterationStep {
 }
 
 /** A turn that is about to complete. */
-export class AskedFinish extends AskedHook implements TurnFinish {
+class AskedFinish extends AskedHook implements TurnFinish {
   readonly text: string;
   readonly reason: string;
   readonly value: unknown;
@@ -155,7 +180,7 @@ export interface Ended {
 }
 
 /** A turn that ended, or is about to. */
-export class AskedEnd extends AskedHook implements TurnEnd {
+class AskedEnd extends AskedHook implements TurnEnd {
   readonly outcome: TurnOutcome;
   readonly text: string;
   readonly value: unknown;
@@ -167,3 +192,83 @@ export class AskedEnd extends AskedHook implements TurnEnd {
     this.value = end.value;
   }
 }
+
+/** What hooks are asked about, where it is more than the turn, and the context that they get. */
+interface Topics {
+  readonly prepareIteration: Topic<IterationView, AskedHook>;
+  readonly beforeLLMCall: Topic<CallToMake, AskedModelCall>;
+  readonly afterLLMCall: Topic<LLMResponse, AskedHook>;
+  readonly beforeToolCall: Topic<CallInQuestion, AskedCall>;
+  readonly approveToolCall: Topic<CallInQuestion, AskedApproval>;
+  readonly afterToolCall: Topic<RanCall, AskedOutcome>;
+  readonly beforeFinish: Topic<Required<Finish>, AskedFinish>;
+  readonly afterIteration: Topic<LastStep, AskedStep>;
+  readonly afterTurn: Topic<Ended, AskedEnd>;
+  readonly afterEnd: Topic<Ended, AskedEnd>;
+}
+
+interface Topic<About, Context extends AskedHook> {
+  readonly about: About;
+  readonly context: Context;
+}
+
+type TopicOf<Name> = Name extends keyof Topics ? Topics[Name] : Topic<undefined, AskedHook>;
+
+/** What a hook is asked about, beside the turn. */
+export type AboutOf<Name> = TopicOf<Name>['about'];
+
+/** How a hook is asked. */
+export interface HookSubject<Name extends keyof E, E extends Extension = Extension> {
+  readonly context: (question: HookQuestion, extension: E, about: AboutOf<Name>) => TopicOf<Name>['context'];
+  readonly ask: (
+    extension: E,
+    context: TopicOf<Name>['context'],
+    about: AboutOf<Name>,
+  ) => HookAnswer<AnswerOf<Name, E>>;
+}
+
+export type HookSubjects<E extends Extension = Extension> = {
+  readonly [Name in AskedHookName<E>]: HookSubject<Name, E>;
+};
+
+const turn = (question: HookQuestion, extension: Extension) => new AskedHook(question, extension);
+
+/** How each hook that is asked in a turn is asked. */
+export const hookSubjects: HookSubjects = {
+  beforeTurn: { context: turn, ask: (extension, context) => extension.beforeTurn?.(context) },
+  shouldPause: { context: turn, ask: (extension, context) => extension.shouldPause?.(context) },
+  prepareIteration: { context: turn, ask: (extension, context, view) => extension.prepareIteration?.(view, context) },
+  beforeLLMCall: {
+    context: (question, extension, { provider }) => new AskedModelCall(question, extension, provider),
+    ask: (extension, context, { params }) => extension.beforeLLMCall?.(params, context),
+  },
+  afterLLMCall: { context: turn, ask: (extension, context, response) => extension.afterLLMCall?.(response, context) },
+  beforeToolCall: {
+    context: (question, extension, call) => new AskedCall(question, extension, call),
+    ask: (extension, request) => extension.beforeToolCall?.(request),
+  },
+  approveToolCall: {
+    context: (question, extension, call) => new AskedApproval(question, extension, call),
+    ask: (extension, request) => extension.approveToolCall?.(request),
+  },
+  afterToolCall: {
+    context: (question, extension, ran) => new AskedOutcome(question, extension, ran),
+    ask: (extension, outcome) => extension.afterToolCall?.(outcome),
+  },
+  beforeFinish: {
+    context: (question, extension, finish) => new AskedFinish(question, extension, finish),
+    ask: (extension, finish) => extension.beforeFinish?.(finish),
+  },
+  afterIteration: {
+    context: (question, extension, last) => new AskedStep(question, extension, last),
+    ask: (extension, step) => extension.afterIteration?.(step),
+  },
+  afterTurn: {
+    context: (question, extension, end) => new AskedEnd(question, extension, end),
+    ask: (extension, end) => extension.afterTurn?.(end),
+  },
+  afterEnd: {
+    context: (question, extension, end) => new AskedEnd(question, extension, end),
+    ask: (extension, end) => extension.afterEnd?.(end),
+  },
+};

@@ -1,54 +1,10 @@
 import type { AgentLoopError } from '../contracts/errors.ts';
-import type { Extension } from '../contracts/extension.ts';
 import type { ToolCall } from '../contracts/messages.ts';
 import type { LLMCallParams } from '../contracts/provider.ts';
 import type { ExtensionError } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-
-export type HookName = Exclude<
-  keyof Extension,
-  'name' | 'onError' | 'timeoutMs' | 'toolProviders' | 'limitUsage' | 'partials'
->;
-
-/** Every hook there is, in the order in which a turn comes by them. */
-export const hookNames: readonly HookName[] = [
-  'beforeMessage',
-  'beforeTurn',
-  'shouldPause',
-  'prepareIteration',
-  'beforeLLMCall',
-  'afterLLMCall',
-  'beforeToolCall',
-  'approveToolCall',
-  'afterToolCall',
-  'beforeFinish',
-  'afterIteration',
-  'afterTurn',
-  'afterEnd',
-];
-
-/** For each hook the extensions that have it. */
-export type HookLists = Readonly<Record<HookName, readonly Extension[]>>;
-
-export function hookLists(extensions: readonly Extension[]): HookLists {
-  const lists: Record<HookName, readonly Extension[]> = {
-    beforeMessage: [],
-    beforeTurn: [],
-    shouldPause: [],
-    prepareIteration: [],
-    beforeLLMCall: [],
-    afterLLMCall: [],
-    beforeToolCall: [],
-    approveToolCall: [],
-    afterToolCall: [],
-    beforeFinish: [],
-    afterIteration: [],
-    afterTurn: [],
-    afterEnd: [],
-  };
-  for (const hook of hookNames) lists[hook] = extensions.filter((extension) => extension[hook]);
-  return lists;
-}
+import type { AskedHook } from './hook-context.ts';
+import type { HookLists, StepHook } from './hook-table.ts';
 
 /** A model call of this run. */
 export interface LastCall {
@@ -72,14 +28,14 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   failure: AgentLoopError | undefined;
   /** Calls of tools that a hook is asked about: it has its own time for that. */
   readonly askedAbout = new WeakSet<ToolCall>();
-  /** Calls that an extension is deciding about whether they may run, and its name. */
-  readonly approving = new WeakMap<ToolCall, string>();
+  /** Calls that an extension is deciding about whether they may run, and what it was asked. */
+  readonly approving = new WeakMap<ToolCall, AskedHook>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
   /** Where failures of hooks are shown. */
   out: { next(error: ExtensionError): void } | undefined;
   /** The iteration at which each was asked last. */
-  readonly #asked = new Map<HookName, number>();
+  readonly #asked = new Map<StepHook, number>();
 
   constructor(lists: HookLists) {
     this.lists = lists;
@@ -94,13 +50,13 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   }
 
   /** Whether a hook that comes once in an iteration still has to be asked. */
-  isDue(hook: HookName, state: LoopState): boolean {
+  isDue(hook: StepHook, state: LoopState): boolean {
     if (this.lists[hook].length === 0) return false;
-    const decided: Readonly<Partial<Record<HookName, number>>> = state.changes.decided;
+    const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
     return this.#asked.get(hook) !== state.iteration && decided[hook] !== state.iteration;
   }
 
-  noteAsked(hook: HookName, { iteration }: LoopState): void {
+  noteAsked(hook: StepHook, { iteration }: LoopState): void {
     this.#asked.set(hook, iteration);
   }
 }

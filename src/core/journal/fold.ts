@@ -19,7 +19,6 @@ import {
   journalSchema,
   type LlmDone,
   type LlmStart,
-  type RecordedHook,
   type Stamped,
   type TerminalRecord,
   type ToolIntent,
@@ -251,15 +250,15 @@ function stillWaiting(draft: Draft, outcome: TurnOutcome): TurnOutcome | undefin
   return questions.length === 0 ? undefined : { ...outcome, state: waitingState(questions), questions };
 }
 
-const decisionPoints: ReadonlySet<RecordedHook> = new Set<DecisionPoint>([
-  'beforeTurn',
-  'afterIteration',
-  'beforeFinish',
-]);
+const decisionPoints: Readonly<Record<DecisionPoint, true>> = {
+  beforeTurn: true,
+  afterIteration: true,
+  beforeFinish: true,
+};
 
 export function extend(draft: Draft, record: Stamped<ExtensionRecord>): void {
   if (record.effects) applyEffects(draft, record.effects);
-  if (record.hook && decisionPoints.has(record.hook))
+  if (record.hook && record.hook in decisionPoints)
     draft.changes = { ...draft.changes, decided: { ...draft.changes.decided, [record.hook]: draft.iteration } };
   if ('data' in record) {
     const name = record.type.slice('x.'.length);

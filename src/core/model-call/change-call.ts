@@ -5,8 +5,6 @@ import type { CallChange } from '../contracts/extension.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { AskedHook } from '../hooks/hook-context.ts';
-import { AskedModelCall } from '../hooks/hook-subjects.ts';
 import { recordOfChange } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
@@ -31,8 +29,7 @@ export function changeCall(
     const asked = askHooks(deps, {
       hook: 'beforeLLMCall',
       place: { state, traceContext },
-      asked: (question, extension) => new AskedModelCall(question, extension, changed.provider),
-      ask: (extension, context) => extension.beforeLLMCall?.(withChange(params, changed), context),
+      about: () => ({ params: withChange(params, changed), provider: changed.provider }),
       take(change, { name: extension }) {
         changed = behind(changed, change);
         const given = change.params?.messages;
@@ -86,8 +83,7 @@ export function changeResponse(
     const asked = askHooks(deps, {
       hook: 'afterLLMCall',
       place: { state, traceContext },
-      asked: (question, extension) => new AskedHook(question, extension),
-      ask: (extension, context) => extension.afterLLMCall?.(response, context),
+      about: () => response,
       take(change, { name }) {
         const flaw = change.response && responseFlaw(change.response);
         if (flaw) throw flaw;

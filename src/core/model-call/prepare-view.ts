@@ -6,7 +6,7 @@ import type { Message } from '../contracts/messages.ts';
 import type { CallSettings } from '../contracts/provider.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import { AskedHook, DraftPlace } from '../hooks/hook-context.ts';
+import { DraftPlace } from '../hooks/hook-context.ts';
 import { recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import { callSettings, copySettings } from '../journal/call-settings.ts';
 import type { LlmStart } from '../journal/records.ts';
@@ -48,8 +48,7 @@ export function prepareView(
     const asked = askHooks(deps, {
       hook: 'prepareIteration',
       place: new DraftPlace(draft, traceContext),
-      asked: (question, extension) => new AskedHook(question, extension),
-      ask: (extension, context) => extension.prepareIteration?.(shown, context),
+      about: () => shown,
       take: (change, { name }, { childUsage: used }) => {
         if (change.view) {
           view = changedView(deps, view, { change: change.view, extension: name });

@@ -1,5 +1,6 @@
 import { type Message, pairedMessages, textOf } from '../contracts/messages.ts';
-import type { HookName, LastCall } from '../hooks/hooks.ts';
+import type { HookName } from '../hooks/hook-table.ts';
+import type { LastCall } from '../hooks/hooks.ts';
 import { type History, isInstruction } from '../journal/history.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';

@@ -2,7 +2,7 @@ import type { Extension } from '../contracts/extension.ts';
 import { invalidConfig } from '../contracts/invalid-config.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
-import { hookNames } from '../hooks/hooks.ts';
+import { hookNames } from '../hooks/hook-table.ts';
 
 const hooks: ReadonlySet<string> = new Set(hookNames);
 

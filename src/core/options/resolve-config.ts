@@ -7,7 +7,7 @@ import { retryPlanFlaw } from '../contracts/retry-plan.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
-import { type HookLists, hookLists } from '../hooks/hooks.ts';
+import { type HookLists, hookLists } from '../hooks/hook-table.ts';
 import { checkExtensions } from './check-extensions.ts';
 
 /** A configuration that was checked, with every default filled in. */

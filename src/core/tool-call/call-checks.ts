@@ -1,9 +1,14 @@
 import type { ToolCall } from '../contracts/messages.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
+import { leftReason } from '../ownership/child-turns.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
-import { noteApprovalFailure } from './tool-approval.ts';
 import { refusedCall } from './tool-results.ts';
+
+interface Limit {
+  readonly call: ToolCall;
+  readonly callOff: () => void;
+}
 
 /**
  * The calls of a batch whose arguments or approval are being checked. A check, or an approval, that does not answer within the tool's
@@ -12,8 +17,8 @@ import { refusedCall } from './tool-results.ts';
 export class CallChecks {
   readonly #deps: TurnDeps;
   readonly #refuse: (refused: ToolResultRecord) => void;
-  /** How to call off the limit of each, by call id. */
-  #limits: Map<string, () => void> | undefined;
+  /** The limit of each, by call id. */
+  #limits: Map<string, Limit> | undefined;
 
   constructor(deps: TurnDeps, refuse: (refused: ToolResultRecord) => void) {
     this.#deps = deps;
@@ -26,19 +31,22 @@ export class CallChecks {
 
   add({ callId, call }: PendingToolCall): void {
     this.#limits ??= new Map();
-    this.#limits.set(callId, this.#limit(callId, call));
+    this.#limits.set(callId, { call, callOff: this.#limit(callId, call) });
   }
 
   end(callId: string): void {
-    this.#limits?.get(callId)?.();
+    this.#limits?.get(callId)?.callOff();
     this.#limits?.delete(callId);
   }
 
   /** Waits for none of them any more, and says which they were. */
   leave(): readonly string[] {
-    const callIds = [...(this.#limits?.keys() ?? [])];
-    for (const callId of callIds) this.end(callId);
-    return callIds;
+    const limits = [...(this.#limits ?? [])];
+    for (const [callId, { call }] of limits) {
+      this.end(callId);
+      this.#deps.hooks.approving.get(call)?.leave(leftReason(this.#deps.turn.taskId));
+    }
+    return limits.map(([callId]) => callId);
   }
 
   #limit(callId: string, call: ToolCall): () => void {
@@ -49,9 +57,7 @@ export class CallChecks {
     const late = () => {
       if (this.#deps.hooks.askedAbout.has(call)) return start();
       this.#limits?.delete(callId);
-      const extension = this.#deps.hooks.approving.get(call);
-      if (extension !== undefined)
-        noteApprovalFailure(this.#deps, extension, new Error(`it did not answer within ${ms} ms`));
+      this.#deps.hooks.approving.get(call)?.expire(ms);
       this.#refuse(refusedCall(callId, { code: 'TOOL_TIMEOUT', message: this.#whatIsLate(call, ms) }));
     };
     const start = () => {

@@ -3,7 +3,7 @@ import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from '../contracts
 import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
-import { AskedCall, AskedOutcome, type RanCall } from '../hooks/hook-subjects.ts';
+import type { RanCall } from '../hooks/hook-subjects.ts';
 import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
@@ -41,9 +41,7 @@ export function changeToolCall(
   const asked = askHooks(deps, {
     hook: 'beforeToolCall',
     place: { state, traceContext },
-    asked: (question, extension) =>
-      new AskedCall(question, extension, { pending, tool: checked.tool, arguments: argumentsNow() }),
-    ask: (extension, request) => extension.beforeToolCall?.(request),
+    about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
@@ -99,8 +97,7 @@ export function changeOutcome(
   const asked = askHooks(deps, {
     hook: 'afterToolCall',
     place,
-    asked: (question, extension) => new AskedOutcome(question, extension, shown),
-    ask: (extension, outcome) => extension.afterToolCall?.(outcome),
+    about: () => shown,
     take(change, { name }, { childUsage: used }) {
       if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
       const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall', used });

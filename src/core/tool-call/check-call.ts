@@ -15,11 +15,10 @@ import { type OfferedTool, providerName, type ToolSet } from './tool-set.ts';
  * them gives one.
  */
 export function checkCall(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
-  const { pending } = place;
   const checked = checkedArguments(deps, place);
   const asked =
     deps.hooks.lists.beforeToolCall.length === 0 ? checked : then(checked, (each) => askExtensions(deps, place, each));
-  return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, pending, answer)) : asked;
+  return mayAsk(deps) ? then(asked, (answer) => withDecision(deps, place, answer)) : asked;
 }
 
 function then<A, B>(given: A | Promise<A>, next: (value: A) => B | Promise<B>): B | Promise<B> {
@@ -52,13 +51,10 @@ function noted<T>({ hooks }: TurnDeps, { pending }: CallPlace, answer: Promise<T
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
-function withDecision(
-  deps: TurnDeps,
-  pending: PendingToolCall,
-  checked: CheckedCall,
-): CheckedCall | Promise<CheckedCall> {
+function withDecision(deps: TurnDeps, place: CallPlace, checked: CheckedCall): CheckedCall | Promise<CheckedCall> {
+  const { pending } = place;
   if (checked.verdict !== 'run' || pending.attempts > 0 || approvalOf(pending, checked.arguments)) return checked;
-  const decision = decide(deps, { pending, tool: checked.tool, arguments: checked.arguments });
+  const decision = decide(deps, place, { pending, tool: checked.tool, arguments: checked.arguments });
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;
     if (decided.decision === 'ask') return { ...checked, ask: { prompt: decided.prompt } };

@@ -1,26 +1,15 @@
-import { exceptionOf, type TurnTracing } from '../../observability/spans/tracing-options.ts';
 import { messageOf } from '../contracts/errors.ts';
-import type { ApprovalDecision, ApprovalRequest, Extension, HookAnswer } from '../contracts/extension.ts';
-import type { ToolCall } from '../contracts/messages.ts';
+import type { ApprovalDecision, ApprovalRequest } from '../contracts/extension.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
-import type { AuthContext } from '../contracts/tool.ts';
-import type { Hooks } from '../hooks/hooks.ts';
+import type { ToolListContext } from '../contracts/tool.ts';
+import { askHooks } from '../hooks/ask-hooks.ts';
+import type { HookPlace } from '../hooks/hook-context.ts';
+import { hookTable } from '../hooks/hook-table.ts';
 import type { Approval, TurnAsked } from '../journal/records.ts';
-import { type LoopState, nextQuestionId, type PendingToolCall, type TurnIdentity } from '../journal/state.ts';
+import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
 import { stableJson } from '../options/check-answers.ts';
-import type { ResolvedConfig } from '../options/resolve-config.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import type { OfferedTool } from './tool-set.ts';
-
-/** What decides whether a call may run. */
-export interface DecisionDeps {
-  readonly turn: TurnIdentity;
-  readonly authContext: AuthContext | undefined;
-  readonly context: unknown;
-  readonly hooks: Hooks;
-  readonly config: Pick<ResolvedConfig, 'logger'>;
-  readonly tracing: Pick<TurnTracing, 'redact'>;
-}
 
 /** Whether a call runs, is refused, or somebody is asked. */
 export type Decision =
@@ -41,57 +30,52 @@ const approve: Decision = { decision: 'approve' };
  * Whether a call may run: the first extension that has an opinion decides, else the tool's `needsApproval`. What throws, or answers nonsense,
  * refuses the call, whatever `onError` says; that of an extension is shown and logged. A promise only where one of them is.
  */
-export function decide(deps: DecisionDeps, candidate: Candidate): Decision | Promise<Decision> {
+export function decide(deps: TurnDeps, place: HookPlace, candidate: Candidate): Decision | Promise<Decision> {
   const { needsApproval } = candidate.tool.definition;
-  const approvers = deps.hooks.lists.approveToolCall;
-  if (approvers.length === 0 && !needsApproval) return approve;
-  const request = requestOf(deps, candidate);
-  return decideBy({ deps, approvers, request, call: candidate.pending.call }, () =>
-    ownDecision(needsApproval, request),
-  );
+  const own = () => (needsApproval ? ownDecision(needsApproval, requestOf(deps, candidate)) : approve);
+  if (deps.hooks.lists.approveToolCall.length === 0) return own();
+  const decided = decideByExtension(deps, place, candidate);
+  return decided instanceof Promise ? decided.then((decision) => decision ?? own()) : (decided ?? own());
 }
 
-interface Asked {
-  readonly deps: DecisionDeps;
-  readonly approvers: readonly Extension[];
-  readonly request: ApprovalRequest;
-  readonly call: ToolCall;
-}
+type Maybe<T> = T | undefined | Promise<T | undefined>;
 
-function decideBy(asked: Asked, last: () => Decision | Promise<Decision>): Decision | Promise<Decision> {
-  const { deps, request, call } = asked;
-  const [approver, ...others] = asked.approvers;
-  if (!approver) return last();
-  const { name } = approver;
-  // biome-ignore lint/suspicious/noConfusingVoidType: an extension without an opinion gives nothing
-  const next = (given: ApprovalDecision | undefined | void): Decision | Promise<Decision> => {
-    deps.hooks.approving.delete(call);
-    return given === undefined || given === null ? decideBy({ ...asked, approvers: others }, last) : decisionOf(given);
+/** The decision of the first extension that has an opinion. A hook that fails is shown and logged by `askHooks`. */
+function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
+  const { call } = candidate.pending;
+  const { approving } = deps.hooks;
+  let decision: Decision | undefined;
+  const refuse = (error: unknown): Decision => {
+    approving.delete(call);
+    return { decision: 'reject', reason: messageOf(error) };
   };
-  const failed = (error: unknown) => {
-    deps.hooks.approving.delete(call);
-    noteApprovalFailure(deps, name, error);
+  const decided = () => {
+    approving.delete(call);
+    return decision;
   };
-  deps.hooks.approving.set(call, name);
-  const ask = () => approver.approveToolCall?.(request);
-  return attempt<Awaited<HookAnswer<ApprovalDecision>>>(ask, next, { who: `extension "${name}"`, failed });
+  try {
+    const asked = askHooks(deps, {
+      hook: 'approveToolCall',
+      place,
+      about: () => candidate,
+      asked: (context) => void approving.set(call, context),
+      take(given) {
+        decision = decisionOf(given);
+        return false;
+      },
+    });
+    return asked instanceof Promise ? asked.then(decided).catch(refuse) : decided();
+  } catch (error) {
+    return refuse(error);
+  }
 }
 
-/** Shows and logs that an extension failed to decide about a call. The call is refused, the turn continues. */
-export function noteApprovalFailure(
-  { hooks, config, turn, tracing }: Pick<DecisionDeps, 'hooks' | 'config' | 'turn' | 'tracing'>,
-  extension: string,
-  thrown: unknown,
-): void {
-  const hook = 'approveToolCall';
-  hooks.out?.next({ type: 'extension-error', extension, hook, message: messageOf(thrown), fatal: false });
-  const error = exceptionOf(thrown, tracing.redact);
-  config.logger.warn('extension failed', { taskId: turn.taskId, extension, hook, error });
-}
+/** What `needsApproval` of a tool gets. */
+type NeedRequest = ToolListContext & Pick<ApprovalRequest, 'callId' | 'call' | 'arguments'>;
 
 function ownDecision(
-  needsApproval: OfferedTool['definition']['needsApproval'],
-  request: ApprovalRequest,
+  needsApproval: NonNullable<OfferedTool['definition']['needsApproval']>,
+  request: NeedRequest,
 ): Decision | Promise<Decision> {
   if (typeof needsApproval !== 'function') return needsApproval ? { decision: 'ask', prompt: undefined } : approve;
   const next = (needed: boolean): Decision => {
@@ -99,31 +83,22 @@ function ownDecision(
       return { decision: 'reject', reason: 'needsApproval answered neither true nor false' };
     return needed ? { decision: 'ask', prompt: undefined } : approve;
   };
-  return attempt(() => needsApproval(request.arguments, request), next, { who: 'needsApproval' });
-}
-
-/** Continues with the answer of an approver, synchronously if it is synchronous. */
-function attempt<T>(
-  ask: () => T | Promise<T>,
-  next: (answer: T) => Decision | Promise<Decision>,
-  { who, failed }: { readonly who: string; readonly failed?: (error: unknown) => void },
-): Decision | Promise<Decision> {
-  const refuse = (error: unknown): Decision => {
-    failed?.(error);
-    return { decision: 'reject', reason: `${who} failed: ${messageOf(error)}` };
-  };
+  const refuse = (error: unknown): Decision => ({
+    decision: 'reject',
+    reason: `needsApproval failed: ${messageOf(error)}`,
+  });
   try {
-    const answer = ask();
-    return isPromiseLike(answer) ? Promise.resolve(answer).then(next).catch(refuse) : next(answer);
+    const needed = needsApproval(request.arguments, request);
+    return isPromiseLike(needed) ? Promise.resolve(needed).then(next).catch(refuse) : next(needed);
   } catch (error) {
     return refuse(error);
   }
 }
 
 function decisionOf(given: ApprovalDecision): Decision {
-  if (typeof given === 'object' && 'approved' in given && typeof given.approved === 'boolean')
+  if ('approved' in given && typeof given.approved === 'boolean')
     return given.approved ? approve : { decision: 'reject', reason: textOrNone(given.reason) };
-  const decided = typeof given === 'object' && 'decision' in given ? given : undefined;
+  const decided = 'decision' in given ? given : undefined;
   switch (decided?.decision) {
     case 'approve':
       return approve;
@@ -132,7 +107,7 @@ function decisionOf(given: ApprovalDecision): Decision {
     case 'ask':
       return { decision: 'ask', prompt: textOrNone(decided.prompt) };
     default:
-      throw new TypeError('it gave no decision: { approved }, or { decision } with approve, reject or ask');
+      throw new TypeError(hookTable.approveToolCall.misfit);
   }
 }
 
@@ -140,10 +115,7 @@ function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function requestOf(
-  { turn, authContext, context }: DecisionDeps,
-  { pending, arguments: args }: Candidate,
-): ApprovalRequest {
+function requestOf({ turn, authContext, context }: TurnDeps, { pending, arguments: args }: Candidate): NeedRequest {
   const { taskId, agentId, contextId, metadata } = turn;
   const { callId, call } = pending;
   return { taskId, agentId, contextId, metadata, authContext, context, callId, call, arguments: args };

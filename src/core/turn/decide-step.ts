@@ -3,8 +3,9 @@ import type { EndChange, Extension } from '../contracts/extension.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import { agentChange } from '../hooks/change-agent.ts';
-import { AskedHook, DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
-import { AskedEnd, AskedFinish, AskedStep, type Ended, finishOf } from '../hooks/hook-subjects.ts';
+import { DraftPlace, type HookPlace } from '../hooks/hook-context.ts';
+import { type Ended, finishOf } from '../hooks/hook-subjects.ts';
+import type { StepHook } from '../hooks/hook-table.ts';
 import { type AnyChange, jsonOf, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { DecisionPoint, TurnDone } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
@@ -12,9 +13,6 @@ import type { LoopState } from '../journal/state.ts';
 import { steeringRecords } from '../tool-call/replies.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
-
-/** The hooks that are asked between two steps of a turn. */
-export type StepHook = DecisionPoint | 'shouldPause' | 'afterTurn';
 
 export interface StepQuestion {
   readonly hook: StepHook;
@@ -75,6 +73,8 @@ class Decision {
         return this.#shouldPause();
       case 'afterTurn':
         return this.#afterTurn();
+      default:
+        return hook satisfies never;
     }
   }
 
@@ -82,8 +82,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeTurn',
       place: this.#place,
-      asked: (question, extension) => new AskedHook(question, extension),
-      ask: (extension, context) => extension.beforeTurn?.(context),
+      about: nothingBeside,
       take: (change, extension, { childUsage }) => this.#change('beforeTurn', extension, change, childUsage),
       count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'beforeTurn' })),
     });
@@ -96,8 +95,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'afterIteration',
       place: this.#place,
-      asked: (question, extension) => new AskedStep(question, extension, last),
-      ask: (extension, context) => extension.afterIteration?.(context),
+      about: () => last,
       take: (change, extension, { childUsage }) => this.#change('afterIteration', extension, change, childUsage),
       count: (used, { name }) => this.#draft.add(usageRecord(used, { name, hook: 'afterIteration' })),
     });
@@ -108,8 +106,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'beforeFinish',
       place: this.#place,
-      asked: (question, extension) => new AskedFinish(question, extension, finishOf(this.#ending, question.state)),
-      ask: (extension, context) => extension.beforeFinish?.(context),
+      about: (state) => finishOf(this.#ending, state),
       take: (change, extension, { childUsage }) => {
         this.#change('beforeFinish', extension, change, childUsage);
         return (change.messages ?? []).length === 0 && change.agent === undefined;
@@ -122,8 +119,7 @@ class Decision {
     return askHooks(this.#deps, {
       hook: 'shouldPause',
       place: this.#place,
-      asked: (question, extension) => new AskedHook(question, extension),
-      ask: (extension, context) => extension.shouldPause?.(context),
+      about: nothingBeside,
       take: (pause, { name }) => {
         if (pause === false) return true;
         const reason = pause === true ? `paused by ${name}` : pause.reason;
@@ -142,9 +138,8 @@ class Decision {
     const asked = askHooks(this.#deps, {
       hook: 'afterTurn',
       place: this.#place,
-      asked: (question, extension) => new AskedEnd(question, extension, endOf(this.#ending)),
-      ask: (extension, context) => extension.afterTurn?.(context),
-      take: (change: EndChange, { name }) => this.#changeEnding(name, change),
+      about: () => endOf(this.#ending),
+      take: (change, { name }) => this.#changeEnding(name, change),
     });
     return asked instanceof Promise ? asked.then(() => this.#end()) : this.#end();
   }
@@ -172,6 +167,8 @@ class Decision {
     if (this.#ending) this.#draft.add(this.#ending);
   }
 }
+
+const nothingBeside = () => undefined;
 
 function endOf(ending: TurnDone | undefined): Ended {
   const { text = '', value, reason = 'stop' } = ending ?? {};

@@ -4,9 +4,8 @@ import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, type ErrorCode, messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
 import type { ChildLink } from '../contracts/tool.ts';
-import { type Asking, askHooks } from '../hooks/ask-hooks.ts';
+import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
-import { AskedEnd } from '../hooks/hook-subjects.ts';
 import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
@@ -213,22 +212,15 @@ export function askBehindEnd(
 }
 
 function askEnded(deps: RunDeps, place: HookPlace): void | Promise<void> {
-  const afterEnd = () => askEnd(deps, { hook: 'afterEnd', place, ask: (extension, end) => extension.afterEnd?.(end) });
-  if (!deps.hooks.isDue('afterTurn', place.state)) return afterEnd();
-  const asked = askEnd(deps, { hook: 'afterTurn', place, ask: (extension, end) => extension.afterTurn?.(end) });
-  return asked instanceof Promise ? asked.then(afterEnd) : afterEnd();
+  const asked = deps.hooks.isDue('afterTurn', place.state) ? askEnd(deps, 'afterTurn', place) : undefined;
+  return asked instanceof Promise ? asked.then(() => askEnd(deps, 'afterEnd', place)) : askEnd(deps, 'afterEnd', place);
 }
 
-function askEnd<A>(deps: RunDeps, asking: Pick<Asking<AskedEnd, A>, 'hook' | 'place' | 'ask'>): void | Promise<void> {
-  const { state } = asking.place;
-  const { outcome, value } = state;
-  if (!outcome) return;
-  const text = state.finalMessage ?? textOf(state.lastResponse?.message.content);
-  return askHooks(deps, {
-    asked: (question, extension) => new AskedEnd(question, extension, { outcome, text, value }),
-    take: () => true,
-    ...asking,
-  });
+function askEnd(deps: RunDeps, hook: 'afterTurn' | 'afterEnd', place: HookPlace): void | Promise<void> {
+  const { outcome, value, finalMessage, lastResponse } = place.state;
+  if (!outcome || deps.hooks.lists[hook].length === 0) return;
+  const text = finalMessage ?? textOf(lastResponse?.message.content);
+  return askHooks(deps, { hook, place, about: () => ({ outcome, text, value }), take: () => true });
 }
 
 /**

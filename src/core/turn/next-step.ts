@@ -1,6 +1,7 @@
 import { messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
 import { agentChange, isIterationOpen } from '../hooks/change-agent.ts';
+import type { StepHook } from '../hooks/hook-table.ts';
 import { changedOptions, maxIterationsOf } from '../journal/call-settings.ts';
 import {
   type CallDetails,
@@ -17,7 +18,7 @@ import { allowedIterations, endWithResponse, failed, limitReason } from '../mode
 import { steeringRecords, takeReply } from '../tool-call/replies.ts';
 import { failureBy } from '../tool-call/tool-results.ts';
 import type { Offer } from '../tool-call/tool-set.ts';
-import type { StepHook, StepQuestion } from './decide-step.ts';
+import type { StepQuestion } from './decide-step.ts';
 import type { PauseRequest } from './inbox.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';

@@ -11,7 +11,7 @@ import {
 import type { AgentLoopConfig, AgentSetup } from '../contracts/config.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { ToolProvider } from '../contracts/tool.ts';
-import { hookLists } from '../hooks/hooks.ts';
+import { hookLists } from '../hooks/hook-table.ts';
 import type { Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';

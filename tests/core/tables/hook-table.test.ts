@@ -1,0 +1,181 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Extension, HookAnswer, HookContext, TurnChange } from '../../../src/core/contracts/extension.ts';
+import { type HookSubjects, hookSubjects } from '../../../src/core/hooks/hook-subjects.ts';
+import { type AskedHookName, type HookTable, hookNames, hookTable } from '../../../src/core/hooks/hook-table.ts';
+import type { RecordedHook } from '../../../src/core/journal/records.ts';
+import { type Replayed, recordedAnswers, type UnnamedHooks } from '../../../src/replay/recorded-extensions.ts';
+import { replay } from '../../../src/replay/replay.ts';
+import { gate } from '../../../src/testing/gate.ts';
+import { question } from '../dead-turn.ts';
+import { recordingLogger } from '../operators/recording-logger.ts';
+import { plainTools } from '../plain-tools.ts';
+
+import { turnBench } from '../turn-bench.ts';
+import { watch } from '../watch-events.ts';
+
+const bench = turnBench();
+const askedHooks = hookNames.filter((hook): hook is AskedHookName => hook !== 'beforeMessage');
+const steps = [{ toolCalls: [{ name: 'pay' }] }, { text: 'Done.' }] as const;
+
+/** How many model calls a turn has made when each hook is asked first. */
+const callsBefore: Readonly<Record<AskedHookName, 0 | 1 | 2>> = {
+  beforeTurn: 0,
+  shouldPause: 0,
+  prepareIteration: 0,
+  beforeLLMCall: 0,
+  afterLLMCall: 1,
+  beforeToolCall: 1,
+  approveToolCall: 1,
+  afterToolCall: 1,
+  beforeFinish: 2,
+  afterIteration: 1,
+  afterTurn: 2,
+  afterEnd: 2,
+};
+
+/** An extension with one hook that answers its first question so, and later ones with nothing. */
+function once(hook: AskedHookName, answer: () => unknown, more: Partial<Extension> = {}): Extension {
+  let asked = 0;
+  const first = () => (asked++ === 0 ? answer() : undefined);
+  return { name: 'tester', ...more, [hook]: first };
+}
+
+/** A turn that runs a tool, by two model calls where nothing fails. */
+function start(extension: Extension, length: number) {
+  const ran: string[] = [];
+  const logger = recordingLogger();
+  const toolProviders = [plainTools({ pay: () => ran.push('pay') })];
+  const loop = bench.loop(steps.slice(0, length), { toolProviders, extensions: [extension], logger });
+  const turn = loop.startTurn(question, { taskId: 't', contextId: 'c' });
+  const watcher = watch(turn);
+  const ended = turn.result().then(
+    ({ status }) => ({ status, code: undefined }),
+    ({ code }) => ({ status: 'failed', code }),
+  );
+  return { ran, logger, watcher, ended };
+}
+
+const failures: readonly (readonly [string, () => unknown, RegExp])[] = [
+  [
+    'throws',
+    () => {
+      throw new Error('no rules');
+    },
+    /no rules/,
+  ],
+  ['rejects', () => Promise.reject(new Error('no rules')), /no rules/],
+  ['never answers', () => new Promise(() => {}), /it did not answer within 1000 ms \(timeoutMs\)/],
+  ['answers a number', () => 7, /number/],
+  ['answers a list, later', async () => [{ approved: true }], /a list/],
+  ['answers with an unknown property', () => ({ nonsense: true }), /unknown property "nonsense"; allowed: /],
+];
+const policies = ['fail', 'continue'] as const;
+const cases = askedHooks.flatMap((hook) =>
+  failures.flatMap(([how, answer, message]) => policies.map((onError) => ({ hook, how, answer, message, onError }))),
+);
+
+describe('each hook that fails obeys onError and timeoutMs', () => {
+  it.each(cases)('$hook that $how, with onError $onError', async ({ hook, how, answer, message, onError }) => {
+    const reached = gate();
+    const reach = () => {
+      reached.open();
+      return answer();
+    };
+    const refuses = hookTable[hook].failure === 'refuses the call';
+    const fatal = onError === 'fail' && !refuses && hook !== 'afterEnd';
+    const extension = once(hook, reach, { onError, timeoutMs: 1_000 });
+    const { ran, logger, watcher, ended } = start(extension, fatal ? callsBefore[hook] : 2);
+    await reached.pass();
+    if (how === 'never answers') bench.clock.advance(1_000);
+    expect(await ended).toEqual(
+      fatal ? { status: 'failed', code: 'EXTENSION_FAILED' } : { status: 'completed', code: undefined },
+    );
+    const shown = { extension: 'tester', hook, fatal, message: expect.stringMatching(message) };
+    // Behind the last event nothing is shown: what fails there is logged only.
+    expect(watcher.of('internal:extension-error')).toMatchObject(hook === 'afterEnd' ? [] : [shown]);
+    const error = expect.objectContaining({ message: expect.stringMatching(message) });
+    expect(logger.lines).toContainEqual([
+      'warn',
+      'extension failed',
+      { taskId: 't', extension: 'tester', hook, error },
+    ]);
+    expect(ran).toHaveLength(
+      refuses || (fatal && callsBefore[hook] === 0) || (fatal && ['afterLLMCall', 'beforeToolCall'].includes(hook))
+        ? 0
+        : 1,
+    );
+  });
+});
+
+/** An answer that each hook records, where it records any. */
+const recordedBy: Readonly<Record<RecordedHook, object>> = {
+  beforeTurn: { data: 1 },
+  prepareIteration: { data: 1 },
+  afterLLMCall: { data: 1 },
+  afterToolCall: { data: 1 },
+  beforeFinish: { data: 1 },
+  afterIteration: { data: 1 },
+  afterTurn: { text: 'Changed.' },
+};
+const isRecorded = (hook: AskedHookName): hook is RecordedHook => hookTable[hook].recorded !== false;
+
+describe('each row of the hook table', () => {
+  it.each(askedHooks)('%s is asked, answered, traced, recorded and replayed', async (hook) => {
+    let asked = 0;
+    const answer = async () => {
+      asked++;
+      return isRecorded(hook) ? recordedBy[hook] : undefined;
+    };
+    const { ended } = start(once(hook, answer), 2);
+    expect(await ended).toMatchObject({ status: 'completed' });
+    expect(asked).toBe(1);
+    expect(bench.spans.spans().map(({ name }) => name)).toContain(`hook[tester.${hook}]`);
+    const records = bench.store.read('t');
+    const own = records.filter(({ type }) => type === 'x.tester');
+    expect(own).toMatchObject(isRecorded(hook) ? [{ hook }] : []);
+    const replayed = await replay(records, {}, { patienceMs: 1_000 }).result();
+    expect(replayed.deviations).toEqual([]);
+    expect(Object.keys(recordedAnswers(() => undefined)).includes(hook)).toBe(isRecorded(hook));
+  });
+
+  it('decides once in an iteration, where its answer is a decision', () => {
+    const decisions = askedHooks.filter((hook) => hookTable[hook].recorded === 'decision');
+    expect(decisions).toEqual(['beforeTurn', 'beforeFinish', 'afterIteration']);
+    expect(decisions.filter((hook) => hookTable[hook].asked !== 'once an iteration')).toEqual([]);
+  });
+});
+
+describe('a new hook', () => {
+  interface Extended extends Extension {
+    readonly beforeNothing?: (context: HookContext) => HookAnswer<Pick<TurnChange, 'data' | 'fail'>>;
+  }
+
+  it('has no place that the compiler does not name', () => {
+    const row = {
+      asked: 'each time',
+      answer: { data: true, fail: true },
+      flag: false,
+      misfit: 'not an object',
+      recorded: false,
+      failure: 'by onError',
+      onDrain: 'at once',
+      endsWait: false,
+    } as const;
+    // @ts-expect-error: the row is missing
+    const withoutRow: HookTable<Extended> = { ...hookTable };
+    // @ts-expect-error: a property of its answer is missing
+    const withoutProperty: HookTable<Extended> = { ...hookTable, beforeNothing: { ...row, answer: { data: true } } };
+    // @ts-expect-error: its answers are not recorded anywhere
+    const withoutRecord: HookTable<Extended> = { ...hookTable, beforeNothing: { ...row, recorded: 'change' } };
+    // @ts-expect-error: nothing says how it is asked
+    const withoutSubject: HookSubjects<Extended> = { ...hookSubjects };
+    // @ts-expect-error: nothing says how it is replayed
+    const withoutReplay: Replayed<RecordedHook | 'beforeNothing', Extended> = recordedAnswers(() => undefined);
+    // @ts-expect-error: nothing says that a replay needs it not
+    const withoutSilence: keyof UnnamedHooks<Extended> extends keyof UnnamedHooks ? true : false = true;
+    const complete: HookTable<Extended> = { ...hookTable, beforeNothing: row };
+    expect(Object.keys(complete)).toHaveLength(hookNames.length + 1);
+    const all = [withoutRow, withoutProperty, withoutRecord, withoutSubject, withoutReplay, withoutSilence];
+    expect(all).not.toContain(undefined);
+  });
+});
