@@ -1,5 +1,8 @@
+import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import { S3ArtifactStore } from '../../../src/stores/s3/s3-artifact-store.ts';
+
+const credentials = { accessKeyId: 'key', secretAccessKey: 'secret' };
 
 describe('S3ArtifactStore', () => {
   it.each<[object, RegExp]>([
@@ -18,7 +21,25 @@ describe('S3ArtifactStore', () => {
   });
 
   it('connects to nothing before the first call, and can be closed without one', async () => {
-    const store = new S3ArtifactStore({ bucket: 'b', s3: { endpoint: 'http://127.0.0.1:1' } });
+    const server = createServer();
+    let connections = 0;
+    server.on('connection', (socket) => {
+      connections++;
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const connecting = () =>
+      new S3ArtifactStore({
+        bucket: 'b',
+        s3: { region: 'r', credentials, endpoint: `http://127.0.0.1:${port}`, maxAttempts: 1 },
+      });
+    await connecting().close();
+    expect(connections).toBe(0);
+    const store = connecting();
+    await expect(store.list({ taskId: 't' })).rejects.toThrow();
+    expect(connections).toBeGreaterThan(0);
     await store.close();
+    await new Promise((resolve) => server.close(resolve));
   });
 });
