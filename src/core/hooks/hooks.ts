@@ -3,7 +3,6 @@ import type { ToolCall } from '../contracts/messages.ts';
 import type { LLMCallParams } from '../contracts/provider.ts';
 import type { ExtensionError } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
-import type { AskedHook } from './hook-context.ts';
 import type { HookLists, StepHook } from './hook-table.ts';
 
 /** A model call of this run. */
@@ -19,6 +18,14 @@ interface HookedRun {
   readonly config: { readonly hooks: HookLists };
 }
 
+/** A question that a hook may answer later. */
+interface OpenQuestion {
+  /** A limit of the place where it is asked was over before its own. */
+  expire(afterMs: number): void;
+  /** Nobody waits for the answer any more. */
+  leave(reason: unknown): void;
+}
+
 /** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
 export class Hooks<Run extends HookedRun = HookedRun> {
   lists: HookLists;
@@ -29,7 +36,7 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   /** Calls of tools that a hook is asked about: it has its own time for that. */
   readonly askedAbout = new WeakSet<ToolCall>();
   /** Calls that an extension is deciding about whether they may run, and what it was asked. */
-  readonly approving = new WeakMap<ToolCall, AskedHook>();
+  readonly approving = new WeakMap<ToolCall, OpenQuestion>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
   /** Where failures of hooks are shown. */
