@@ -122,8 +122,10 @@ function serving(store: LmdbStateStore, options: Partial<AgentSettings> = {}) {
   const settings = { id: 'ada', contextId: 'c', busy: 'queue' as const, tools: [pay], enableTracing: false };
   const provider = scriptedLLM([{ toolCalls: [{ name: 'pay' }] }, { text: 'Paid.' }, { text: 'Two.' }]);
   const ada = agent({ ...settings, provider, taskStateStore: store, logger, shutdown: down.signal, ...options });
-  const stop = async () => {
+  /** Once its turns have given their leases back. */
+  const stop = async (...turns: readonly { readonly settled: Promise<unknown> }[]) => {
     down.abort();
+    await Promise.allSettled(turns.map(({ settled }) => settled));
     await store.close();
   };
   return { ada, queued: queued.reached, stop };
@@ -134,14 +136,14 @@ describe('a message behind a turn that waits for an answer', () => {
     const path = stores.path();
     const first = serving(stores.open({ path }));
     await first.ada.run('Pay.', { taskId: 'asks' });
-    first.ada.startTurn('And now?', { taskId: 'next', detached: true });
+    const started = first.ada.startTurn('And now?', { taskId: 'next', detached: true });
     await first.queued;
-    await first.stop();
+    await first.stop(started);
     for (let restart = 0; restart < 12; restart++) {
       const server = serving(stores.open({ path }));
-      server.ada.resume('next', { detached: true });
+      const resumed = server.ada.resume('next', { detached: true });
       await server.queued;
-      await server.stop();
+      await server.stop(resumed);
     }
     const provider = scriptedLLM([{ text: 'Paid.' }, { text: 'Two.' }]);
     const store = stores.open({ path });

@@ -18,7 +18,7 @@ export function teamBench() {
     on,
     player(id: string, steps: readonly ScriptedLLMStep[], options: Partial<AgentSettings> & GivenTools = {}): Player {
       const model = on.bench.model(steps);
-      return { model, agent: on.agent([], { id, provider: model, contextId: `of ${id}`, ...options }) };
+      return { model, agent: on.agent([], { id, provider: model, contextId: `of-${id}`, ...options }) };
     },
     /** A team in the context `c`. */
     made: (players: readonly Player[], options: Partial<TeamOptions> = {}) =>

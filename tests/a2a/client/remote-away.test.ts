@@ -181,6 +181,8 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
     await turn.cancel();
     await ended;
     expect(server.methods).toEqual([]);
+    // The card is read for whoever asks next: that request is still open.
+    await server.back();
   });
 
   it('is told of the cancel of a suspended turn once it is back', async () => {
