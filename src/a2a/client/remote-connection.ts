@@ -9,32 +9,23 @@ import {
   type Task,
   TaskState,
 } from '@a2a-js/sdk';
-import {
-  type Client,
-  ClientFactory,
-  DefaultAgentCardResolver,
-  JsonRpcTransportFactory,
-  type RequestOptions,
-  RestTransportFactory,
-} from '@a2a-js/sdk/client';
+import type { Client, RequestOptions } from '@a2a-js/sdk/client';
 import type { Context } from '@opentelemetry/api';
 import { AgentLoopError, type Clock, type ErrorCode, systemClock } from '../../core/contracts/index.ts';
 import { carrierFromContext } from '../../observability/trace-carrier.ts';
-import { turnExtension } from '../extensions.ts';
+import { type Connected, connectToRemote, isLegacy, isMillrace, streams } from './connect-to-remote.ts';
 import {
   failure,
-  httpFailure,
   isMisdirected,
   isUnsupported,
   keepsRemoteTask,
   mayHaveArrived,
-  quoted,
   type RemoteName,
   remoteError,
   timedOut,
 } from './remote-errors.ts';
-import { before, remoteFetch } from './remote-fetch.ts';
-import { knownTransports, type ResolvedRemote } from './remote-options.ts';
+import { before } from './remote-fetch.ts';
+import type { ResolvedRemote } from './remote-options.ts';
 import type { RemoteReference } from './remote-progress.ts';
 import { isPassing } from './retrying.ts';
 import { type TaskStream, TaskStreams } from './task-streams.ts';
@@ -47,10 +38,13 @@ export interface RequestScope {
   readonly traceContext?: Context | undefined;
 }
 
-interface Connected {
-  readonly client: Client;
-  /** The public one. */
-  readonly card: AgentCard;
+/** A card that is being read. */
+interface Reading {
+  readonly connected: Promise<Connected>;
+  /** The requests that wait for it. */
+  waiting: number;
+  /** Aborts it. */
+  readonly abort: () => void;
 }
 
 interface SentTo {
@@ -68,10 +62,8 @@ const promisesTooMuch: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'PROVIDER_PROTOCOL',
 ]);
 
-const wellKnown = '/.well-known/agent-card.json';
 /** How many pages of a hundred tasks are searched for a message. */
 const listedPages = 10;
-const legacyCompat = { enabled: true };
 
 /** The way to one A2A agent: its card, read when it is first needed, and the requests that we make. Errors carry `PROVIDER_…` codes. */
 export class RemoteConnection {
@@ -81,7 +73,8 @@ export class RemoteConnection {
   readonly #remote: ResolvedRemote;
   readonly #clock: Clock;
   #secrets: readonly string[] = [];
-  #connected: Promise<Connected> | undefined;
+  #connected: Connected | undefined;
+  #reading: Reading | undefined;
   #isKnown = false;
   /** The last message of each turn that may have arrived, by the id of the turn, until the turn ends. */
   readonly #sent = new Map<string, string>();
@@ -120,7 +113,7 @@ export class RemoteConnection {
 
   /** The one for callers that are known, where the other side has one; not older than the connection. */
   async card(scope: RequestScope): Promise<AgentCard> {
-    const { card } = await before(scope.signal, this.#connect());
+    const { card } = await this.#connect(scope.signal);
     if (card.capabilities?.extendedAgentCard !== true) return card;
     try {
       return await this.#ask(scope, (client, options) => client.getAgentCard(options));
@@ -146,7 +139,7 @@ export class RemoteConnection {
     };
     signal.addEventListener('abort', onAbort, { once: true });
     try {
-      const connected = await before(signal, this.#connect());
+      const connected = await this.#connect(signal);
       signal.throwIfAborted();
       const scope = { signal: late.signal, traceContext };
       const first = await this.#delivered(turnId, message.messageId, () => this.#send(message, connected, scope));
@@ -170,12 +163,12 @@ export class RemoteConnection {
     }
   }
 
-  async #send(message: Message, { client, card }: Connected, scope: RequestScope): Promise<StreamResponse> {
+  async #send(message: Message, connected: Connected, scope: RequestScope): Promise<StreamResponse> {
     const configuration = { acceptedOutputModes: [], taskPushNotificationConfig: undefined, returnImmediately: true };
     const request = { tenant: '', message, configuration, metadata: undefined };
     const open = new AbortController();
     // Servers made of the SDK refuse to stream what an executor adds to a task that there is, and lose it.
-    if (message.taskId === '' && streams(card, client)) {
+    if (message.taskId === '' && streams(connected)) {
       try {
         const asked = (own: Client, options: RequestOptions) => firstOf(own.sendMessageStream(request, options));
         const { first, rest } = await this.#ask(scope, asked, open);
@@ -224,8 +217,7 @@ export class RemoteConnection {
 
   /** Whether the same `messageId` again is known to be the same message: the other side is Millrace. */
   async ignoresRepeats(signal: AbortSignal): Promise<boolean> {
-    const { card } = await before(signal, this.#connect());
-    return isMillrace(card);
+    return isMillrace(await this.#connect(signal));
   }
 
   async task(id: string, scope: RequestScope): Promise<Task> {
@@ -241,8 +233,9 @@ export class RemoteConnection {
    * streaming it again is not safe: the Python server of 0.3 writes each update to its own task once more for each subscriber.
    */
   async follow(id: string, { signal, traceContext }: RequestScope): Promise<TaskStream | undefined> {
-    const { client, card } = await before(signal, this.#connect());
-    if (!streams(card, client) || (isLegacy(client) && !isMillrace(card))) return undefined;
+    const connected = await this.#connect(signal);
+    const { client } = connected;
+    if (!streams(connected) || (isLegacy(client) && !isMillrace(connected))) return undefined;
     const open = new AbortController();
     const options = { signal: open.signal, serviceParameters: headersOf(traceContext) };
     return { updates: client.resubscribeTask({ tenant: '', id }, options), close: () => open.abort() };
@@ -295,94 +288,68 @@ export class RemoteConnection {
 
   /** Asks by the card that was read; where nobody knows the request, by the one that there is, if that is another one by now. */
   async #current<T>(signal: AbortSignal, ask: (client: Client) => Promise<T>): Promise<T> {
-    const connecting = this.#connect();
-    const { client, card } = await before(signal, connecting);
+    const connected = await this.#connect(signal);
+    const { client, card } = connected;
     try {
       return await ask(client);
     } catch (thrown) {
       const error = remoteError(this.name, thrown);
       if (signal.aborted || !isMisdirected(error)) throw error;
       // The server may have been replaced by one that is found elsewhere, or that speaks another version.
-      if (this.#connected === connecting) this.#connected = undefined;
-      const now = await before(signal, this.#connect());
+      if (this.#connected === connected) this.#connected = undefined;
+      const now = await this.#connect(signal);
       if (isDeepStrictEqual(now.card, card)) throw error;
       return await ask(now.client);
     }
   }
 
-  /** One that fails is tried again with the next request. */
-  #connect(): Promise<Connected> {
+  /** The card is read once for all requests that wait for it, until the last of them is aborted. Where that fails, the next request reads it again. */
+  async #connect(signal: AbortSignal): Promise<Connected> {
+    signal.throwIfAborted();
     if (this.#connected) return this.#connected;
-    const late = new AbortController();
-    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => late.abort(timedOut(this.name)));
-    this.#connected = this.#open(late.signal)
-      .catch((error: unknown) => {
-        this.#connected = undefined;
-        throw remoteError(this.name, error);
-      })
-      .finally(stop);
-    return this.#connected;
+    this.#reading ??= this.#read();
+    const reading = this.#reading;
+    reading.waiting++;
+    try {
+      return await before(signal, reading.connected);
+    } finally {
+      reading.waiting--;
+      if (reading.waiting === 0) reading.abort();
+    }
   }
 
-  async #open(signal: AbortSignal): Promise<Connected> {
-    const { url, headers, origins, limits, transports } = this.#remote;
-    const fetchImpl = remoteFetch({
-      name: this.name,
-      headers,
-      origins,
-      limits,
-      onSecrets: (secrets) => {
-        this.#secrets = secrets;
-      },
-    });
-    const timed: typeof fetch = async (input, init) => {
-      const response = await fetchImpl(input, { ...init, signal });
-      if (response.ok) return response;
-      await response.body?.cancel();
-      throw httpFailure(this.name, response.status);
+  #read(): Reading {
+    const { name } = this;
+    const late = new AbortController();
+    const stop = this.#clock.schedule(this.#remote.requestTimeoutMs, () => late.abort(timedOut(name)));
+    const onSecrets = (secrets: readonly string[]) => {
+      this.#secrets = secrets;
     };
-    const resolver = new DefaultAgentCardResolver({ fetchImpl: timed, legacyCompat });
-    const card = url.pathname.endsWith('.json')
-      ? await resolver.resolve(url.href, '')
-      : await resolver.resolve(url.origin, `${url.pathname.replace(/\/$/, '')}${wellKnown}`);
-    const offered = resolver.normalizeAgentCard(card).supportedInterfaces.map(({ protocolBinding }) => protocolBinding);
-    if (!offered.some((each) => knownTransports.includes(each.toUpperCase()))) {
-      const what = `is offered over ${quoted(this.name, offered.join(', ') || 'nothing')}: remoteAgent needs ${knownTransports.join(' or ')}`;
-      throw failure(this.name, 'PROVIDER_PROTOCOL', what);
-    }
-    const factory = new ClientFactory({
-      transports: [
-        new JsonRpcTransportFactory({ fetchImpl, legacyCompat }),
-        new RestTransportFactory({ fetchImpl, legacyCompat }),
-      ],
-      cardResolver: resolver,
-      ...(transports.length > 0 && { preferredTransports: [...transports] }),
-    });
-    const client = await factory.createFromAgentCard(card);
-    this.#isKnown = true;
-    return { client, card };
+    const over = () => {
+      stop();
+      if (this.#reading === reading) this.#reading = undefined;
+    };
+    const connected = connectToRemote({ remote: this.#remote, name, onSecrets, signal: late.signal })
+      .then((value) => {
+        this.#connected = value;
+        this.#isKnown = true;
+        return value;
+      })
+      .catch((error: unknown) => {
+        throw remoteError(name, error);
+      })
+      .finally(over);
+    const abort = () => {
+      over();
+      late.abort();
+    };
+    const reading: Reading = { connected, waiting: 0, abort };
+    return reading;
   }
 }
 
 function isTask(result: SendMessageResult): result is Task {
   return 'artifacts' in result;
-}
-
-/** Over this transport the package does not say whether a piece of text continues the one before it. */
-function losesAppend(client: Client): boolean {
-  return client.transport.protocolName === 'HTTP+JSON' && isLegacy(client);
-}
-
-function isLegacy({ protocolVersion }: Client): boolean {
-  return protocolVersion.startsWith('0.');
-}
-
-function isMillrace({ capabilities }: AgentCard): boolean {
-  return capabilities?.extensions.some(({ uri }) => uri === turnExtension) === true;
-}
-
-function streams({ capabilities }: AgentCard, client: Client): boolean {
-  return capabilities?.streaming === true && !losesAppend(client);
 }
 
 /** The first answer, and what comes after it. */

@@ -126,8 +126,9 @@ async function send(
     } catch (error) {
       if (signal.aborted) throw error;
       const isLate = clock.now() - sentAt >= silenceMs;
-      if (isLate || !(await mayRepeat(connection, error, signal))) {
-        if (!mayHaveArrived(error) || !connection.isKnown) throw error;
+      const isSent = connection.mayHaveSent(turnId, messageId);
+      if (!isSent && (isLate || !maySendLater(connection, error))) throw error;
+      if (isSent && (isLate || !(await mayRepeat(connection, error, signal)))) {
         const ask = () => find(objectOf(args), messageId, scope);
         const forMs = (isAway(error) || isSilent(error)) && !isLate ? silenceMs : 0;
         const found = await retrying(ask, { clock, signal, forMs }).catch(() => 'unknown' as const);
@@ -155,11 +156,15 @@ function isSilent(error: unknown): boolean {
   return AgentLoopError.isInstance(error) && error.code === 'PROVIDER_TIMEOUT';
 }
 
-/** Whether a message may be sent again to a server that is away: it did not arrive, or its server takes it once. */
+/** Whether a message that was not sent is sent once the server is back. One that never gave a card may be no agent at all. */
+function maySendLater(connection: RemoteConnection, error: unknown): boolean {
+  return isAway(error) || (isSilent(error) && connection.isKnown);
+}
+
+/** Whether a message that was sent may be sent again: it did not arrive, or its server takes it once. */
 async function mayRepeat(connection: RemoteConnection, error: unknown, signal: AbortSignal): Promise<boolean> {
-  if (isSilent(error)) return connection.isKnown && connection.ignoresRepeats(signal);
+  if (isSilent(error)) return connection.ignoresRepeats(signal);
   if (!isAway(error)) return false;
-  // Where the card cannot be read either, nothing was sent.
   return !mayHaveArrived(error) || connection.ignoresRepeats(signal).catch(isAway);
 }
 

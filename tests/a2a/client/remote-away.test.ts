@@ -12,6 +12,7 @@ import {
   type Away,
   answerCanceled,
   answerCompleted,
+  answerStream,
   answersAsking,
   connectTo,
   listTask,
@@ -177,12 +178,12 @@ describe.each<Away>(['down', 'HTTP 503', 'silent'])('H-13 a remote agent whose s
     const far = await connect(server, { auth, clock: fakeClock() });
     const turn = far.startTurn('Go.');
     const { ended } = watch(turn);
-    await eventually(() => requests() > 0);
+    await eventually(() => (how === 'down' ? requests() : server.missed()) > 0);
     await turn.cancel();
     await ended;
     expect(server.methods).toEqual([]);
-    // The card is read for whoever asks next: that request is still open.
-    await server.back();
+    // The request for the card was aborted with the turn that waited for it.
+    await eventually(() => server.open() === 0);
   });
 
   it('is told of the cancel of a suspended turn once it is back', async () => {
@@ -285,6 +286,42 @@ describe('H-13 a remote agent whose server is away', () => {
     await server.back();
     await over;
     expect(server.methods.at(-1)).toBe('CancelTask');
+  });
+
+  it('is still asked for its card where one of two turns that wait for it is cancelled', async () => {
+    const server = await serving({});
+    await server.leave('silent');
+    // While its time stands still, no request is made again.
+    const far = await connect(server, { clock: fakeClock() });
+    const canceled = far.startTurn('Go.');
+    const { ended } = watch(canceled);
+    const kept = far.startTurn('Go.', { contextId: 'c2' });
+    const reader = watch(kept);
+    await eventually(() => server.missed() === 1);
+    await canceled.cancel();
+    await ended;
+    expect(server.open()).toBe(1);
+    await kept.cancel();
+    await reader.ended;
+    await eventually(() => server.open() === 0);
+    const next = far.startTurn('Go.', { contextId: 'c3' });
+    const { ended: nextEnded } = watch(next);
+    await eventually(() => server.missed() === 2);
+    await next.cancel();
+    await nextEnded;
+  });
+
+  it('is sent the message once it is back, also where it is of another kind and went down while its card was read', async () => {
+    const server = await serving({
+      SendStreamingMessage: answerStream(wireText('One two.'), wireStatus('COMPLETED')),
+      GetTask: completed,
+    });
+    await server.leave('silent');
+    const run = (await connect(server)).run('Go.');
+    await eventually(() => server.missed() === 1);
+    await server.back();
+    expect(await run).toMatchObject({ text: 'One two.' });
+    expect(messageIds(server)).toHaveLength(1);
   });
 
   it('keeps no cancel waiting where the connection for the message was refused', async () => {

@@ -146,12 +146,17 @@ async function wireServer(
 
 const serving = new Set<WireServer>();
 
-/** Gives the servers of a file's tests, and closes them after each test: by then no turn has left a stream open. */
+/** Gives the servers of a file's tests, and closes them after each test: by then no turn has left a request open. */
 export function wireServers(): typeof wireServer {
   afterEach(async () => {
-    await eventually(() => [...serving].every((server) => server.open() === 0));
-    await Promise.all([...serving].map((server) => server.close()));
+    const servers = [...serving];
+    // Also where the check fails: the test after this one has nothing to do with what this one left open.
     serving.clear();
+    try {
+      await eventually(() => servers.every((server) => server.open() === 0));
+    } finally {
+      await Promise.all(servers.map((server) => server.close()));
+    }
   });
   return async (answers, options) => {
     const server = await wireServer(answers, options);
