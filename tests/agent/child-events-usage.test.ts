@@ -118,13 +118,12 @@ describe('the usage of child turns', () => {
     const first = await ada.run('Go.', { taskId: 't' });
     const result = await ada.resume('t', { answers: { '1:0': { approved: true } } }).result();
     const by = Object.fromEntries(result.usageBy.map(({ agentId, usage }) => [agentId, usage.totalTokens]));
-    const failed = (by['di'] ?? 0) - 1_000;
-    expect(failed).toBeGreaterThanOrEqual(0);
-    expect(by).toEqual({ ada: 5, bo: 30_000, cy: 110, di: 1_000 + failed });
-    expect(result.usage.totalTokens).toBe(5 + 30_000 + 110 + 1_000 + failed);
-    expect(first.usage.totalTokens).toBe(2 + 10_000 + 100 + 1_000 + failed);
+    // The model call of di that failed is not in it: it reported no usage.
+    expect(by).toEqual({ ada: 5, bo: 30_000, cy: 110, di: 1_000 });
+    expect(result.usage.totalTokens).toBe(5 + 30_000 + 110 + 1_000);
+    expect(first.usage.totalTokens).toBe(2 + 10_000 + 100 + 1_000);
     expect(result.ownUsage.totalTokens).toBe(5);
-    expect([ada, bo, cy, di].map((each) => each.usage?.usage.totalTokens)).toEqual([5, 30_000, 110, 1_000 + failed]);
+    expect([ada, bo, cy, di].map((each) => each.usage?.usage.totalTokens)).toEqual([5, 30_000, 110, 1_000]);
   });
 
   it('T-17 counts a child turn that ended before its parent was resumed', async () => {
