@@ -1,90 +1,210 @@
-import { announcement, answerText, askedBy, isFinishName } from './demo-model/answer-text.ts';
-import { argumentsFor } from './demo-model/arguments-for.ts';
-import { type Conversation, conversationOf } from './demo-model/conversation-of.ts';
-import { fillSchema } from './demo-model/fill-schema.ts';
-import { followUpFor, type Plan, plansFor } from './demo-model/plan.ts';
-import type { Asked } from './demo-model/sentences-for.ts';
-import { type ChatRequest, isObject, type ModelReply, type OfferedTool } from './model-server/chat-request.ts';
+import { argumentsFor, fillSchema } from './demo-model/fill-schema.ts';
+import { type Question, questionsOf } from './demo-model/questions.ts';
+import {
+  type Call,
+  type Finding,
+  filesIn,
+  findingOf,
+  intentionOf,
+  listed,
+  parsed,
+  sentencesFor,
+  topicOfTool,
+} from './demo-model/sentences.ts';
+import {
+  type ChatMessage,
+  type ChatRequest,
+  isObject,
+  type ModelReply,
+  type OfferedTool,
+} from './model-server/chat-request.ts';
 
 /**
- * A small stand-in for a language model: a pure function from a request to a reply, without any knowledge. It takes the last
- * prompt apart into questions, matches each with one of the tools offered, by their names, descriptions and parameter
- * schemas, asks for all of them at once, reads on in a file that a search found, and then answers in prose made of the
- * results. What no tool fits it says it cannot answer. A tool named `finish`, `done` or the like gets the final answer.
+ * A stand-in for a language model: a pure function from a request to a reply, with fixed rules and no knowledge. It splits
+ * the prompts since the last answer into questions, matches each with one of the tools offered, by name, description and
+ * parameter schema, asks for all of them at once, reads a file that a search found, and answers with the results. Where no
+ * tool fits, it says so. A tool named `finish`, `done` or the like gets the answer, in the form of its schema.
  *
- * `tool_choice` and `parallel_tool_calls` are followed. It remembers what the messages hold, and nothing else.
+ * `tool_choice` and `parallel_tool_calls` are followed. It knows what the messages hold, and nothing else.
  */
 export function demoModel(request: ChatRequest): ModelReply {
-  const conversation = conversationOf(request.messages);
-  const plans = plansFor(conversation, request.tools);
-  const tools = request.tools.filter(({ name }) => !isFinishName(name));
-  const answer = answerText(plans, { conversation, tools });
-  const calls = chosenCalls(request, { conversation, plans, answer });
-  if (calls.length === 0) return { text: answer };
-  const asked = calls.filter(({ name }) => !isFinishName(name));
-  const text = asked.length === 0 ? {} : { text: announcement(asked, conversation.findings.length === 0) };
+  const { questions, findings } = openPart(request.messages);
+  const offered = request.tools.filter(({ name }) => !isFinish(name));
+  const plans = questions.map((question) => planFor(question, offered));
+  const text = answerOf(plans, findings, offered);
+  const known = new Set(findings.map(keyOf));
+  const asked = [...plans.flatMap(({ call }) => call ?? []), ...followUp(findings, offered)];
+  const wanted = new Map(asked.map((call) => [keyOf(call), call] as const).filter(([key]) => !known.has(key)));
+  const calls = chosenCalls(request, { questions, findings, text, wanted: [...wanted.values()] });
+  if (calls.length === 0) return { text };
+  const intentions = calls.filter(({ name }) => !isFinish(name)).map(intentionOf);
   return {
-    ...text,
-    toolCalls: calls.map(({ name, arguments: given }) => ({ name, arguments: JSON.stringify(given) })),
+    ...(intentions.length > 0 && {
+      text: `${findings.length === 0 ? 'I will' : 'Next I will'} ${listed(intentions)}.`,
+    }),
+    toolCalls: calls.map((call) => ({ name: call.name, arguments: JSON.stringify(call.arguments) })),
   };
 }
 
-interface Reading {
-  readonly conversation: Conversation;
-  readonly plans: readonly Plan[];
-  readonly answer: string;
+/** What the model makes of one question: a call, a sentence, or neither where no tool fits. */
+interface Plan {
+  readonly question: Question;
+  readonly call?: Call;
+  readonly says?: string;
 }
 
-function chosenCalls(request: ChatRequest, reading: Reading): readonly Asked[] {
-  const { tools, toolChoice } = request;
-  const wanted = wantedCalls(tools, reading);
-  const finish = tools.find(({ name }) => isFinishName(name));
-  const calls = request.parallel ? wanted : wanted.slice(0, 1);
-  if (toolChoice === 'none' || reading.conversation.prompts.length === 0) return [];
+interface OpenPart {
+  /** The questions of the user since the last complete answer. */
+  readonly questions: readonly Question[];
+  readonly findings: readonly Finding[];
+}
+
+/** Reads the messages; an answer without calls closes what was open before it. */
+function openPart(messages: readonly ChatMessage[]): OpenPart {
+  const end = messages.findLastIndex(({ role, calls }) => role === 'assistant' && calls.length === 0);
+  const open = messages.slice(end + 1);
+  const results = new Map(open.flatMap(({ callId, text }) => (callId === undefined ? [] : [[callId, text]])));
+  const findings = open.flatMap(({ calls }) =>
+    calls.map(({ id, name, arguments: json }) => {
+      const given = parsed(json);
+      return findingOf({ name, arguments: isObject(given) ? given : {} }, results.get(id) ?? '');
+    }),
+  );
+  return { questions: open.flatMap(({ role, text }) => (role === 'user' ? questionsOf(text) : [])), findings };
+}
+
+function keyOf({ name, arguments: given }: Call): string {
+  return JSON.stringify([name, given]);
+}
+
+/** Whether a tool ends the turn with the answer as its arguments. */
+function isFinish(name: string): boolean {
+  return /^_*(?:finish|done|complete|final|submit)(?:_?(?:task|answer|response|result|output))?_*$/i.test(name);
+}
+
+interface Situation extends OpenPart {
+  readonly text: string;
+  readonly wanted: readonly Call[];
+}
+
+function chosenCalls({ tools, toolChoice, parallel }: ChatRequest, situation: Situation): readonly Call[] {
+  const { questions, findings, wanted } = situation;
+  const finish = tools.find(({ name }) => isFinish(name));
+  const finished = findings.filter(({ name }) => isFinish(name));
+  if (toolChoice === 'none' || questions.length === 0) return [];
   if (typeof toolChoice === 'object')
     return forced(
-      tools.filter(({ name }) => name === toolChoice.name),
-      wanted,
-      reading,
+      tools.find(({ name }) => name === toolChoice.name),
+      situation,
     );
-  if (calls.length > 0) return calls;
-  if (toolChoice === 'required') return forced(finish === undefined ? tools : [finish], wanted, reading);
-  return finish === undefined || hasFinished(reading.conversation) ? [] : forced([finish], wanted, reading);
+  if (wanted.length > 0) return parallel ? wanted : wanted.slice(0, 1);
+  if (toolChoice === 'required') return forced(finish ?? tools[0], situation);
+  const isRefusedOnce = finished.length === 1 && finished[0]?.error !== undefined;
+  return finished.length === 0 || isRefusedOnce ? forced(finish, situation) : [];
 }
 
-/** What the questions ask for and is not known yet, each call once, and what a search suggests to read. */
-function wantedCalls(tools: readonly OfferedTool[], { conversation, plans }: Reading): readonly Asked[] {
-  const calls = new Map<string, Asked>();
-  const add = (asked: Asked): void => {
-    const key = JSON.stringify([asked.name, asked.arguments]);
-    if (!calls.has(key)) calls.set(key, asked);
-  };
-  for (const plan of plans) {
-    if (plan.type === 'call' && plan.finding === undefined && tools.includes(plan.match.tool)) add(askedBy(plan));
+/** A call that must be made: the one that is wanted anyway, or else one made of the answer and the question. */
+function forced(tool: OfferedTool | undefined, { wanted, text, findings, questions }: Situation): readonly Call[] {
+  const call = wanted.find(({ name }) => name === tool?.name);
+  if (call !== undefined || tool === undefined) return call === undefined ? [] : [call];
+  const made = fillSchema(
+    tool.parameters,
+    text,
+    findings.map(({ result }) => result),
+  );
+  const [question] = isFinish(tool.name) ? [] : questions;
+  const named = question === undefined ? {} : argumentsFor(question, tool.parameters).arguments;
+  return [{ name: tool.name, arguments: { ...(isObject(made) && made), ...named } }];
+}
+
+function planFor(question: Question, tools: readonly OfferedTool[]): Plan {
+  const says = smallTalk(question.text, tools);
+  if (says !== undefined) return { question, says };
+  const fitting = tools
+    .map((tool) => ({ tool, score: scoreOf(question, tool), ...argumentsFor(question, tool.parameters) }))
+    .filter(({ score }) => score >= 3)
+    .sort((a, b) => b.score - a.score);
+  const match = fitting.find(({ missing }) => missing.length === 0) ?? fitting[0];
+  if (match === undefined) return { question };
+  const { tool, missing, arguments: given } = match;
+  if (missing.length === 0) return { question, call: { name: tool.name, arguments: given } };
+  const names = listed(missing);
+  const lacking = `For “${question.text}” I would use ${tool.name}, but I do not see what to give it as ${names}.`;
+  return { question, says: lacking };
+}
+
+const idle = stems(
+  'a an and are current do does get how in is it list me my of on or please some tell that the this to what with',
+);
+
+/** 4 for the topic, 5 for each telling word of the name, 1 for each of the description. */
+function scoreOf({ text, topic }: Question, { name, description }: OfferedTool): number {
+  const said = stems(text);
+  const shared = (words: string): number =>
+    [...stems(words)].filter((stem) => said.has(stem) && !idle.has(stem)).length;
+  return (topic !== 'other' && topicOfTool(name) === topic ? 4 : 0) + shared(name) * 5 + shared(description);
+}
+
+function stems(text: string): ReadonlySet<string> {
+  const words = text.toLowerCase().match(/[\p{L}\d]+/gu) ?? [];
+  return new Set(words.map((word) => word.replace(/(?<=...)(?:ing|ed|es|s|e)$/, '')));
+}
+
+const itself = 'I am a stand-in for a model: I match questions with tools and know nothing of my own.';
+const greeting: string = 'Hello!';
+
+function smallTalk(text: string, tools: readonly OfferedTool[]): string | undefined {
+  if (/^(?:hi|hello|hey)\b[^,]{0,8}$/i.test(text)) return greeting;
+  return /\b(?:who|what) are you\b|\bwhat can you do\b/i.test(text) ? introduction(tools) : undefined;
+}
+
+function introduction(tools: readonly OfferedTool[]): string {
+  if (tools.length === 0) return `${itself} No tool is offered to me now, so there is little that I can do.`;
+  return `${itself} I am offered ${listed(tools.map(({ name }) => name))}: ask me something that they can answer.`;
+}
+
+/** Reads a file that a search found: the one that is named after what was searched for, or else the first. */
+function followUp(findings: readonly Finding[], tools: readonly OfferedTool[]): readonly Call[] {
+  const reader = tools.find(({ name }) => topicOfTool(name) === 'read');
+  const search = findings.find(({ name, error }) => topicOfTool(name) === 'search' && error === undefined);
+  if (reader === undefined || search === undefined || findings.some(({ name }) => name === reader.name)) return [];
+  const letters = (text: unknown): string =>
+    String(text)
+      .replace(/[^\p{L}\d]/gu, '')
+      .toLowerCase();
+  const sought = Object.values(search.arguments).map(letters);
+  const files = filesIn(search.result);
+  const path = files.find((file) => sought.includes(letters(file.split('/').at(-1)?.split('.')[0]))) ?? files[0];
+  const [question] = path === undefined ? [] : questionsOf(`read ${path}`);
+  if (question === undefined) return [];
+  return [{ name: reader.name, arguments: argumentsFor(question, reader.parameters).arguments }];
+}
+
+/** All that can be said now: what the results say, question by question, and which questions are left. */
+function answerOf(plans: readonly Plan[], findings: readonly Finding[], tools: readonly OfferedTool[]): string {
+  const left = new Set(findings.filter(({ name }) => !isFinish(name)));
+  const said: string[] = [];
+  const results: string[] = [];
+  const pending: string[] = [];
+  const unfit: string[] = [];
+  for (const { question, call, says } of plans) {
+    const finding = [...left].find((known) => call !== undefined && keyOf(known) === keyOf(call));
+    if (says !== undefined) said.push(says);
+    else if (call === undefined) unfit.push(`“${question.text}”`);
+    else if (finding === undefined) pending.push(intentionOf(call));
+    else results.push(sentencesFor(finding, question.text));
+    if (finding !== undefined) left.delete(finding);
   }
-  const followUp = followUpFor(plans, { conversation, tools });
-  if (followUp !== undefined) add(askedBy(followUp));
-  return [...calls.values()];
-}
-
-/** A call that has to be made: the one that is wanted anyway, else the best that the question and the answer give. */
-function forced(tools: readonly OfferedTool[], wanted: readonly Asked[], reading: Reading): readonly Asked[] {
-  const call = wanted.find(({ name }) => tools.some((tool) => tool.name === name));
-  if (call !== undefined) return [call];
-  const question = reading.plans[0]?.question;
-  const tool = tools.find(({ name }) => question?.text.includes(name)) ?? tools[0];
-  if (tool === undefined) return [];
-  const outcomes = reading.conversation.findings.map(({ outcome }) => outcome);
-  const made = fillSchema(tool.parameters, { text: reading.answer, outcomes });
-  const named =
-    question === undefined || isFinishName(tool.name) ? {} : argumentsFor(question, tool.parameters).arguments;
-  return [
-    { kind: 'other', name: tool.name, arguments: { ...(isObject(made) && made), ...named }, question: undefined },
-  ];
-}
-
-/** Whether the answer was handed in: a refused one is handed in once more. */
-function hasFinished({ findings }: Conversation): boolean {
-  const finishes = findings.filter(({ name }) => isFinishName(name));
-  return finishes.length > 1 || finishes.some(({ outcome }) => outcome.error === undefined);
+  for (const finding of left) results.push(sentencesFor(finding, undefined));
+  if (pending.length > 0) results.push(`I would ${listed(pending)}, but I may not call a tool now.`);
+  if (unfit.length > 0 && left.size === 0) {
+    const names = listed(tools.map(({ name }) => name));
+    const offer = names === '' ? 'No tool is offered to me here.' : `What I am offered does not fit: ${names}.`;
+    results.push(`I cannot answer ${listed(unfit)}. ${itself} ${offer}`);
+  }
+  if (results.length === 0 && said.every((part) => part === greeting)) said.push(introduction(tools));
+  const isLong = (part: string): boolean => part.length > 140;
+  return [said.join(' '), ...results]
+    .filter((part) => part !== '')
+    .reduce((text, part) => `${text}${isLong(part) ? '\n\n' : ' '}${part}`);
 }

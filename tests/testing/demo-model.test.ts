@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { conversationWith, otherTools, workspaceTools } from './demo-model/converse.ts';
+import { conversationWith, otherTools, workspaceTools } from './converse.ts';
 
 describe('demoModel', () => {
   it('asks for all tools at once, follows up a search, and answers with what they said', () => {
@@ -17,32 +17,27 @@ describe('demoModel', () => {
     expect(texts).toEqual([
       'I will work out 12 * 7, look up the time in Tokyo and search for shareTurn.',
       'Next I will read src/share-turn.ts.',
-      [
-        '12 * 7 is 84. In Tokyo it is 07:05 on Sunday, 1 March 2026.',
-        'shareTurn turns up in 2 files: src/share-turn.ts and src/turn.ts.',
-        'src/share-turn.ts has 3 lines and exports shareTurn and x. Its first comment says: “Many subscribers, one execution. The last one out cancels.”',
-      ]
-        .join(' ')
-        .replace('. src/share', '.\n\nsrc/share'),
+      '12 * 7 is 84. In Tokyo it is 07:05 on Sunday, 1 March 2026. shareTurn is in 2 files: src/share-turn.ts and src/turn.ts. src/share-turn.ts has 3 lines. It begins: “Many subscribers, one execution. The last one out cancels”.',
     ]);
   });
 
   it('uses quite different tools by their names and parameters', () => {
     const { say } = conversationWith(otherTools);
     const { calls, answer } = say(
-      "What's the weather in Paris and Rome, how much is 100 dollars in euros, and what is the status of order A-17?",
+      "What's the weather in Paris and Rome, convert 100 dollars, and what is the status of order A-17?",
     );
     expect(calls).toEqual([
       [
         ['get_weather', { city: 'Paris' }],
         ['get_weather', { city: 'Rome' }],
-        ['convert_currency', { amount: 100, from: 'USD', to: 'EUR' }],
+        ['convert_currency', { amount: 100, unit: 'dollars' }],
         ['lookup_order', { order_id: 'A-17' }],
       ],
     ]);
-    expect(answer).toContain('As for the weather in Paris, get_weather says: temperature 18 and sky cloudy.');
-    expect(answer).toContain('100 USD are 50 EUR.');
-    expect(answer).toContain('Order A-17 was shipped.');
+    expect(answer).toContain('in Paris”, get_weather says: temperature 18 and sky cloudy.');
+    expect(answer).toContain('in Rome”, get_weather says: temperature 25 and sky cloudy.');
+    expect(answer).toContain('For “convert 100 dollars”, convert_currency says: result 50.');
+    expect(answer).toContain('lookup_order says: Order A-17 was shipped.');
   });
 
   it('names the parameters as the schema does, and asks one by one where it must', () => {
@@ -88,40 +83,25 @@ describe('demoModel', () => {
     const { calls, answer } = conversationWith(workspaceTools).say('Read nope.md and summarise README.md');
     expect(calls).toHaveLength(1);
     expect(answer).toContain('I could not read nope.md: read_file answered “nope.md does not exist”.');
-    expect(answer).toContain(
-      'README.md has 9 lines and is titled “Millrace”. It begins: “A TypeScript engine. It has turns.” Its sections are Install and Use.',
-    );
+    expect(answer).toContain('README.md has 9 lines. It begins: “# Millrace A *TypeScript* engine.');
   });
 
   it('says that a search found nothing, and then reads nothing', () => {
     const { calls, answer } = conversationWith(workspaceTools).say('Which files mention zebra?');
     expect(calls).toEqual([[['search_files', { query: 'zebra' }]]]);
-    expect(answer).toBe('I found nothing that mentions zebra.');
+    expect(answer).toBe('zebra is in no file.');
   });
 
-  it('reads what an earlier result names: in the same prompt, and in the next', () => {
+  it('greets, and says what it is offered', () => {
     const { say } = conversationWith(workspaceTools);
-    const search = say('Search for shareTurn. Then read the second one.');
-    expect(search.calls).toEqual([
-      [['search_files', { query: 'shareTurn' }]],
-      [['read_file', { path: 'src/turn.ts' }]],
-    ]);
-    expect(say('List the files in src').calls).toEqual([[['list_files', { path: 'src' }]]]);
-    expect(say('Summarise the first one').calls).toEqual([[['read_file', { path: 'src/share-turn.ts' }]]]);
-  });
-
-  it('keeps the conversation in mind', () => {
-    const { say } = conversationWith(workspaceTools);
-    say('My name is Ada. What time is it in Tokyo?');
-    expect(say('And in New York?')).toMatchObject({
-      calls: [[['current_time', { zone: 'America/New_York' }]]],
-      answer: 'In New York it is 17:05 on Saturday, 28 February 2026.',
-    });
-    expect(say('What is my name?').answer).toBe('You told me that your name is Ada.');
-    expect(say('What did I ask before?').answer).toBe('Before this you asked: “What is my name?”');
-    expect(say('What was your last answer?').answer).toBe('I said: “Before this you asked: “What is my name?””');
-    expect(say('Thanks!').answer).toBe('You are welcome.');
     expect(say('Hello!').answer).toMatch(/^Hello! I am a stand-in for a model/);
+    expect(say('What can you do?').answer).toContain('I am offered calculate, current_time, list_files');
+  });
+
+  it('answers the last prompt only, not those that were answered', () => {
+    const { say } = conversationWith(workspaceTools);
+    say('What time is it in Tokyo?');
+    expect(say('What time is it in New York?').answer).toBe('In New York it is 22:05 on Saturday, 28 February 2026.');
   });
 
   it('takes up a message that comes while it works, and an instruction that is no question', () => {

@@ -1,101 +1,88 @@
 import { isObject } from '../model-server/chat-request.ts';
-import { entriesIn, nameOfEntry, type Outcome } from './outcome-of.ts';
+import type { Question, ValueKind } from './questions.ts';
 
-/** What a value can be made of. */
-export interface Material {
-  /** The answer in prose. */
+export type Schema = Readonly<Record<string, unknown>>;
+
+/** Where values come from. */
+interface Source {
+  /** What a string gets that nothing is named for. */
   readonly text: string;
-  readonly outcomes: readonly Outcome[];
-}
-
-type Schema = Readonly<Record<string, unknown>>;
-
-/**
- * A value that a JSON Schema allows, made as well as can be of what is known: members that the results name by the same
- * key, numbers out of the results, and the answer where a string is expected.
- */
-export function fillSchema(schema: Schema, material: Material): unknown {
-  return valueFor('', schema, { ...material, root: schema, numbers: numbersIn(material.outcomes) });
-}
-
-interface Filling extends Material {
-  readonly root: Schema;
   /** Numbers that no member has taken yet. */
   readonly numbers: number[];
+  /** The value for a member of this name; null where it takes one that the source does not have. */
+  named(name: string): unknown;
 }
 
-function valueFor(key: string, given: Schema, filling: Filling): unknown {
-  const schema = plainSchema(given, filling.root);
-  const type = Array.isArray(schema['type']) ? schema['type'].find((name) => name !== 'null') : schema['type'];
-  const known = knownValue(key, filling.outcomes);
-  if (schema['const'] !== undefined) return schema['const'];
-  if (Array.isArray(schema['enum'])) return choiceFrom(schema['enum'], known, filling);
-  if (known !== undefined && hasType(known, type)) return known;
-  if (type === 'object' || isObject(schema['properties'])) return objectFor(schema, filling);
-  if (type === 'array') return listFor(key, schema, filling);
-  if (type === 'number' || type === 'integer') return numberFor(schema, filling);
-  if (type === 'boolean') return filling.outcomes.every(({ error }) => error === undefined);
-  if (type === 'null') return null;
-  return filling.text;
+export interface Filled {
+  readonly arguments: Readonly<Record<string, unknown>>;
+  /** Required parameters for which there is no value. */
+  readonly missing: readonly string[];
 }
 
-/** With a reference into the same document followed, and the first of several alternatives taken. */
-function plainSchema(schema: Schema, root: Schema): Schema {
-  const reference = schema['$ref'];
-  if (typeof reference === 'string' && reference.startsWith('#/')) {
-    const target = reference
-      .slice(2)
-      .split('/')
-      .reduce<unknown>((value, key) => (isObject(value) ? value[key] : undefined), root);
-    return isObject(target) ? target : {};
+/** Which value of a question a parameter takes, by its name. The first that fits counts. */
+const roles: readonly (readonly [RegExp, ValueKind])[] = [
+  [/expr|formula/, 'expression'],
+  [/city|place|location|country|zone/, 'place'],
+  [/mail|recipient/, 'email'],
+  [/path|file|folder/, 'path'],
+  [/pattern|query|keyword/, 'pattern'],
+  [/[^a-z]id$/, 'code'],
+];
+
+/** Arguments for a tool out of a question. An optional parameter gets a value only where the question names one. */
+export function argumentsFor(question: Question, { properties, required }: Schema): Filled {
+  const source: Source = {
+    text: question.values.quoted ?? question.text,
+    numbers: [...question.numbers],
+    named(name) {
+      const [, kind] = roles.find(([pattern]) => pattern.test(name.toLowerCase())) ?? [];
+      if (kind === undefined) return undefined;
+      const value = question.values[kind] ?? null;
+      return value !== null && /zone/i.test(name) ? zoneOf(value) : value;
+    },
+  };
+  const [filled, missing]: [Record<string, unknown>, string[]] = [{}, []];
+  for (const [name, schema] of Object.entries(isObject(properties) ? properties : {})) {
+    const isRequired = Array.isArray(required) && required.includes(name);
+    const value = isRequired ? valueFor(name, schema, source) : source.named(name);
+    if (value !== undefined && value !== null) filled[name] = value;
+    else if (isRequired) missing.push(name);
   }
-  const alternatives = schema['anyOf'] ?? schema['oneOf'];
-  if (!Array.isArray(alternatives)) return schema;
-  const first = alternatives.find((option) => isObject(option) && option['type'] !== 'null');
-  return isObject(first) ? plainSchema(first, root) : {};
+  return { arguments: filled, missing };
 }
 
-function objectFor(schema: Schema, filling: Filling): object {
-  const properties = isObject(schema['properties']) ? schema['properties'] : {};
-  const members = Object.entries(properties).map(([name, property]) => [
-    name,
-    valueFor(name, isObject(property) ? property : {}, filling),
-  ]);
-  return Object.fromEntries(members);
+/** The IANA zone of a city; any other place is passed on as it is. */
+function zoneOf(place: string): string {
+  const city = `/${place.replaceAll(' ', '_')}`;
+  return Intl.supportedValuesOf('timeZone').find((zone) => zone.endsWith(city)) ?? place;
 }
 
-function listFor(key: string, schema: Schema, filling: Filling): readonly unknown[] {
-  const items = isObject(schema['items']) ? plainSchema(schema['items'], filling.root) : {};
-  if (items['type'] === 'number' || items['type'] === 'integer') return filling.numbers.splice(0);
-  if (items['type'] !== 'string' || Array.isArray(items['enum'])) return [valueFor(key, items, filling)];
-  const entries = filling.outcomes.map(entriesIn).find((list) => list.length > 1);
-  return entries?.map(nameOfEntry) ?? [filling.text];
+/** A value that a JSON Schema allows: members that a result names by the same key, numbers of the results, else the answer. */
+export function fillSchema(schema: Schema, text: string, results: readonly unknown[]): unknown {
+  const numbers = results.flatMap((result) => (JSON.stringify(result).match(/-?\d+(?:\.\d+)?/g) ?? []).map(Number));
+  const named = (name: string): unknown =>
+    results.map((result) => (isObject(result) ? result[name] : undefined)).find((value) => value !== undefined);
+  return valueFor('', schema, { text, numbers, named });
 }
 
-function numberFor(schema: Schema, { numbers }: Filling): number {
-  const least = typeof schema['minimum'] === 'number' ? schema['minimum'] : 0;
-  const most = typeof schema['maximum'] === 'number' ? schema['maximum'] : Number.POSITIVE_INFINITY;
-  const number = Math.min(most, Math.max(least, numbers.shift() ?? 0));
-  return schema['type'] === 'integer' ? Math.round(number) : number;
-}
-
-function choiceFrom(choices: readonly unknown[], known: unknown, { text }: Filling): unknown {
-  if (choices.includes(known)) return known;
-  return choices.find((choice) => text.toLowerCase().includes(String(choice).toLowerCase())) ?? choices[0];
-}
-
-function knownValue(key: string, outcomes: readonly Outcome[]): unknown {
-  for (const { value } of outcomes) if (isObject(value) && value[key] !== undefined) return value[key];
-  return undefined;
-}
-
-function hasType(value: unknown, type: unknown): boolean {
-  if (type === 'array') return Array.isArray(value);
-  if (type === 'integer') return Number.isInteger(value);
-  if (type === 'object') return isObject(value);
-  return typeof value === (type ?? 'string');
-}
-
-function numbersIn(outcomes: readonly Outcome[]): number[] {
-  return outcomes.flatMap(({ text }) => (text.match(/-?\d+(?:\.\d+)?/g) ?? []).map(Number));
+function valueFor(name: string, given: unknown, source: Source): unknown {
+  const schema = isObject(given) ? given : {};
+  const { const: constant, enum: choices, anyOf, properties } = schema;
+  const type = [schema['type']].flat().find((each) => each !== 'null');
+  if (Array.isArray(anyOf)) {
+    const option = anyOf.find((each) => isObject(each) && each['type'] !== 'null');
+    return valueFor(name, option, source);
+  }
+  if (constant !== undefined) return constant;
+  if (Array.isArray(choices)) return choices.find((choice) => source.text.includes(String(choice))) ?? choices[0];
+  const named = source.named(name);
+  if (named !== undefined) return named;
+  if (isObject(properties))
+    return Object.fromEntries(Object.entries(properties).map(([key, value]) => [key, valueFor(key, value, source)]));
+  if (type === 'object') return {};
+  if (type === 'array') return [valueFor('', schema['items'], source)];
+  if (type === 'boolean') return true;
+  if (type !== 'number' && type !== 'integer') return source.text;
+  const number = Math.max(Number(schema['minimum'] ?? -Infinity), source.numbers.shift() ?? 0);
+  return Math.min(Number(schema['maximum'] ?? Infinity), type === 'integer' ? Math.round(number) : number);
 }

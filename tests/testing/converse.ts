@@ -1,5 +1,5 @@
-import { demoModel, type ModelReply } from '../../../src/testing/index.ts';
-import { type ChatRequest, chatRequestOf } from '../../../src/testing/model-server/chat-request.ts';
+import { demoModel, type ModelReply } from '../../src/testing/index.ts';
+import { type ChatRequest, chatRequestOf } from '../../src/testing/model-server/chat-request.ts';
 
 export interface TestTool {
   readonly name: string;
@@ -129,7 +129,7 @@ export const otherTools: readonly TestTool[] = [
   {
     name: 'convert_currency',
     description: 'Converts an amount of money.',
-    parameters: object({ amount: { type: 'number' }, from: text, to: text }),
+    parameters: object({ amount: { type: 'number' }, unit: { enum: ['euros', 'dollars'] } }),
     run: ({ amount }) => JSON.stringify({ result: Number(amount) / 2 }),
   },
   {
