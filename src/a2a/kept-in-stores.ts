@@ -46,8 +46,6 @@ const pageSize = 200;
 /** Messages of a conversation that are measured at a time. */
 const messagesAtOnce = 100;
 const maxMeasured = 10_000;
-/** Tasks of a context, the newest first, that are looked at for open ones. */
-const mostOpen = 1_000;
 
 /**
  * How many bytes the stores keep for an owner: journals with their commands, registrations for notifications, conversations, also those whose
@@ -79,7 +77,7 @@ export class KeptInStores {
 
   /**
    * How many bytes the next turn of a context copies into its journal at most: the conversation, and what the open turns before it add to that.
-   * Cost: of a conversation what was not measured yet, and a list of the context's last tasks. Rejects with what a store says.
+   * Cost: of a conversation what was not measured yet, and a look at each open turn. Rejects with what a store says.
    */
   async historyBytes(contextId: string): Promise<number> {
     const { conversations, journals, ready } = this.#stores;
@@ -87,9 +85,8 @@ export class KeptInStores {
     const { total, openTurns } = await ready(() => conversations.load(contextId, { limit: 0 }));
     const bytes = total === 0 ? 0 : await this.#conversationBytes({ contextId, total });
     if (openTurns.length === 0) return bytes;
-    const tasks = await ready(() => journals.list({ contextId, limit: mostOpen }));
-    const open = tasks.filter(({ taskId }) => openTurns.includes(taskId));
-    const sizes = await Promise.all(open.map((task) => task.bytes ?? this.#journalBytes(task)));
+    const open = await Promise.all(openTurns.map((taskId) => ready(() => journals.describe(taskId))));
+    const sizes = await Promise.all(open.map((task) => (task === null ? 0 : (task.bytes ?? this.#journalBytes(task)))));
     return sizes.reduce((sum, size) => sum + size, bytes);
   }
 

@@ -106,7 +106,7 @@ export async function settleTurnsAhead(
   for (const ahead of openTurns) {
     if (ahead === taskId) return undefined;
     // In this order: a turn that ends between the two is over, and does not look like one whose process died.
-    const held = await isHeld(journal, contextId, ahead);
+    const held = (await journal.describe(ahead))?.held ?? false;
     const state = await stateOf(journal, ahead);
     if (state && !state.isComplete) return { taskId: ahead, status: statusOf(state, held), seq: state.seq };
     const { messages, ...current }: EndedTurn = state ? endedTurn(state) : { messages: [] };
@@ -123,11 +123,6 @@ export async function stateOf(journal: TaskStateStore, taskId: string): Promise<
     if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
     throw error;
   }
-}
-
-async function isHeld(journal: TaskStateStore, contextId: string, taskId: string): Promise<boolean> {
-  const tasks = await journal.list({ contextId, limit: 1_000 });
-  return tasks.some((task) => task.taskId === taskId && task.held);
 }
 
 function statusOf({ outcome }: LoopState, held: boolean): OpenTurn['status'] {

@@ -1,5 +1,4 @@
 import { AgentLoopError, type TaskStateStore } from '../core/contracts/index.ts';
-import { isHeld } from './held-task.ts';
 import { LiveRegion } from './live-region.ts';
 import type { TaskPlace } from './next-commands.ts';
 import { note } from './notes.ts';
@@ -32,7 +31,8 @@ export async function watchTask(watched: WatchedTask, signal: AbortSignal): Prom
   const view = new TimelineView(first, onStdout(terminal));
   view.draw(tree);
   if (first.state.outcome === undefined) {
-    if (!(await isHeld(store, first.state))) note(terminal, 'no process runs the turn; waiting for one');
+    if (!(await store.describe(first.state.turn.taskId))?.held)
+      note(terminal, 'no process runs the turn; waiting for one');
     const frame = setInterval(() => view.draw(tree), frameMs);
     try {
       tree = await followed(tree, {
@@ -49,7 +49,7 @@ export async function watchTask(watched: WatchedTask, signal: AbortSignal): Prom
   }
   view.close(tree);
   const { timeline } = tree;
-  const held = await isHeld(store, timeline.state);
+  const held = (await store.describe(timeline.state.turn.taskId))?.held ?? false;
   const lines = standingLines(timeline, { held, place: watched.place, terminal });
   await terminal.stdout.write(lines.map((line) => `${line}\n`).join(''));
 }

@@ -208,6 +208,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   follow: { of: { taskId: id, options: from }, answers: 'observable' },
   publish: 'unchecked',
   load: { of: { taskId: id } },
+  describe: { of: { taskId: id } },
   list: {
     of: {
       query: options<TaskQuery>({

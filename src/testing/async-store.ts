@@ -40,6 +40,7 @@ export function asyncStore(store: TaskStateStore, options: AsyncStoreOptions = {
     post: later(store.post),
     read: later(store.read),
     load: later(store.load),
+    describe: later(store.describe),
     list: later(store.list),
     delete: later(store.delete),
     check: later(store.check),

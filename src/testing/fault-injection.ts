@@ -106,6 +106,10 @@ class FaultyStore implements TaskStateStore {
     return this.#call('load', () => this.#store.load(...args));
   }
 
+  describe(...args: Parameters<TaskStateStore['describe']>) {
+    return this.#call('describe', () => this.#store.describe(...args));
+  }
+
   list(...args: Parameters<TaskStateStore['list']>) {
     return this.#call('list', () => this.#store.list(...args));
   }

@@ -1,14 +1,14 @@
 import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { agent } from '../../src/agent/agent.ts';
-import { conversationName } from '../../src/agent/open-turns.ts';
+import { conversationName, settleTurnsAhead } from '../../src/agent/open-turns.ts';
 import { AgentLoopError } from '../../src/core/contracts/errors.ts';
 import type { TurnRecord } from '../../src/core/journal/records.ts';
 import { TurnError } from '../../src/core/journal/turn-result.ts';
 import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
 import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
 import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
@@ -128,6 +128,16 @@ describe('a context with a turn that was not saved', () => {
     const messageStore = remembered();
     await on.agent([{ text: 'Next.' }], { messageStore }).run('And now?');
     expect(messageStore.load('c')).toMatchObject({ total: 4, openTurns: [] });
+  });
+
+  it('knows a turn that runs from a dead one behind thousands of newer tasks of its context', async () => {
+    const { store, clock } = on.bench;
+    const messageStore = remembered();
+    store.create('t', startedRecord(clock));
+    store.acquire('t', 'another process', 60_000);
+    for (let n = 0; n < 2_000; n++) store.create(`t-${n}`, startedRecord(clock, { taskId: `t-${n}` }));
+    expect(await settleTurnsAhead({ messageStore, journal: store }, 'c', 'next')).toMatchObject({ status: 'running' });
+    for (const taskId of ['t', ...Array.from({ length: 2_000 }, (_, n) => `t-${n}`)]) store.delete(taskId);
   });
 
   it('waits with queue for a turn of another agent of the same stores', async () => {

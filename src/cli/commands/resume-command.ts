@@ -4,7 +4,6 @@ import { foldRecords } from '../../core/journal/index.ts';
 import { type Answers, parseAnswers } from '../answers.ts';
 import { idArgument } from '../arguments.ts';
 import type { CommandHost } from '../command-host.ts';
-import { isHeld } from '../held-task.ts';
 import { newId } from '../new-id.ts';
 import { watchCommand } from '../next-commands.ts';
 import { note } from '../notes.ts';
@@ -102,7 +101,7 @@ async function noteOwner(
   const { store } = session.store;
   const read = async () => foldRecords(await store.read(taskId));
   const state = await read().catch(() => undefined);
-  if (!state || state.isComplete || !(await isHeld(store, state))) return;
+  if (!state || state.isComplete || !(await store.describe(taskId))?.held) return;
   note(host.terminal, 'another process runs the turn, or has just died; following it, and taking it over if it died');
 }
 

@@ -2,7 +2,6 @@ import type { Command } from 'commander';
 import { AgentLoopError } from '../../core/contracts/index.ts';
 import { openQuestions, toPersisted } from '../../core/journal/index.ts';
 import type { CommandHost } from '../command-host.ts';
-import { isHeld } from '../held-task.ts';
 import { Interruption } from '../interruption.ts';
 import { eventLine } from '../json-printer.ts';
 import { standingLines } from '../standing.ts';
@@ -35,7 +34,7 @@ async function show(taskId: string, flags: ShowFlags, host: CommandHost): Promis
     const timeline = timelineOf(await store.read(taskId));
     if (timeline === undefined) throw new AgentLoopError('NOT_FOUND', 'The journal is empty.', { taskId });
     const tree = await withChildren(store, timeline);
-    const held = await isHeld(store, timeline.state);
+    const held = (await store.describe(timeline.state.turn.taskId))?.held ?? false;
     const text = flags.json ? `${JSON.stringify({ ...reportOf(tree), held })}\n` : textOf(tree, held, watched);
     await host.terminal.stdout.write(text);
   });

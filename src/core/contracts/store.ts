@@ -206,6 +206,9 @@ export interface TaskStateStore {
   /** The fold of the journal, or null where there is none. */
   load(taskId: string): MaybePromise<PersistedLoopState | null>;
 
+  /** What `list` says of one task, whatever its state, from its head alone; null where there is none. */
+  describe(taskId: string): MaybePromise<TaskSummary | null>;
+
   /** The newest first, of a group as `contextGroup` says. An index that is repaired, not atomic with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 

@@ -254,6 +254,12 @@ export class LmdbStateStore implements TaskStateStore {
     return records === undefined ? null : toPersisted(foldRecords(records));
   }
 
+  describe(taskId: string): TaskSummary | null {
+    assertTaskId(taskId);
+    const head = this.#database.read(() => this.#tasks.findHead(taskId));
+    return head ? summaryOf(head, this.#clock.now()) : null;
+  }
+
   /** The one created last first. The index changes with the journals, so it is never behind. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();

@@ -169,6 +169,11 @@ export class InMemoryStateStore implements TaskStateStore {
     return this.#tasks.has(taskId) ? toPersisted(foldRecords(this.read(taskId))) : null;
   }
 
+  describe(taskId: string): TaskSummary | null {
+    assertTaskId(taskId);
+    return this.#tasks.get(taskId)?.summary(this.#clock.now()) ?? null;
+  }
+
   /** The one created last first. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();

@@ -258,6 +258,11 @@ export class RedisStateStore implements TaskStateStore {
     }
   }
 
+  async describe(taskId: string): Promise<TaskSummary | null> {
+    assertTaskId(taskId);
+    return (await this.#tasks.describe(taskId)) ?? null;
+  }
+
   /**
    * Looks at the tasks of the context, or at all, the newest first, until there are enough: a rare state costs a long look. Runnable
    * tasks have an index of their own: those are found in one call a page of 100, the one that waits longest first.

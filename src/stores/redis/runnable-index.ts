@@ -5,7 +5,7 @@ import { luaScript } from './lua-scripts.ts';
 import { isCluster, type RedisClient } from './redis-client.ts';
 import { listOf, ScriptAnswer } from './script-answer.ts';
 import { sendCommand } from './send-command.ts';
-import type { IndexedTask, TaskIndex } from './task-index.ts';
+import type { TaskIndex } from './task-index.ts';
 import { runnableKey } from './task-keys.ts';
 import { summaryOf } from './task-summary.ts';
 
@@ -14,7 +14,7 @@ export interface RunnableIndexDeps {
   readonly prefix: string;
   readonly tasks: TaskIndex;
   /** What the head of a task says; undefined where it is gone. */
-  describe(task: Pick<IndexedTask, 'taskId'>): Promise<TaskSummary | undefined>;
+  describe(taskId: string): Promise<TaskSummary | undefined>;
 }
 
 export interface RunnablePage {
@@ -81,11 +81,11 @@ export class RunnableIndex {
 
   async #stateOf(taskId: string): Promise<TaskSummary | undefined> {
     const { describe } = this.#deps;
-    const summary = await describe({ taskId });
+    const summary = await describe(taskId);
     if (summary && isRunnable(summary.state)) return summary;
     await this.#send('zrem', this.#key, taskId);
     // It may have been answered before it was removed, and told before that.
-    const now = await describe({ taskId });
+    const now = await describe(taskId);
     if (!now || !isRunnable(now.state)) return undefined;
     await this.tell(taskId);
     return now;
@@ -99,7 +99,7 @@ export class RunnableIndex {
     for (let offset = 0; ; offset += pageSize) {
       const page = await tasks.page({ offset, size: pageSize });
       if (page.length === 0) break;
-      const found = await Promise.all(page.map((task) => describe(task)));
+      const found = await Promise.all(page.map(({ taskId }) => describe(taskId)));
       const open = found.filter((summary) => summary !== undefined && isRunnable(summary.state));
       await Promise.all(open.map((task) => task && this.#send('zadd', this.#key, 'NX', 0, task.taskId)));
     }

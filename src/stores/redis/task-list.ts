@@ -24,7 +24,7 @@ export class TaskList {
   constructor(deps: TaskListDeps) {
     const { client, prefix, index } = deps;
     this.#deps = deps;
-    this.runnable = new RunnableIndex({ client, prefix, tasks: index, describe: (task) => this.#describe(task) });
+    this.runnable = new RunnableIndex({ client, prefix, tasks: index, describe: (taskId) => this.describe(taskId) });
   }
 
   async list(query: TaskQuery): Promise<readonly TaskSummary[]> {
@@ -74,12 +74,13 @@ export class TaskList {
   }
 
   async #summary(task: IndexedTask): Promise<TaskSummary | undefined> {
-    const summary = await this.#describe(task);
+    const summary = await this.describe(task.taskId);
     if (!summary) await this.#deps.index.remove(task);
     return summary;
   }
 
-  async #describe({ taskId }: Pick<IndexedTask, 'taskId'>): Promise<TaskSummary | undefined> {
+  /** Undefined where the task is gone. */
+  async describe(taskId: string): Promise<TaskSummary | undefined> {
     const { scripts, prefix } = this.#deps;
     const { head } = taskKeys(prefix, taskId);
     try {

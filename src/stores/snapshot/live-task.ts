@@ -1,11 +1,28 @@
 import type { Lease, Under } from '../../core/contracts/index.ts';
-import { applyRecord, isTerminal, type JournalRecord, type LoopState, taskState } from '../../core/journal/index.ts';
+import {
+  applyRecord,
+  isTerminal,
+  type JournalRecord,
+  type LoopState,
+  type Stamped,
+  type TurnStarted,
+  taskState,
+} from '../../core/journal/index.ts';
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
 import { MemoryTask } from '../memory/memory-task.ts';
 import { fenced, notFound } from '../store-errors.ts';
 import type { PlainStore } from './plain-store.ts';
 import { lostIntents, type SavedTurn, snapshotOf } from './snapshot.ts';
+
+/** A task as its records say; nobody holds it. `state` is their fold. */
+export function taskOf(started: Stamped<TurnStarted>, records: readonly JournalRecord[], state: LoopState): MemoryTask {
+  const task = new MemoryTask(started);
+  for (const record of records.slice(1)) task.records.push(record);
+  task.status = taskState(state);
+  task.statusAt = statusTimeIn(records) ?? started.at;
+  return task;
+}
 
 /**
  * A task that somebody in this process holds the lease of. Records are taken at once, and shown to followers once the snapshot that
@@ -41,10 +58,7 @@ export class LiveTask {
     this.#hasEnded = saved.state.isComplete;
     this.#state = lost.reduce<LoopState>(applyRecord, saved.state);
     this.#lease = { taskId, owner, epoch, seq: records.length, leaseMs };
-    this.shown = new MemoryTask(saved.started);
-    this.shown.records.push(...records.slice(1));
-    this.shown.status = taskState(this.#state);
-    this.shown.statusAt = statusTimeIn(records) ?? saved.started.at;
+    this.shown = taskOf(saved.started, records, this.#state);
     this.shown.under = under;
     this.shown.grant(this.#lease, now());
   }

@@ -30,7 +30,7 @@ import { CommandBox } from '../memory/command-box.ts';
 import { listedTasks } from '../memory/listed-tasks.ts';
 import { assertTaskId, busy, ended, fenced, notFound } from '../store-errors.ts';
 import { followSnapshots } from './follow-snapshots.ts';
-import { LiveTask } from './live-task.ts';
+import { LiveTask, taskOf } from './live-task.ts';
 import { assertSnapshotStore, PlainStore, type SnapshotStore } from './plain-store.ts';
 import { readSnapshot, type SavedTurn, snapshotOf } from './snapshot.ts';
 
@@ -197,6 +197,15 @@ class SnapshotStateStore implements TaskStateStore {
     assertTaskId(taskId);
     const found = (await this.#verified(taskId)) ?? (await this.#plain.load(taskId));
     return found ? toPersisted(found.state) : null;
+  }
+
+  /** Of a task that does not run in this process, what was saved last: held by nobody, as far as this process knows. */
+  async describe(taskId: string): Promise<TaskSummary | null> {
+    assertTaskId(taskId);
+    const running = await this.#verified(taskId);
+    const saved = running ? undefined : await this.#plain.load(taskId);
+    const task = running?.shown ?? (saved && taskOf(saved.started, saved.records, saved.state));
+    return task?.summary(this.#clock.now()) ?? null;
   }
 
   list(query: TaskQuery = {}): readonly TaskSummary[] {

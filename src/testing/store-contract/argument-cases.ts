@@ -62,6 +62,7 @@ export const argumentCases: ContractGroup = {
           read: [...notText.map((bad) => [bad]), ...notOptions.map((bad) => [taskId, bad]), [taskId, { from: '1' }]],
           follow: [...notText.map((bad) => [bad]), ...notOptions.map((bad) => [taskId, bad]), [taskId, { from: '1' }]],
           load: notText.map((bad) => [bad]),
+          describe: notText.map((bad) => [bad]),
           list: [
             ...notOptions.map((bad) => [bad]),
             [{ contextId: 7 }],

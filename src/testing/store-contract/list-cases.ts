@@ -266,6 +266,30 @@ export const listCases: ContractGroup = {
       },
     },
     {
+      title: 'describe says of one task what its journal says, in every state, and null where there is none',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const taskId = await begin(subject, { contextId });
+        const describes = (expected: Partial<TaskSummary>) =>
+          eventually(subject.deadlineMs, async () => {
+            const described = await subject.peer.describe(taskId);
+            assert.deepEqual({ ...described, ...expected }, described);
+          });
+        await describes({ taskId, contextId, state: 'submitted', seq: 1, held: false });
+        const owner = await Owner.take(subject, taskId);
+        await owner.append(note('two'));
+        await describes({ state: 'working', seq: 2, held: true });
+        await owner.append(suspended);
+        await subject.store.release(owner.lease);
+        await describes({ state: 'input-required', seq: 3, held: false });
+        await (await Owner.take(subject, taskId)).append(done);
+        await describes({ state: 'completed', seq: 4 });
+        assert.equal(await subject.peer.describe(subject.newTaskId()), null);
+        await subject.store.delete(taskId);
+        await eventually(subject.deadlineMs, async () => assert.equal(await subject.peer.describe(taskId), null));
+      },
+    },
+    {
       title: 'a deleted task is not listed',
       async run(subject) {
         const contextId = subject.newTaskId();
@@ -300,6 +324,7 @@ function lists(subject: StoreUnderTest, query: TaskQuery, expected: readonly Tas
       summaries.map(({ bytes: _, ...summary }) => summary),
       expected,
     );
+    for (const summary of summaries) assert.deepEqual(await subject.peer.describe(summary.taskId), summary);
   });
 }
 

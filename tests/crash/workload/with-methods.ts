@@ -13,6 +13,7 @@ export function withMethods(store: TaskStateStore, methods: Partial<TaskStateSto
     read: (...args) => store.read(...args),
     post: (...args) => store.post(...args),
     load: (...args) => store.load(...args),
+    describe: (...args) => store.describe(...args),
     list: (...args) => store.list(...args),
     delete: (...args) => store.delete(...args),
     check: () => store.check(),

@@ -89,6 +89,7 @@ export class RemoteStores {
       post: (...args) => call({ method: 'post', args }),
       read: (...args) => call({ method: 'read', args }),
       load: (...args) => call({ method: 'load', args }),
+      describe: (...args) => call({ method: 'describe', args }),
       list: (...args) => call({ method: 'list', args }),
       delete: (...args) => call({ method: 'delete', args }),
       publish: (...args) => void call({ method: 'publish', args }),

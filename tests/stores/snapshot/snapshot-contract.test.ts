@@ -64,6 +64,7 @@ const betweenProcesses = {
   'H-16 a lease whose owner is gone ends within its length, also where the clock of the owner was ahead': noLeases,
   'H-16 an owner whose clock is ahead keeps its lease as long as it renews it': noLeases,
   'leases of one task say nothing of another': noLeases,
+  'describe says of one task what its journal says, in every state, and null where there is none': noLeases,
   'T-02 an owner of the parent turn with the same epoch is BUSY until the lease ends': noLeases,
   'T-02 without a lease of the same parent turn the lease of the child turn decides': noLeases,
   'T-02 a lease that was taken without one of the parent turn blocks an owner that presents one': noLeases,

@@ -49,6 +49,8 @@ async function call(store: LmdbStateStore, { method, args }: CallRequest): Promi
       return store.read(...args);
     case 'load':
       return store.load(...args);
+    case 'describe':
+      return store.describe(...args);
     case 'list':
       return store.list(...args);
     case 'delete':
