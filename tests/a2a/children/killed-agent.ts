@@ -5,7 +5,8 @@ import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 
-export const killedLeaseMs = 300;
+/** Long enough for a process to renew it, and to open the file, on a machine that is busy. */
+export const killedLeaseMs = 3_000;
 
 export interface KilledAgentOptions {
   /** What the model answers behind the tool. */
