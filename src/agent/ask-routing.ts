@@ -6,7 +6,7 @@ import {
   messageOf,
   shownValue,
 } from '../core/contracts/index.ts';
-import { childResult, hookParentOf, isLeft, TurnLost, withParent } from '../core/ownership/index.ts';
+import { childResult, hookParentOf, TurnLost, withParent } from '../core/ownership/index.ts';
 import { givenByCaller, type Turn } from '../core/turn/index.ts';
 import type { Agent } from './agent.ts';
 import type { Choice, RoutingContext, RoutingRequest } from './routing.ts';
@@ -118,10 +118,10 @@ class RoutingChildren {
     }
   };
 
-  /** Cancels those that still run; those of a turn that is left to another process stay open. */
+  /** Cancels those that still run, unless a turn that was lost is asked again elsewhere. Those that are left with their turn are so already, and stay open. */
   async end(): Promise<void> {
     this.#over = true;
-    if (this.lost || isLeft(this.#context.signal.reason)) return;
+    if (this.lost) return;
     await Promise.allSettled([...this.#running].map((turn) => turn.cancel('the routing has ended')));
   }
 }

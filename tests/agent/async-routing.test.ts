@@ -236,6 +236,26 @@ describe('a routing call that waits', () => {
   });
 });
 
+it('U-14 leaves the other agents that it asks to the next process where one of them is lost', async () => {
+  const down = new AbortController();
+  const [first, second] = [silent(), silent()];
+  const lost = player('lost', [first.step], { shutdown: down.signal });
+  const other = player('other', [second.step]);
+  const one = made([player('a', [])], {
+    taskStateStore: on.bench.store,
+    routing: {
+      choose: async ({ messages }, { ask }) =>
+        (await Promise.all([ask(lost.agent, messages), ask(other.agent, messages)]))[0].text,
+    },
+  });
+  const reader = watch(one.startTurn('1', { taskId: 't' }));
+  await Promise.all([first.asked, second.asked]);
+  down.abort();
+  await reader.ended;
+  expect(reader.end).toMatchObject({ error: { code: 'SHUTDOWN' } });
+  expect(on.bench.store.load('t.0.route1')).toMatchObject({ status: 'working', isComplete: false });
+});
+
 describe('join', () => {
   it('U-14 may wait, and is limited like a choice', async () => {
     const players = () => [player('a', answer('Yes.')), player('b', answer('No.'))];
