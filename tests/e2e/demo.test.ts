@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { ReceivedSpan } from '../../src/testing/otlp-decode.ts';
-import { startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import type { ReceivedSpan } from '../otlp-decode.ts';
+import { startOtlpReceiver } from '../otlp-receiver.ts';
 import { Command, millrace } from './command.ts';
 
 const folder = temporaryFolder({});

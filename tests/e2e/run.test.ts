@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { startOtlpReceiver } from '../otlp-receiver.ts';
 import { Command, millrace } from './command.ts';
 
 it.each([

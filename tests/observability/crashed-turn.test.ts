@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { ReceivedSpan } from '../../src/testing/otlp-decode.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+import type { ReceivedSpan } from '../otlp-decode.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 
 const children = new ChildPrograms('tests/observability/children');

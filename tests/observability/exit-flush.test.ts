@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { build } from 'esbuild';
-import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
 
 let folder: string;
 let program: string;

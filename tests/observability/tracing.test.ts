@@ -9,7 +9,7 @@ import { spanOutline } from '../../src/observability/span-tree.ts';
 import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
 import { type StartTracingOptions, startTracing, type Tracing } from '../../src/observability/tracing.ts';
 import { openResources } from '../../src/testing/ledger.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
 import { ids, turnOutline, writeTurnSpans } from './turn-spans.ts';
 
 let tracing: Tracing | undefined;

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
-import { startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
 import { eventually } from '../../eventually.ts';
+import { startOtlpReceiver } from '../../otlp-receiver.ts';
 import { runInProcess } from '../run-in-process.ts';
 import { modelServer, settingsOf } from './model-servers.ts';
 

@@ -7,8 +7,8 @@ import { startTracing, type Tracing } from '../../../src/observability/tracing.t
 import { gate } from '../../../src/testing/gate.ts';
 import { openResources, type ResourceLedger } from '../../../src/testing/ledger.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../../src/testing/otlp-receiver.ts';
 import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { type OtlpReceiver, startOtlpReceiver } from '../../otlp-receiver.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { question } from '../tools/run-turn.ts';
 

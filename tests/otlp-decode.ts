@@ -1,5 +1,5 @@
-import type { FinishedSpan } from '../observability/finished-span.ts';
-import { ProtobufMessage } from './protobuf-message.ts';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
+import type { FinishedSpan } from '../src/observability/finished-span.ts';
 
 /** An attribute as it arrived; 64-bit integers beyond the safe ones lose precision. */
 export type ReceivedValue =
@@ -30,10 +30,10 @@ const statusCodes = ['unset', 'ok', 'error'] as const;
 
 /**
  * The spans of an `ExportTraceServiceRequest` in protobuf, in the order sent. Fields that are not of interest here are skipped; bytes that
- * are no message are `INVALID_INPUT`. Source: opentelemetry-proto, `trace/v1/trace.proto` and `common/v1/common.proto`.
+ * are no message throw. Source: opentelemetry-proto, `trace/v1/trace.proto` and `common/v1/common.proto`.
  */
 export function decodeTraceRequest(body: Uint8Array): readonly ReceivedSpan[] {
-  return new ProtobufMessage(body).messages(1).flatMap((resourceSpans) => {
+  return new Message(body).messages(1).flatMap((resourceSpans) => {
     const resource = attributesOf(resourceSpans.message(1), 1);
     return resourceSpans.messages(2).flatMap((scopeSpans) => {
       const scope = scopeSpans.message(1)?.text(1) ?? '';
@@ -42,7 +42,7 @@ export function decodeTraceRequest(body: Uint8Array): readonly ReceivedSpan[] {
   });
 }
 
-function spanOf(span: ProtobufMessage): Omit<ReceivedSpan, 'resource' | 'scope'> {
+function spanOf(span: Message): Omit<ReceivedSpan, 'resource' | 'scope'> {
   const parentSpanId = hex(span.bytes(4));
   return {
     traceId: hex(span.bytes(1)),
@@ -59,20 +59,20 @@ function spanOf(span: ProtobufMessage): Omit<ReceivedSpan, 'resource' | 'scope'>
   };
 }
 
-function statusOf(status: ProtobufMessage | undefined): ReceivedSpan['status'] {
+function statusOf(status: Message | undefined): ReceivedSpan['status'] {
   const code = statusCodes[Number(status?.integer(3) ?? 0n)] ?? 'unset';
   const message = status?.text(2) ?? '';
   return message === '' ? { code } : { code, message };
 }
 
 /** The `KeyValue`s that a field of a message repeats. */
-function attributesOf(message: ProtobufMessage | undefined, number: number): ReceivedAttributes {
+function attributesOf(message: Message | undefined, number: number): ReceivedAttributes {
   const pairs = message?.messages(number) ?? [];
   return Object.fromEntries(pairs.map((pair) => [pair.text(1), received(pair.message(2))]));
 }
 
 /** An `AnyValue`: whichever of its fields is there. */
-function received(value: ProtobufMessage | undefined): ReceivedValue {
+function received(value: Message | undefined): ReceivedValue {
   switch (value?.numbers[0]) {
     case 1:
       return value.text(1);
@@ -99,4 +99,63 @@ function hex(bytes: Uint8Array): string {
 
 function milliseconds(nanoseconds: bigint): number {
   return Number(nanoseconds / 1_000n) / 1_000;
+}
+
+/** The fields of a protobuf message by their numbers. An absent field is empty or zero, as in proto3. */
+class Message {
+  readonly #fields: readonly { readonly number: number; readonly value: bigint | Uint8Array }[];
+
+  constructor(bytes: Uint8Array) {
+    const reader = new BinaryReader(bytes);
+    const fields = [];
+    while (reader.pos < reader.len) {
+      const [number, wireType] = reader.tag();
+      fields.push({ number, value: fieldValue(reader, wireType) });
+    }
+    this.#fields = fields;
+  }
+
+  get numbers(): readonly number[] {
+    return this.#fields.map(({ number }) => number);
+  }
+
+  messages(number: number): readonly Message[] {
+    return this.#all(number).flatMap((value) => (typeof value === 'bigint' ? [] : [new Message(value)]));
+  }
+
+  message(number: number): Message | undefined {
+    return this.messages(number)[0];
+  }
+
+  bytes(number: number): Uint8Array {
+    const [value] = this.#all(number);
+    return value instanceof Uint8Array ? value : new Uint8Array();
+  }
+
+  text(number: number): string {
+    return new TextDecoder().decode(this.bytes(number));
+  }
+
+  /** A varint or a fixed64, as 64 unsigned bits. */
+  integer(number: number): bigint {
+    const [value] = this.#all(number);
+    return typeof value === 'bigint' ? value : 0n;
+  }
+
+  double(number: number): number {
+    const bits = new DataView(new ArrayBuffer(8));
+    bits.setBigUint64(0, this.integer(number));
+    return bits.getFloat64(0);
+  }
+
+  #all(wanted: number): readonly (bigint | Uint8Array)[] {
+    return this.#fields.filter(({ number }) => number === wanted).map(({ value }) => value);
+  }
+}
+
+function fieldValue(reader: BinaryReader, wireType: WireType): bigint | Uint8Array {
+  if (wireType === WireType.LengthDelimited) return reader.bytes();
+  if (wireType === WireType.Varint) return BigInt(reader.uint64());
+  if (wireType === WireType.Bit64) return BigInt(reader.fixed64());
+  return BigInt(reader.fixed32());
 }

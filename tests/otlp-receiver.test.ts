@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import { startTracing, type Tracing } from '../../src/observability/tracing.ts';
-import { openResources } from '../../src/testing/ledger.ts';
-import { type OtlpReceiver, startOtlpReceiver } from '../../src/testing/otlp-receiver.ts';
+import { startTracing, type Tracing } from '../src/observability/tracing.ts';
+import { openResources } from '../src/testing/ledger.ts';
+import { type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts';
 
 let ledger = openResources();
 
