@@ -66,4 +66,6 @@ export const attribute = {
   totalReasoningTokens: 'millrace.usage.reasoning_tokens',
   costUsd: 'millrace.usage.cost_usd',
   usageEstimated: 'millrace.usage.estimated',
+  estimatedInputTokens: 'millrace.usage.estimated_input_tokens',
+  estimatedOutputTokens: 'millrace.usage.estimated_output_tokens',
 } as const;

@@ -78,13 +78,14 @@ function rowsOf(node: SpanNode, first: string, rest: string, glyphs: Glyphs): re
 }
 
 function noteOf(span: FinishedSpan, glyphs: Glyphs): string {
-  const input = span.attributes[attribute.usageInputTokens];
-  const output = span.attributes[attribute.usageOutputTokens];
+  const estimated = span.attributes[attribute.estimatedInputTokens] !== undefined;
+  const input = span.attributes[estimated ? attribute.estimatedInputTokens : attribute.usageInputTokens];
+  const output = span.attributes[estimated ? attribute.estimatedOutputTokens : attribute.usageOutputTokens];
   const notes: string[] = [];
   if (span.status.code === 'error') notes.push(`${glyphs.failed} ${printable(String(reasonOf(span)))}`);
   else if (span.attributes[attribute.outcome] === 'canceled') notes.push(`${glyphs.canceled} canceled`);
   if (typeof input === 'number' && typeof output === 'number') {
-    notes.push(`${grouped(input)}${glyphs.arrow}${grouped(output)} tok`);
+    notes.push(`${estimated ? '~' : ''}${grouped(input)}${glyphs.arrow}${grouped(output)} tok`);
   }
   return notes.join(' ');
 }

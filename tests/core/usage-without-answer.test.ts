@@ -54,7 +54,8 @@ function tokensOnSpans() {
   const sum = (numbers: readonly number[]) => numbers.reduce((all, each) => all + each, 0);
   return {
     turn: sum(of('agent.execute', 'millrace.usage.input_tokens')),
-    requests: sum(of('llm.call', 'gen_ai.usage.input_tokens')),
+    requests:
+      sum(of('llm.call', 'gen_ai.usage.input_tokens')) + sum(of('llm.call', 'millrace.usage.estimated_input_tokens')),
     estimated: spans.every(
       ({ name, attributes }) => name === 'iteration[1]' || attributes['millrace.usage.estimated'] === true,
     ),

@@ -97,6 +97,14 @@ describe.each([
 
   afterEach(() => recorder?.dispose());
 
+  it('counts no tokens of a request whose vendor reports none', async () => {
+    const cut = scriptedLLM([{ text: 'Half an ans', error: new Error('cable cut') }]);
+    const turn = new AgentLoop({ agentId: 'a', llmProvider: cut }).startTurn(messages);
+    await expect(turn.result()).rejects.toMatchObject({ result: { usage: { estimated: true } } });
+    expect(await pointsOf('gen_ai.client.operation.duration')).toHaveLength(1);
+    expect(await pointsOf('gen_ai.client.token.usage')).toEqual([]);
+  });
+
   it('counts its requests, their tokens, its tools and itself', async () => {
     const bot = agent({ name: 'bot', provider: script(calling('good', 'bad')), toolProviders: [tools] });
     await bot.run('Hi');

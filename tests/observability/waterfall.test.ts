@@ -84,6 +84,12 @@ describe('a turn', () => {
     ]);
   });
 
+  it('marks tokens that are an estimate', () => {
+    const attributes = { 'millrace.usage.estimated_input_tokens': 1_204, 'millrace.usage.estimated_output_tokens': 56 };
+    const [, line] = drawn([sketch('llm-1', { name: 'llm.call', at: [0, 10], attributes })], 80);
+    expect(line).toMatch(/ ~1,204→56 tok$/);
+  });
+
   it('in 120 columns has longer bars, and no line is longer than that', () => {
     const lines = drawn(turn, 120);
     expect(lines[0]).toBe(`${' '.repeat(28)}0${'1.56 s'.padStart(33)}${'3.12 s'.padStart(34)}`);

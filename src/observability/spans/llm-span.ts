@@ -77,14 +77,23 @@ function responseAttributes({ response, timeToFirstChunkSeconds }: LlmSpanResult
   return attributes;
 }
 
+/** What the vendor reports is `gen_ai.usage.*`, which backends add up and bill by; an estimate has names of its own. */
 function usageAttributes(usage: Usage): Attributes {
+  const cost = usage.cost === undefined ? {} : { [attribute.costUsd]: usage.cost };
+  if (usage.estimated === true) {
+    return {
+      ...cost,
+      [attribute.usageEstimated]: true,
+      [attribute.estimatedInputTokens]: usage.promptTokens,
+      [attribute.estimatedOutputTokens]: usage.completionTokens,
+    };
+  }
   const attributes: Attributes = {
+    ...cost,
     [attribute.usageInputTokens]: usage.promptTokens,
     [attribute.usageOutputTokens]: usage.completionTokens,
   };
   if (usage.cachedTokens !== undefined) attributes[attribute.usageCacheReadInputTokens] = usage.cachedTokens;
   if (usage.reasoningTokens !== undefined) attributes[attribute.usageReasoningOutputTokens] = usage.reasoningTokens;
-  if (usage.cost !== undefined) attributes[attribute.costUsd] = usage.cost;
-  if (usage.estimated === true) attributes[attribute.usageEstimated] = true;
   return attributes;
 }

@@ -3,7 +3,7 @@ import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode } from '@opentelemetr
 import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
 import { finishExecuteSpan, startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
 import { startLoopIterationSpan } from '../../../src/observability/spans/iteration-span.ts';
-import { finishLlmSpan, startLlmSpan } from '../../../src/observability/spans/llm-span.ts';
+import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../../src/observability/spans/llm-span.ts';
 import { finishToolSpan, startToolSpan } from '../../../src/observability/spans/tool-span.ts';
 import { startToolsSpan } from '../../../src/observability/spans/tools-span.ts';
 import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
@@ -131,7 +131,7 @@ describe('llm.call', () => {
     const tracing = turnTracing({}, ids);
     const { span } = startLlmSpan(tracing, { iteration: 2, params, info }, ROOT_CONTEXT);
     const response = { ...answer, id: 'response-1', model: 'gpt-test-0613' };
-    const detailed = { ...usage, cachedTokens: 4, reasoningTokens: 2, cost: 0.5, estimated: true };
+    const detailed = { ...usage, cachedTokens: 4, reasoningTokens: 2, cost: 0.5 };
     finishLlmSpan(tracing, span, { response: { ...response, usage: detailed }, timeToFirstChunkSeconds: 0.125 });
     expect(ended(span)).toEqual({
       'openinference.span.kind': 'LLM',
@@ -152,9 +152,27 @@ describe('llm.call', () => {
       'gen_ai.usage.cache_read.input_tokens': 4,
       'gen_ai.usage.reasoning.output_tokens': 2,
       'millrace.usage.cost_usd': 0.5,
-      'millrace.usage.estimated': true,
     });
     expect(recorder.spans()[0]?.kind).toBe(SpanKind.CLIENT);
+  });
+
+  it.each([
+    ['an answer', true],
+    ['a request without an answer', false],
+  ])('keeps the estimate for %s out of gen_ai.usage', (_, isAnswered) => {
+    const tracing = turnTracing({}, ids);
+    const { span } = startLlmSpan(tracing, { iteration: 2, params, info }, ROOT_CONTEXT);
+    const estimate = { ...usage, cachedTokens: 4, reasoningTokens: 2, cost: 0.5, estimated: true };
+    if (isAnswered) finishLlmSpan(tracing, span, { response: { ...answer, usage: estimate } });
+    else usageOnSpan(span, estimate);
+    const attributes = ended(span);
+    expect(attributes).toMatchObject({
+      'millrace.usage.estimated': true,
+      'millrace.usage.estimated_input_tokens': 12,
+      'millrace.usage.estimated_output_tokens': 3,
+      'millrace.usage.cost_usd': 0.5,
+    });
+    expect(Object.keys(attributes).filter((name) => name.startsWith('gen_ai.usage.'))).toEqual([]);
   });
 
   it('names the model that the call asks for in place of the provider’s', () => {

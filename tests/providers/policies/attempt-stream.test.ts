@@ -48,12 +48,13 @@ describe('the spans of attempts', () => {
         attributes['gen_ai.request.model'],
         attributes['error.type'],
         attributes['gen_ai.usage.input_tokens'],
+        attributes['millrace.usage.estimated_input_tokens'],
       ]),
     ).toEqual([
-      // A guess at what was asked; the second was refused.
-      ['m1', 'PROVIDER_SERVER', 5],
-      ['m1', 'PROVIDER_SERVER', undefined],
-      ['m2', undefined, 10],
+      // An estimate of what was asked; the second was refused.
+      ['m1', 'PROVIDER_SERVER', undefined, 5],
+      ['m1', 'PROVIDER_SERVER', undefined, undefined],
+      ['m2', undefined, 10, undefined],
     ]);
     expect(llmSpans().map(({ attributes }) => 'gen_ai.response.time_to_first_chunk' in attributes)).toEqual([
       false,
