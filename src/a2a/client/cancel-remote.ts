@@ -2,7 +2,6 @@ import { type CancelOutside, withCancelOutside } from '../../agent/cancel-outsid
 import { type Clock, type Extension, isSuspended } from '../../core/contracts/index.ts';
 import { foldRecords, type LoopState, type TurnOutcome } from '../../core/journal/index.ts';
 import type { RemoteConnection, RequestScope } from './remote-connection.ts';
-import { keepsRemoteTask } from './remote-errors.ts';
 import { lastReference, messageIdOf, type RemoteReference, sendName } from './remote-progress.ts';
 import { retrying } from './retrying.ts';
 
@@ -28,7 +27,7 @@ export function cancelRemote(connection: RemoteConnection, clock: Clock): Extens
       if (reference?.messageId !== undefined) connection.streams.drop(reference.messageId);
       const sent = gaveUp(outcome) ? undefined : unanswered(connection, state);
       connection.forget(state.turn.taskId);
-      if (outcome.state === 'completed' || keepsRemoteTask(signal.reason)) return;
+      if (outcome.state === 'completed') return;
       const scope = { signal, traceContext };
       const cancel = async () => {
         const taskId = (sent && (await taskBegun(connection, sent, scope))) ?? reference?.taskId;

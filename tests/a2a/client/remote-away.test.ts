@@ -270,6 +270,20 @@ describe('H-13 a remote agent whose server is away', () => {
     expect(await turn.result()).toMatchObject({ status: 'completed', text: 'One two.' });
   });
 
+  it('is not waited for by a process that shuts down, once the message had its time', async () => {
+    const { server, received } = await deaf({});
+    const leaving = new AbortController();
+    const clock = fakeClock({ startAt: Date.now() });
+    const far = await connect(server, { clock, shutdown: leaving.signal, abortGraceMs: 200 });
+    const ended = far.startTurn('Go.').result();
+    ended.catch(() => {});
+    await received;
+    leaving.abort();
+    clock.advance(200);
+    await eventually(() => server.open() === 0);
+    await expect(ended).rejects.toMatchObject({ code: 'SHUTDOWN' });
+  });
+
   it('keeps no cancel waiting, also while its card is read', async () => {
     const { server, received } = await deaf({});
     const taskStateStore = new InMemoryStateStore();
