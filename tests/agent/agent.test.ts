@@ -138,11 +138,20 @@ describe('an agent', () => {
   it.each<[unknown, object, RegExp]>([
     ['Hello', { contextId: 'ann@example.org' }, /context id "ann@example\.org" cannot be used; take 1 to 128/],
     [undefined, {}, /a turn is given a string, a message or an array of messages, not undefined/],
+    [[], {}, /a turn is given at least one message, not an empty array; to continue a turn write resume\(taskId\)\.$/],
   ])('refuses a turn of %j with %j at the call, before anything runs', (input, options, message) => {
     const ada = on.agent([]);
     const refused = expect.objectContaining({ code: 'INVALID_INPUT', message: expect.stringMatching(message) });
     expect(() => Reflect.apply(ada.startTurn, ada, [input, options])).toThrow(refused);
     expect(ada.state).toBe('ready');
+  });
+
+  it('refuses to steer a turn with an empty array', async () => {
+    const refused = {
+      code: 'INVALID_INPUT',
+      message: expect.stringMatching(/at least one message, not an empty array/),
+    };
+    await expect(on.agent([]).steer('t', [])).rejects.toMatchObject(refused);
   });
 
   it('refuses listeners of events that nobody tells, naming those there are', () => {

@@ -2,7 +2,6 @@
 export {
   childResult,
   hookParentOf,
-  isLeft,
   type ParentTurn,
   parentTurnOf,
   TurnLost,
