@@ -50,19 +50,28 @@ export type StoreArguments<Store> = {
  * Has the methods of a store refuse arguments of another type, before they do anything: `INVALID_INPUT`, naming the argument. Callers in
  * JavaScript, or with `any`, would otherwise get what they did not ask for: `list('t1')` is no query, and gave the artifacts of all tasks.
  *
- * For the static block of a class, with its prototype. An `async` method rejects, another one throws.
+ * For the static block of a class, with its prototype. An `async` method rejects, and so do those that `promising` names; another one throws.
  */
-export function checkArguments<Store extends object>(prototype: Store, methods: StoreArguments<Store>): void {
+export function checkArguments<Store extends object>(
+  prototype: Store,
+  methods: StoreArguments<Store>,
+  promising: readonly (keyof Store)[] = [],
+): void {
+  const names: ReadonlySet<PropertyKey> = new Set(promising);
   for (const [name, method] of Object.entries<MethodArguments | 'unchecked'>(methods)) {
-    if (method !== 'unchecked') checkMethod(prototype, name, method);
+    if (method !== 'unchecked') checkMethod(prototype, name, { ...method, promises: names.has(name) });
   }
 }
 
-function checkMethod(prototype: object, name: string, { of, answers }: MethodArguments): void {
+interface CheckedMethod extends MethodArguments {
+  readonly promises: boolean;
+}
+
+function checkMethod(prototype: object, name: string, { of, answers, promises }: CheckedMethod): void {
   const inner: unknown = Reflect.get(prototype, name);
   if (typeof inner !== 'function') throw new TypeError(`${name} is not a method`);
   const [names, checks] = [Object.keys(of), Object.values(of)];
-  const rejects = Object.prototype.toString.call(inner) === '[object AsyncFunction]';
+  const rejects = promises || Object.prototype.toString.call(inner) === '[object AsyncFunction]';
   const refuse = (error: unknown): unknown => {
     if (answers === 'observable') return throwError(() => error);
     if (answers === 'iteration') return failing(error);

@@ -1,13 +1,10 @@
-import type { Key } from 'lmdb';
 import type { ContextMetadata } from '../../core/contracts/index.ts';
-import { damagedContext, newerContext, parsedPart } from '../messages/context-errors.ts';
-import { type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
-import type { LmdbDatabase } from './lmdb-database.ts';
+import type { Rows, Steps } from '../table/table.ts';
+import { damagedContext, newerContext, parsedPart } from './context-errors.ts';
+import { type StampedMessage, stampedOf } from './stored-messages.ts';
 
 /** The version of the keys and values below. */
 const layout = 1;
-/** Sorts behind every number and every id. */
-const last = '~';
 
 /** What is known of a context without its messages. Times are in milliseconds since 1970. */
 export interface ContextHead {
@@ -35,50 +32,47 @@ export function newContextHead(contextId: string, now: number): ContextHead {
 }
 
 /**
- * The contexts of a message store in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
+ * The contexts of a message store in a table, typed.
  *
  * Keys: `['conversation', context]`, `['message', context, position]`, `['metadata', context]`, `['turn', context, task]`, and
  * `['open-turn', context, number]`, which names the task. None of them is a key of the journals, so both can share a file.
  */
-export class ContextTable {
-  readonly #db: LmdbDatabase;
+export class ContextRows {
+  readonly #rows: Rows;
 
-  constructor(db: LmdbDatabase) {
-    this.#db = db;
+  constructor(rows: Rows) {
+    this.#rows = rows;
   }
 
   /** Errors: `SCHEMA`, `POISON`. */
-  findHead(contextId: string): ContextHead | undefined {
-    const text = this.#db.get(['conversation', contextId]);
-    if (text === undefined) return undefined;
-    const head: ContextHead = parsedPart(contextId, text, 'its head is damaged');
-    if (head.layout > layout) throw newerContext(contextId, head.layout);
-    return head;
+  *findHead(contextId: string): Steps<ContextHead | undefined> {
+    const text = yield* this.#rows.get(['conversation', contextId]);
+    return text === undefined ? undefined : headOf(contextId, text);
   }
 
   putHead(head: ContextHead): void {
-    this.#db.put(['conversation', head.contextId], JSON.stringify(head));
+    this.#rows.put(['conversation', head.contextId], JSON.stringify(head));
   }
 
-  metadata(contextId: string): ContextMetadata {
-    const text = this.#db.get(['metadata', contextId]);
+  *metadata(contextId: string): Steps<ContextMetadata> {
+    const text = yield* this.#rows.get(['metadata', contextId]);
     return text === undefined ? {} : parsedPart(contextId, text, 'its metadata are damaged');
   }
 
   /** `text`: the metadata as JSON. */
   putMetadata(contextId: string, text: string): void {
-    this.#db.put(['metadata', contextId], text);
+    this.#rows.put(['metadata', contextId], text);
   }
 
   /** `text`: the message and its stamp as JSON. */
   putMessage(contextId: string, position: number, text: string): void {
-    this.#db.put(['message', contextId, position], text);
+    this.#rows.put(['message', contextId, position], text);
   }
 
   /** The messages of the positions from `from` to in front of `to`. Errors: `POISON` where one is missing or damaged. */
-  messages(contextId: string, from: number, to: number): readonly StampedMessage[] {
+  *messages(contextId: string, from: number, to: number): Steps<readonly StampedMessage[]> {
     if (to <= from) return [];
-    const entries = this.#db.range({ start: ['message', contextId, from], end: ['message', contextId, to] });
+    const entries = yield* this.#rows.range(['message', contextId], { from, to });
     if (entries.length !== to - from) {
       throw damagedContext(contextId, `it has ${entries.length} messages where its head says ${to - from}`);
     }
@@ -87,42 +81,41 @@ export class ContextTable {
     );
   }
 
-  turn(contextId: string, taskId: string): TurnMark | undefined {
-    const text = this.#db.get(['turn', contextId, taskId]);
+  *turn(contextId: string, taskId: string): Steps<TurnMark | undefined> {
+    const text = yield* this.#rows.get(['turn', contextId, taskId]);
     return text === undefined ? undefined : parsedPart(contextId, text, `its turn "${taskId}" is damaged`);
   }
 
   putOpenTurn(contextId: string, taskId: string, begun: number): void {
-    this.#db.put(['turn', contextId, taskId], JSON.stringify({ begun }));
-    this.#db.put(['open-turn', contextId, begun], taskId);
+    this.#rows.put(['turn', contextId, taskId], JSON.stringify({ begun }));
+    this.#rows.put(['open-turn', contextId, begun], taskId);
   }
 
   putSavedTurn(contextId: string, taskId: string, before: TurnMark | undefined): void {
-    this.#db.put(['turn', contextId, taskId], JSON.stringify('saved'));
-    if (typeof before === 'object') this.#db.remove(['open-turn', contextId, before.begun]);
+    this.#rows.put(['turn', contextId, taskId], JSON.stringify('saved'));
+    if (typeof before === 'object') this.#rows.remove(['open-turn', contextId, before.begun]);
   }
 
   /** Task ids, the one begun first first. */
-  openTurns(contextId: string): readonly string[] {
-    const range = { start: ['open-turn', contextId, 0], end: ['open-turn', contextId, last] };
-    return this.#db.range(range).map(({ value }) => value);
+  *openTurns(contextId: string): Steps<readonly string[]> {
+    return (yield* this.#rows.range(['open-turn', contextId])).map(({ value }) => value);
   }
 
   /** The heads after an id, in the order of the ids. */
-  heads(after: string, limit: number): readonly ContextHead[] {
-    const range = { start: ['conversation', `${after}\0`], end: ['conversation', last], limit };
-    return this.#db.range(range).flatMap(({ key }) => this.findHead(idIn(key)) ?? []);
+  *heads(after: string, limit: number): Steps<readonly ContextHead[]> {
+    const entries = yield* this.#rows.range(['conversation'], { from: `${after}\0`, limit });
+    return entries.map(({ key, value }) => headOf(String(key.at(-1)), value));
   }
 
-  remove(contextId: string): void {
-    for (const kind of ['message', 'turn', 'open-turn']) {
-      this.#db.removeRange([kind, contextId], [kind, contextId, last]);
+  *remove(contextId: string): Steps<void> {
+    for (const kind of ['conversation', 'metadata', 'message', 'turn', 'open-turn']) {
+      for (const { key } of yield* this.#rows.range([kind, contextId])) this.#rows.remove(key);
     }
-    this.#db.remove(['conversation', contextId]);
-    this.#db.remove(['metadata', contextId]);
   }
 }
 
-function idIn(key: Key): string {
-  return Array.isArray(key) ? String(key.at(-1)) : String(key);
+function headOf(contextId: string, text: string): ContextHead {
+  const head: ContextHead = parsedPart(contextId, text, 'its head is damaged');
+  if (head.layout > layout) throw newerContext(contextId, head.layout);
+  return head;
 }

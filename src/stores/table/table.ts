@@ -1,0 +1,78 @@
+/** A part of a key. Numbers come before strings. */
+export type KeyPart = string | number;
+
+/** Parts in order: keys with a common beginning stand together. Strings are of ASCII where their order matters. */
+export type TableKey = KeyPart[];
+
+export interface TableEntry {
+  readonly key: TableKey;
+  readonly value: string;
+}
+
+export interface TableRange {
+  /** The first value of the part after the prefix. Default: from the prefix itself on. */
+  readonly from?: KeyPart | undefined;
+  /** The value of that part to end before. Default: to the last key with the prefix. */
+  readonly to?: KeyPart | undefined;
+  /** How many entries at most. Default: all. */
+  readonly limit?: number | undefined;
+}
+
+/**
+ * A transaction, written once for tables that answer at once and for those that do not: a generator that yields what has to be awaited
+ * before it continues. In a table that answers at once it yields nothing.
+ */
+export type Steps<T> = Generator<PromiseLike<unknown>, T, undefined>;
+
+/** The rows of a table inside a transaction. `put` and `remove` are seen by later reads of the same transaction. */
+export interface Rows {
+  get(key: TableKey): Steps<string | undefined>;
+  /** The entries whose keys begin with `prefix`, in order. */
+  range(prefix: TableKey, range?: TableRange): Steps<readonly TableEntry[]>;
+  put(key: TableKey, value: string): void;
+  /** Does nothing where there is none. */
+  remove(key: TableKey): void;
+}
+
+export type Body<T> = (rows: Rows) => Steps<T>;
+
+/** Whether calls answer at once or with a promise. */
+export type Timing = 'now' | 'later';
+
+export type Answer<When extends Timing, T> = When extends 'now' ? T : Promise<T>;
+
+/**
+ * Rows of strings in the order of their keys: what a backend implements, once, for the stores of messages, caches and push registrations.
+ *
+ * `prepare` runs at once and outside of the transaction: arguments are checked and encoded there. The body that it returns sees one
+ * snapshot; what it writes is there as a whole or not at all, and bodies that write run as if one after the other. A body may run more than
+ * once. One that throws has to do so before its first `put` or `remove`. What `prepare` or the body throws, the caller gets: thrown where the
+ * call answers at once, as a rejection where it answers with a promise.
+ */
+export interface Table<Read extends Timing = Timing, Write extends Timing = Timing> {
+  read<T>(prepare: () => Body<T>): Answer<Read, T>;
+  /** Answers once what was written is as durable as the table keeps anything. */
+  write<T>(prepare: () => Body<T>): Answer<Write, T>;
+}
+
+/** For `Rows` that answer at once. */
+// biome-ignore lint/correctness/useYield: there is nothing to wait for.
+export function* found<T>(value: T): Steps<T> {
+  return value;
+}
+
+/** Runs steps that wait for nothing. */
+export function atOnce<T>(steps: Steps<T>): T {
+  const step = steps.next();
+  if (step.done === true) return step.value;
+  throw new TypeError('A transaction of a table that answers at once waited for something.');
+}
+
+/** Runs steps, and waits for what they yield. */
+export async function awaited<T>(steps: Steps<T>): Promise<T> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await step.value;
+  }
+}
