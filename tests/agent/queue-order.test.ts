@@ -46,7 +46,7 @@ async function recovered(store: TaskStateStore, options: Partial<AgentSettings> 
   const settings = { id: 'ada', contextId: 'c', provider, taskStateStore: store, busy: 'queue' as const, ...options };
   const agents = [agent(settings), agent(settings)];
   const tasks = await abandoned(store);
-  // The last commit of a killed process may be hidden from readers of LMDB until somebody writes: a renewal is then seen only by who resumes.
+  // A commit in which a process was killed is hidden from the readers of LMDB until somebody writes: a renewal is then seen only by who resumes.
   await Promise.all(tasks.map(({ taskId }, index) => agents[index % 2]?.resume(taskId, { onBusy: 'wait' }).result()));
   return asked;
 }
