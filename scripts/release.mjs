@@ -1,7 +1,8 @@
 // Makes a release: `npm run release -- 0.2.0 [--date YYYY-MM-DD] [--dry-run] [--publish]`. Sets the version, dates the entries under
-// "Unreleased" in the changelog, runs the checks and packs. Publishes only with --publish; --dry-run only says what it would do.
+// "Unreleased" in the changelog, runs the checks, packs, commits and tags. Publishes only with --publish, and last; --dry-run only says
+// what it would do. Where a step before the tag fails, the files are again as they were.
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 
 const { values, positionals } = parseArgs({
@@ -10,6 +11,9 @@ const { values, positionals } = parseArgs({
 });
 const [version = ''] = positionals;
 const date = values.date ?? new Date().toISOString().slice(0, 10);
+const tag = `v${version}`;
+const tarball = `millrace-${version}.tgz`;
+const edited = ['package.json', 'package-lock.json', 'CHANGELOG.md'];
 const stop = (message) => {
   console.error(message);
   process.exit(1);
@@ -18,6 +22,7 @@ const run = (command, ...args) => {
   console.log(`$ ${[command, ...args].join(' ')}`);
   if (!values['dry-run']) execFileSync(command, args, { stdio: 'inherit' });
 };
+const git = (...args) => execFileSync('git', args, { encoding: 'utf8' }).trim();
 
 if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)) stop('Usage: npm run release -- VERSION, e.g. 0.2.0');
 if (!/^\d{4}-\d{2}-\d{2}$/.test(date)) stop(`--date must be YYYY-MM-DD, got ${date}`);
@@ -25,18 +30,37 @@ const changelog = readFileSync('CHANGELOG.md', 'utf8');
 if (changelog.includes(`\n## ${version} `)) stop(`CHANGELOG.md has a section for ${version} already`);
 const [, entries] = /\n## Unreleased\n([\s\S]*?)(?=\n## |$)/.exec(changelog) ?? [];
 if (!entries?.trim()) stop('CHANGELOG.md has no entries under "## Unreleased"');
-const changes = execFileSync('git', ['status', '--porcelain'], { encoding: 'utf8' }).trim();
+if (git('tag', '--list', tag)) stop(`The tag ${tag} exists already`);
+const changes = git('status', '--porcelain');
 if (changes && !values['dry-run']) stop(`Commit or remove what is changed first:\n${changes}`);
+const head = git('rev-parse', 'HEAD');
 
-run('npm', 'version', version, '--no-git-tag-version');
-console.log(`CHANGELOG.md: ## ${version} - ${date}`);
-if (!values['dry-run']) {
-  const dated = changelog.replace('\n## Unreleased\n', () => `\n## Unreleased\n\n## ${version} - ${date}\n`);
-  writeFileSync('CHANGELOG.md', dated);
+try {
+  run('npm', 'version', version, '--no-git-tag-version');
+  console.log(`CHANGELOG.md: ## ${version} - ${date}`);
+  if (!values['dry-run']) {
+    const dated = changelog.replace('\n## Unreleased\n', () => `\n## Unreleased\n\n## ${version} - ${date}\n`);
+    writeFileSync('CHANGELOG.md', dated);
+  }
+  run('npm', 'test');
+  run('npm', 'run', 'check');
+  run('npm', 'run', 'check:tarball');
+  run('npm', 'pack');
+  run('git', 'commit', '--quiet', '--message', `release: ${version}`, '--', ...edited);
+  run('git', 'tag', tag);
+} catch (error) {
+  git('reset', '--quiet', '--soft', head);
+  git('checkout', '--quiet', head, '--', ...edited);
+  rmSync(tarball, { force: true });
+  stop(`Not released, nothing is changed: ${error.message}`);
 }
-run('npm', 'test');
-run('npm', 'run', 'check');
-run('npm', 'run', 'check:tarball');
-run('npm', 'pack');
-if (values.publish) run('npm', 'publish', `millrace-${version}.tgz`);
-else console.log('Not published: commit, tag, and repeat `npm publish` by hand, or run this with --publish.');
+if (!values.publish) {
+  console.log(`Not published. Push the commit and ${tag}, and run: npm publish ${tarball}`);
+} else {
+  try {
+    run('npm', 'publish', tarball);
+  } catch (error) {
+    stop(`Committed and tagged ${tag}, but not published: ${error.message}. Run again: npm publish ${tarball}`);
+  }
+  console.log(`Published. Push the commit and ${tag}.`);
+}
