@@ -91,9 +91,10 @@ export class CommitDraft {
     this.after = applyRecord(before, stamped as JournalRecord);
   }
 
-  /** The append; `barrier` if the engine waits for it before it continues. */
-  finish(barrier: boolean): Commit {
-    return { type: 'commit', steps: this.steps, after: this.after, barrier };
+  /** The append; `barrier` if the engine waits for it before it continues, `durable` as in a commit. */
+  finish(barrier: boolean, durable?: () => void): Commit {
+    const { steps, after } = this;
+    return durable ? { type: 'commit', steps, after, barrier, durable } : { type: 'commit', steps, after, barrier };
   }
 }
 

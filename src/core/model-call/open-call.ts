@@ -1,7 +1,8 @@
 import type { AgentLoopError } from '../contracts/errors.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import type { Usage } from '../contracts/usage.ts';
 import type { TerminalRecord, TurnSuspended } from '../journal/records.ts';
+import type { StreamChunk } from '../journal/signals.ts';
 import { usageWithoutAnswer } from './estimate-usage.ts';
 import type { ModelSilence } from './model-silence.ts';
 import { StreamedTokens } from './text-tokens.ts';
@@ -28,17 +29,19 @@ export class OpenCall {
     return (usage) => told.add(usage);
   }
 
-  /** Returns the chunk to emit: an answer includes the usage that its provider reported for failed requests. */
-  saw(chunk: LLMChunk): LLMChunk {
+  /** A delta has come. */
+  saw(chunk: StreamChunk): void {
     this.silence?.heard();
-    if (chunk.type === 'done') {
-      const response = this.#params && this.#told ? this.#told.answered(chunk.response) : chunk.response;
-      this.#response = response;
-      return response === chunk.response ? chunk : { type: 'done', response };
-    }
     if (chunk.type === 'text' || chunk.type === 'reasoning') this.#output.add(chunk.text);
     else if (chunk.type === 'tool-call') this.#output.add(chunk.arguments ?? '');
-    return chunk;
+  }
+
+  /** The answer has come. Returns it with the usage that its provider reported for failed requests. */
+  answered(given: LLMResponse): LLMResponse {
+    this.silence?.heard();
+    const response = this.#params && this.#told ? this.#told.answered(given) : given;
+    this.#response = response;
+    return response;
   }
 
   /** Whether the answer is there. */

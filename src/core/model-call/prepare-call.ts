@@ -1,10 +1,12 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { leaveToAttempts } from '../../observability/spans/attempt-span.ts';
-import { startLlmSpan } from '../../observability/spans/llm-span.ts';
-import type { TracedSpan } from '../../observability/spans/tracing-options.ts';
+import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../observability/spans/llm-span.ts';
+import { cancelSpan, exceptionOf, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { Message } from '../contracts/messages.ts';
-import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import { copySettings } from '../journal/call-settings.ts';
+import type { StreamChunk } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
@@ -13,26 +15,125 @@ import type { ChangedCall } from './change-call.ts';
 import type { PreparedView } from './prepare-view.ts';
 import { messagesWith, viewOf } from './view.ts';
 
-/** A model call that is ready to be made. */
-export interface PreparedCall {
-  readonly params: CallParams;
-  /** Where extensions chose another than the turn's. */
-  readonly provider?: LLMProvider | undefined;
-  /** What extensions gave in place of an answer: no provider is called. */
-  readonly response?: LLMResponse | undefined;
-  readonly span: Span;
-  readonly traceContext: Context;
-  /** Milliseconds since 1970. */
-  readonly startedAt: number;
-  /** Aborted with the turn, and when the call is left before its end. */
-  readonly scope: AbortScope;
-}
-
 /** A call that extensions made something of: what they were shown, and what they changed. */
 export interface ShownCall {
   readonly params: CallParams;
   readonly scope: AbortScope;
   readonly changed: ChangedCall;
+}
+
+interface CallOptions {
+  readonly params: CallParams;
+  readonly scope: AbortScope;
+  readonly traced: TracedSpan;
+  readonly changed: ChangedCall | undefined;
+  readonly startedAt: number;
+}
+
+/**
+ * One model call, from the start of its span to its end. Its span ends once, on the first of: the answer, a failure, and `leave`; with it the
+ * call lets go of its scope.
+ */
+export class PreparedCall {
+  readonly params: CallParams;
+  /** The turn's, unless extensions chose another. */
+  readonly provider: LLMProvider;
+  /** What extensions gave in place of an answer: no provider is called. */
+  readonly response: LLMResponse | undefined;
+  readonly span: Span;
+  readonly traceContext: Context;
+  /** Aborted with the turn, and when the call is left before its end. */
+  readonly scope: AbortScope;
+  readonly #deps: TurnDeps;
+  /** Milliseconds since 1970. */
+  readonly #startedAt: number;
+  #firstChunkAt: number | undefined;
+  #ended = false;
+
+  constructor(deps: TurnDeps, { params, scope, traced, changed, startedAt }: CallOptions) {
+    this.#deps = deps;
+    this.params = params;
+    this.scope = scope;
+    this.span = traced.span;
+    this.traceContext = traced.traceContext;
+    this.provider = changed?.provider ?? deps.provider;
+    this.response = changed?.response;
+    this.#startedAt = startedAt;
+  }
+
+  /** The request is about to be made: what it takes counts from here on. */
+  begin(): void {
+    if (!this.response) this.params.noteUsage = this.#deps.openCall.begin(this.params, this.provider);
+  }
+
+  /** A delta has come. */
+  saw(delta: StreamChunk): void {
+    this.#deps.openCall.saw(delta);
+    if (this.#firstChunkAt === undefined && this.span.isRecording()) this.#firstChunkAt = this.#deps.now();
+  }
+
+  /** The answer has come. Returns the chunk to emit, with what the provider reported of failed requests. Ends the span. */
+  answered(given: Extract<LLMChunk, { type: 'done' }>): Extract<LLMChunk, { type: 'done' }> {
+    const { openCall, tracing, config, turn, now } = this.#deps;
+    const response = openCall.answered(given.response);
+    const firstChunkAt = this.#firstChunkAt;
+    const waited = firstChunkAt === undefined ? undefined : (firstChunkAt - this.#startedAt) / 1000;
+    finishLlmSpan(tracing, this.span, {
+      response,
+      ...(waited === undefined ? {} : { timeToFirstChunkSeconds: waited }),
+    });
+    config.logger.debug('model call done', {
+      taskId: turn.taskId,
+      durationMs: now() - this.#startedAt,
+      finishReason: response.finishReason,
+      totalTokens: response.usage?.totalTokens,
+    });
+    this.#end();
+    return response === given.response ? given : { type: 'done', response };
+  }
+
+  /** Makes a failure of the call an `AgentLoopError`, and writes it to the span and the log. */
+  failed(thrown: unknown): AgentLoopError {
+    const { config, turn, tracing } = this.#deps;
+    const error = providerError(thrown, turn.taskId);
+    failSpan(this.span, error);
+    const { taskId, agentId } = turn;
+    const said = { taskId, agentId, code: error.code, error: exceptionOf(error, tracing.redact) };
+    config.logger.warn('model call failed', said);
+    return error;
+  }
+
+  /** Ends the call with an error; what it took so far stands on its span. */
+  endWith(error: unknown): void {
+    const { openCall } = this.#deps;
+    if (AgentLoopError.isInstance(error)) openCall.failed(error);
+    usageOnSpan(this.span, openCall.usage);
+    if (!this.#ended) this.#end();
+  }
+
+  /** Nobody waits for the answer any more. */
+  leave(): void {
+    if (this.#ended) return;
+    usageOnSpan(this.span, this.#deps.openCall.usage);
+    cancelSpan(this.span);
+    this.scope.abort(new AgentLoopError('CANCELED', 'The model call was left before its end.'));
+    this.#end();
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#deps.openCall.silence?.end();
+    this.span.end();
+    this.scope.release();
+  }
+}
+
+function providerError(thrown: unknown, taskId: string): AgentLoopError {
+  if (AgentLoopError.isInstance(thrown)) return thrown;
+  return new AgentLoopError('PROVIDER_FAILED', `The model provider failed: ${messageOf(thrown)}`, {
+    cause: thrown,
+    taskId,
+  });
 }
 
 /**
@@ -52,15 +153,7 @@ export function prepareLLMCall(
     const provider = changed?.provider ?? deps.provider;
     const traced = startSpan(deps, { iteration: state.iteration, params, provider }, traceContext);
     params.traceContext = traced.traceContext;
-    return {
-      params,
-      scope,
-      span: traced.span,
-      traceContext: traced.traceContext,
-      startedAt: state.updatedAt,
-      provider: changed?.provider,
-      response: changed?.response,
-    };
+    return new PreparedCall(deps, { params, scope, traced, changed, startedAt: state.updatedAt });
   };
 }
 

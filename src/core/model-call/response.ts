@@ -70,6 +70,14 @@ function isJson(value: unknown): boolean {
   return asJson(value) !== undefined;
 }
 
+/** A provider that completed without an answer. */
+export function noResponse(): AgentLoopError {
+  return new AgentLoopError(
+    'PROVIDER_PROTOCOL',
+    'The model provider completed its stream without a "done" chunk; emit { type: "done", response } last.',
+  );
+}
+
 function misshapen(member: string, expected: string): AgentLoopError {
   const message = `The model provider gave an answer whose ${member} is not ${expected}; mend the provider.`;
   return new AgentLoopError('PROVIDER_PROTOCOL', message);

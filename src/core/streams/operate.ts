@@ -174,22 +174,6 @@ export function operate<T, R>(make: (to: Sink<R>) => Handlers<T>): FusibleOperat
  * The same as `pipe(...operators)`, in one subscription: RxJS makes a subscriber for every operator of a pipe, and those of the
  * operators of an iteration would cost more than all they do.
  */
-export function fuse<A, B, C, D, E, F, G>(
-  ...operators: readonly [
-    FusibleOperator<A, B>,
-    FusibleOperator<B, C>,
-    FusibleOperator<C, D>,
-    FusibleOperator<D, E>,
-    FusibleOperator<E, F>,
-    FusibleOperator<F, G>,
-  ]
-): OperatorFunction<A, G>;
-export function fuse<A, B, C, D>(
-  ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>, FusibleOperator<C, D>]
-): OperatorFunction<A, D>;
-export function fuse<A, B, C>(
-  ...operators: readonly [FusibleOperator<A, B>, FusibleOperator<B, C>]
-): OperatorFunction<A, C>;
 export function fuse<T>(...operators: readonly FusibleOperator<T, T>[]): OperatorFunction<T, T>;
 export function fuse(...operators: readonly Fused[]) {
   return (source: Observable<unknown>) =>
@@ -197,21 +181,6 @@ export function fuse(...operators: readonly Fused[]) {
 }
 
 type Fused = Pick<FusibleOperator<unknown, unknown>, 'stageOf'>;
-
-/** A subscriber for a source: what it is given goes through these operators to `to`. Leaving `to` unsubscribes it. */
-export function fusedSubscriber<A, B, C, D>(
-  operators: readonly [
-    FusibleOperator<A, A>,
-    FusibleOperator<A, B>,
-    FusibleOperator<B, C>,
-    FusibleOperator<C, D>,
-    FusibleOperator<D, D>,
-    FusibleOperator<D, D>,
-  ],
-  to: Subscriber<D>,
-): Subscriber<A> {
-  return subscriberOf<A>(operators, to);
-}
 
 /** A chain of operators: the sink of the last is the end of the chain, the sink of each other the stage of the next operator. */
 function subscriberOf<T>(operators: readonly Fused[], to: Subscriber<unknown>): Subscriber<T> {

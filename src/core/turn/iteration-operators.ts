@@ -1,14 +1,8 @@
 import type { Context, Span } from '@opentelemetry/api';
-import { Observable } from 'rxjs';
 import { startLoopIterationSpan } from '../../observability/spans/iteration-span.ts';
 import { cancelSpan, failSpan, type TracedSpan } from '../../observability/spans/tracing-options.ts';
 import type { Signal } from '../journal/signals.ts';
-import type { LoopState } from '../journal/state.ts';
-import { callLlm } from '../model-call/llm-operators.ts';
-import { type FusibleOperator, fuse, type Sink, Stage, staged } from '../streams/operate.ts';
-import { CallPipe } from '../tool-call/call-pipe.ts';
-import { executeTools, runToolCalls } from '../tool-call/tool-operators.ts';
-import type { NextStep } from './next-step.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
 /** Starts the span of an iteration below `traceContext`. */
@@ -65,28 +59,4 @@ class IterationEnd extends Stage<Signal> {
     if (this.#deps.scope.aborted && !this.#failed) cancelSpan(this.#span);
     this.#span.end();
   }
-}
-
-/**
- * One iteration: the model call that `step` describes and the tools it asks for, or the tools that were left open. Completes when
- * both are done. Unsubscribing closes the model's connection and aborts the tools.
- */
-export function runIteration(
-  deps: TurnDeps,
-  traceContext: Context,
-): (state: LoopState, step: Extract<NextStep, { do: 'call' | 'tools' }>) => Observable<Signal> {
-  const startSpan = startIterationSpan(deps, traceContext);
-  const pipe = new CallPipe(deps.config.toolConcurrency);
-  return (state, step) =>
-    new Observable((to) => {
-      const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
-      const { span, traceContext: inner } = startSpan(iteration);
-      const failing = catchIterationError(deps, span);
-      const completing = completeIteration(deps, span);
-      const signals$ =
-        step.do === 'tools'
-          ? executeTools(deps, inner, pipe)(state).pipe(fuse(failing, completing))
-          : callLlm(deps, inner, [runToolCalls(deps, inner, pipe), failing, completing])(state, step);
-      signals$.subscribe(to);
-    });
 }

@@ -5,10 +5,9 @@ import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal
 import type { LoopState } from '../journal/state.ts';
 import { prepareView } from '../model-call/prepare-view.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
-import { DirectSubscriber } from '../streams/direct-subscriber.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
-import { runIteration } from './iteration-operators.ts';
+import { type ModelStep, type RunIteration, runIteration, type StepOwner } from './model-step.ts';
 import { type CallStep, callWith, type NextStep, nextStep } from './next-step.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
@@ -19,8 +18,8 @@ import type { TurnDeps } from './turn-deps.ts';
  *    (`open-turn.ts`), then composes the operators around this loop. `stint.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
  *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait.
- * 3. A call is `callLlm` (`../model-call/llm-operators.ts`); the tools that the response asks for run in `runToolCalls`
- *    (`../tool-call/tool-operators.ts`). Both together are an iteration (`iteration-operators.ts`).
+ * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/prepare-call.ts`, `../model-call/respond.ts`), then runs the
+ *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/signals.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
  *    ever the fold of the records (`../journal/apply-record.ts`); the loop keeps that of the last commit.
  * 5. Downstream, `../ownership/journal-operators.ts` appends each commit to the store before anything else receives it, and `share-turn.ts` turns
@@ -51,7 +50,7 @@ export function loopIterations(deps: TurnDeps, traceContext: Context): (state: L
 interface LoopOptions {
   readonly state: LoopState;
   readonly out: Subscriber<Signal>;
-  readonly iterate: ReturnType<typeof runIteration>;
+  readonly iterate: RunIteration;
   readonly decide: ReturnType<typeof decideStep>;
   readonly prepare: ReturnType<typeof prepareView>;
 }
@@ -61,20 +60,15 @@ const stepsBetweenYields = 100;
 /** The longest delay of a timer in Node. */
 const longestTimerMs = 2 ** 31 - 1;
 
-class IterationLoop {
+class IterationLoop implements StepOwner {
   readonly #deps: TurnDeps;
   readonly #out: Subscriber<Signal>;
   readonly #iterate: LoopOptions['iterate'];
   readonly #decide: LoopOptions['decide'];
   readonly #prepare: LoopOptions['prepare'];
   readonly #stops: readonly (() => void)[];
-  readonly #observer = {
-    next: (signal: Signal) => this.#pass(signal),
-    error: (error: unknown) => this.#failed(error),
-    complete: () => this.#completed(),
-  };
   #state: LoopState;
-  #iteration: Subscriber<Signal> | undefined;
+  #iteration: ModelStep | undefined;
   /** Extensions that have not answered yet. */
   #asking: Promise<unknown> | undefined;
   #advancing = false;
@@ -122,7 +116,7 @@ class IterationLoop {
     clearImmediate(this.#yield);
     this.#asking = undefined;
     this.#stopWaiting();
-    this.#iteration?.unsubscribe();
+    this.#iteration?.leave();
   }
 
   #yieldOnce(): void {
@@ -180,7 +174,7 @@ class IterationLoop {
     if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
     this.#await(this.#prepare(this.#state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
-      if (draft.steps.length > 0) this.#pass(draft.finish(false));
+      if (draft.steps.length > 0) this.pass(draft.finish(false));
       this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
     });
   }
@@ -232,17 +226,17 @@ class IterationLoop {
   }
 
   #run(step: Extract<NextStep, { do: 'call' | 'tools' }>): void {
-    const iteration = new DirectSubscriber<Signal>(this.#observer);
+    const iteration = this.#iterate(this.#state, step, this);
     this.#iteration = iteration;
-    this.#iterate(this.#state, step).subscribe(iteration);
+    iteration.start(step);
   }
 
-  #pass(signal: Signal): void {
+  pass(signal: Signal): void {
     if (signal.type === 'commit') this.#state = signal.after;
     this.#out.next(signal);
   }
 
-  #completed(): void {
+  stepCompleted(): void {
     this.#iteration = undefined;
     this.advance();
   }
@@ -251,7 +245,7 @@ class IterationLoop {
    * A model call that `retryPlan` covers is repeated later. A failed closing summary is replaced by a fixed sentence. Any other error fails
    * the turn.
    */
-  #failed(error: unknown): void {
+  stepFailed(error: unknown): void {
     this.#iteration = undefined;
     const isCall = this.#state.phase === 'llm' && !this.#state.outcome;
     const backoff = isCall && !this.#stopped ? backoffAfter(this.#deps, this.#state, error) : undefined;
@@ -277,7 +271,7 @@ class IterationLoop {
       return this.advance();
     }
     if (this.#state.phase !== 'llm' || !this.#iteration) return;
-    this.#iteration.unsubscribe();
-    this.#completed();
+    this.#iteration.leave();
+    this.stepCompleted();
   }
 }

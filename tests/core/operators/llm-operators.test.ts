@@ -1,23 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
-import { map, type OperatorFunction, take, tap } from 'rxjs';
+import { map, type OperatorFunction, tap } from 'rxjs';
 import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
 import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
+import type { LLMChunk, LLMResponse } from '../../../src/core/contracts/provider.ts';
 import type { LlmStart, TurnRecord } from '../../../src/core/journal/records.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
+import { type Commit, commitOf } from '../../../src/core/journal/signals.ts';
 import type { LoopState } from '../../../src/core/journal/state.ts';
-import {
-  callLlm,
-  catchLLMError,
-  mapLLMResponseToState,
-  tapLLMResponse,
-} from '../../../src/core/model-call/llm-operators.ts';
+import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/model-call/llm-operators.ts';
 import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
-import { operate } from '../../../src/core/streams/operate.ts';
 import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
-import { answerWhen, marbles } from './marbles.ts';
+import { marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
 import { recordingLogger } from './recording-logger.ts';
 import { startedState, turnDeps } from './turn-deps.ts';
@@ -351,88 +345,5 @@ describe('mapLLMResponseToState', () => {
     expect(done).toMatchObject({ type: 'llm.done', calls: [], finishReason: 'length' });
     expect(done).not.toHaveProperty('message.toolCalls');
     expect(end).toMatchObject({ type: 'turn.failed', code: 'LENGTH', reason: 'length' });
-  });
-});
-
-describe('callLlm', () => {
-  const passing = () => operate<Signal, Signal>((to) => ({ next: (signal) => to.next(signal) }));
-  const kindOf = map((signal: Signal) =>
-    signal.type === 'commit' ? signal.steps.map(({ record }) => record.type).join(' ') : signal.type,
-  );
-  const kinds = { s: 'llm.start', t: 'text', e: 'llm.done turn.done' };
-
-  function calling(deps: TurnDeps) {
-    return callLlm(deps, ROOT_CONTEXT, [passing(), passing(), passing()])(startedState(), { start: { ...start } });
-  }
-
-  function streaming(stream: NonNullable<LLMProvider['stream']>): LLMProvider {
-    return { call: () => Promise.reject(broken), stream };
-  }
-
-  it('commits the start, streams, and commits the response; leaving closes the stream', () => {
-    marbles(({ cold, expectObservable, expectSubscriptions }) => {
-      const answer$ = cold<LLMChunk>('-t-d', values);
-      const deps = turnDeps({ llmProvider: streaming(() => answer$) });
-      expectObservable(calling(deps).pipe(kindOf)).toBe('st-(e|)', kinds);
-      expectObservable(calling(deps).pipe(kindOf), '--!').toBe('st', kinds);
-      expectSubscriptions(answer$.subscriptions).toBe(['^--!', '^-!']);
-    });
-    expect(recorder.spans().map(endingOf)).toEqual([unset, canceled]);
-  });
-
-  it('calls a provider that does not stream, and takes no answer that comes after it was left', () => {
-    const asked: LLMCallParams[] = [];
-    marbles(({ cold, expectObservable }) => {
-      const call = (params: LLMCallParams) => {
-        asked.push(params);
-        return answerWhen(cold('--d', { d: response }));
-      };
-      const one = turnDeps({ llmProvider: { call } });
-      const other = turnDeps({
-        llmProvider: { ...streaming(() => cold('#')), call, capabilities: { streaming: false } },
-      });
-      expectObservable(calling(one).pipe(kindOf)).toBe('s-(e|)', kinds);
-      expectObservable(calling(other).pipe(kindOf), '-!').toBe('s', kinds);
-    });
-    expect(asked).toHaveLength(2);
-    expect(asked.map(({ signal }) => signal?.aborted)).toEqual([false, true]);
-  });
-
-  it('makes no request behind a subscriber who leaves at the start', () => {
-    let requests = 0;
-    const count = () => {
-      requests++;
-      throw broken;
-    };
-    calling(turnDeps({ llmProvider: streaming(count) }))
-      .pipe(take(1))
-      .subscribe();
-    expect(requests).toBe(0);
-    expect(recorder.started).toBe(0);
-  });
-
-  it('fails with what the provider throws', () => {
-    const deps = turnDeps({
-      llmProvider: streaming(() => {
-        throw new TypeError('no');
-      }),
-    });
-    marbles(({ expectObservable }) =>
-      expectObservable(calling(deps).pipe(kindOf)).toBe(
-        '(s#)',
-        kinds,
-        expect.objectContaining({ code: 'PROVIDER_FAILED' }),
-      ),
-    );
-    expect(recorder.spans().map(endingOf)).toMatchObject([{ status: 'ERROR', errorType: 'PROVIDER_FAILED' }]);
-  });
-
-  it('marks the span of a call whose provider completes without a response', () => {
-    marbles(({ cold, expectObservable }) => {
-      const silent = turnDeps({ llmProvider: streaming(() => cold('-|')) });
-      const error = expect.objectContaining({ code: 'PROVIDER_PROTOCOL' });
-      expectObservable(calling(silent).pipe(kindOf)).toBe('s#', kinds, error);
-    });
-    expect(recorder.spans().map(endingOf)).toMatchObject([{ status: 'ERROR', errorType: 'PROVIDER_PROTOCOL' }]);
   });
 });

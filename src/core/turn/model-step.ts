@@ -1,0 +1,274 @@
+import { context as activeContext, type Context, type Span } from '@opentelemetry/api';
+import { Subscriber } from 'rxjs';
+import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
+import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import { CommitDraft, type Signal } from '../journal/signals.ts';
+import type { LoopState } from '../journal/state.ts';
+import type { CallParams } from '../model-call/call-params.ts';
+import { type ChangedCall, changeCall } from '../model-call/change-call.ts';
+import { ModelSilence } from '../model-call/model-silence.ts';
+import { callParams, type PreparedCall, prepareLLMCall } from '../model-call/prepare-call.ts';
+import type { ModelCall } from '../model-call/prepare-view.ts';
+import { type Responder, respond } from '../model-call/respond.ts';
+import { noResponse, responseFlaw } from '../model-call/response.ts';
+import { CallPipe } from '../tool-call/call-pipe.ts';
+import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
+import { executeTools } from '../tool-call/tool-operators.ts';
+import { startIterationSpan } from './iteration-operators.ts';
+import type { NextStep } from './next-step.ts';
+import type { TurnDeps } from './turn-deps.ts';
+
+/** Who runs iterations: receives what they emit, and then one of the two ends, unless the iteration is left. */
+export interface StepOwner {
+  pass(signal: Signal): void;
+  stepFailed(error: unknown): void;
+  stepCompleted(): void;
+}
+
+/** Runs an iteration from a state, for its owner. It has begun, and may be over, when this returns. */
+export type RunIteration = (state: LoopState, step: RunStep, owner: StepOwner) => ModelStep;
+
+type RunStep = Extract<NextStep, { do: 'call' | 'tools' }>;
+
+/** One iteration: the model call that a step describes and the tools it asks for, or the tools that were left open. */
+export function runIteration(deps: TurnDeps, traceContext: Context): RunIteration {
+  const startSpan = startIterationSpan(deps, traceContext);
+  const pipe = new CallPipe(deps.config.toolConcurrency);
+  return (state, step, owner) => {
+    const iteration = step.do === 'call' ? step.start.iteration : state.iteration;
+    const { span, traceContext: inner } = startSpan(iteration);
+    return new ModelStep(deps, { owner, pipe, span, traceContext: inner, state });
+  };
+}
+
+interface StepOptions {
+  readonly owner: StepOwner;
+  readonly pipe: CallPipe;
+  /** Of the iteration. */
+  readonly span: Span;
+  readonly traceContext: Context;
+  readonly state: LoopState;
+}
+
+/**
+ * One iteration as one object: the subscriber of its model call, and the owner of its batch. What the operators of `../model-call/llm-operators.ts`,
+ * `executeTools` and `iteration-operators.ts` do one after another, in this order: the commit of `llm.start`; the deltas; the span of the call ends;
+ * the commit of `llm.done`; once that is durable the span of the tools, their results, the end of that span; the span of the iteration ends;
+ * the owner receives the end. On every way out the source is unsubscribed, the call's signal aborted, the batch stopped, and each span ended once. The
+ * step is over before its owner hears of it.
+ */
+export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Responder {
+  readonly #deps: TurnDeps;
+  readonly #owner: StepOwner;
+  readonly #pipe: CallPipe;
+  readonly #span: Span;
+  readonly #traceContext: Context;
+  /** What the model call, or the open batch, begins from. */
+  #state: LoopState;
+  #call: PreparedCall | undefined;
+  #batch: MergedBatch | undefined;
+  /** The model call, and the batch after its commit. */
+  #open = 1;
+  #answered = false;
+  #over = false;
+
+  constructor(deps: TurnDeps, { owner, pipe, span, traceContext, state }: StepOptions) {
+    super();
+    this.#deps = deps;
+    this.#owner = owner;
+    this.#pipe = pipe;
+    this.#span = span;
+    this.#traceContext = traceContext;
+    this.#state = state;
+  }
+
+  get isOver(): boolean {
+    return this.#over;
+  }
+
+  start(step: RunStep): void {
+    try {
+      if (step.do === 'call') this.#begin(step);
+      else this.#resumeTools();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** Leaves the iteration: closes the model's connection and aborts the tools. The owner hears nothing more. */
+  leave(): void {
+    if (!this.#over) this.#close(false);
+  }
+
+  /** A signal of the batch. */
+  give(signal: Signal): void {
+    if (this.#over) return;
+    if (signal.type === 'commit' && signal.cause) failSpan(this.#span, signal.cause);
+    this.#owner.pass(signal);
+  }
+
+  fail(error: unknown): void {
+    if (this.#over) return;
+    failSpan(this.#span, error);
+    this.#close(true);
+    this.#owner.stepFailed(error);
+  }
+
+  /** The model call, or the batch, is over. */
+  end(): void {
+    if (this.#over || --this.#open > 0) return;
+    this.#close(false);
+    this.#owner.stepCompleted();
+  }
+
+  commit(draft: CommitDraft): void {
+    const runsTools = draft.after.phase === 'tools';
+    if (runsTools) this.#open++;
+    this.#owner.pass(draft.finish(true, runsTools ? () => this.#runTools(draft.after) : undefined));
+    this.unsubscribe();
+    this.end();
+  }
+
+  protected override _next(chunk: LLMChunk): void {
+    if (this.#answered) return;
+    try {
+      if (chunk.type === 'done') return this.#answer(chunk);
+      this.#call?.saw(chunk);
+      this.#owner.pass(chunk);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  protected override _error(thrown: unknown): void {
+    try {
+      if (!this.#answered) this.#broke(thrown);
+    } finally {
+      this.unsubscribe();
+    }
+  }
+
+  protected override _complete(): void {
+    try {
+      if (!this.#answered) this.#broke(noResponse());
+    } finally {
+      this.unsubscribe();
+    }
+  }
+
+  #begin({ start, view }: ModelCall): void {
+    const deps = this.#deps;
+    const draft = new CommitDraft(deps, this.#state);
+    draft.add(start);
+    this.#state = draft.after;
+    this.#owner.pass(draft.finish(false));
+    if (this.#over) return;
+    if (deps.hooks.lists.beforeLLMCall.length > 0) this.#ask(view);
+    else this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { view }));
+  }
+
+  /** Asks the extensions about the call before it is made. */
+  #ask(view: ModelCall['view']): void {
+    const deps = this.#deps;
+    const scope = deps.scope.child();
+    this.add(() => scope.release());
+    const params = callParams(deps, this.#state, { view, scope });
+    const request = (changed: ChangedCall) => {
+      if (this.#over) return;
+      this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { params, scope, changed }));
+    };
+    const changed = changeCall(deps, this.#traceContext)(this.#state, params);
+    if (changed instanceof Promise) changed.then(request).catch((error: unknown) => this.fail(error));
+    else request(changed);
+  }
+
+  /** Makes one request of the provider, unless the answer is there already, in the context of its span, through `stream` where the provider has it. */
+  #request(call: PreparedCall): void {
+    const { hooks, openCall, config } = this.#deps;
+    const { iteration, history } = this.#state;
+    this.#call = call;
+    hooks.lastCall = { iteration, params: call.params, historyLength: history.length };
+    call.begin();
+    if (call.response) return give(call.response, this);
+    const silence = config.modelSilenceMs > 0 ? new ModelSilence(config.clock, config.modelSilenceMs) : undefined;
+    openCall.silence = silence;
+    silence?.limit(call.params);
+    try {
+      activeContext.with(call.traceContext, subscribe, undefined, call.provider, call.params, this);
+    } catch (error) {
+      return this.error(error);
+    }
+    if (this.closed || openCall.isAnswered) return;
+    silence?.start((error) => {
+      call.scope.abort(error);
+      this.error(error);
+    });
+  }
+
+  #answer(chunk: Extract<LLMChunk, { type: 'done' }>): void {
+    const flaw = responseFlaw(chunk.response);
+    if (flaw) return this.#broke(flaw);
+    this.#answered = true;
+    const { response } = this.#call?.answered(chunk) ?? chunk;
+    respond(this.#deps, { state: this.#state, traceContext: this.#traceContext }, { response, to: this });
+  }
+
+  #broke(thrown: unknown): void {
+    if (this.#over) return;
+    const error = this.#call?.failed(thrown) ?? thrown;
+    this.#call?.endWith(error);
+    this.fail(error);
+  }
+
+  #runTools(state: LoopState): void {
+    if (this.#over) return;
+    try {
+      this.#batch = new MergedBatch(this.#deps, {
+        state,
+        owner: this,
+        traceContext: this.#traceContext,
+        pipe: this.#pipe,
+      });
+      this.#batch.start();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** The batch that another process, or a pause, left open. */
+  #resumeTools(): void {
+    const signals$ = executeTools(this.#deps, this.#traceContext, this.#pipe)(this.#state);
+    this.add(
+      signals$.subscribe({
+        next: (signal) => this.give(signal),
+        error: (error: unknown) => this.fail(error),
+        complete: () => this.end(),
+      }),
+    );
+  }
+
+  #close(failed: boolean): void {
+    this.#over = true;
+    this.unsubscribe();
+    this.#call?.leave();
+    this.#batch?.stop();
+    if (this.#deps.scope.aborted && !failed) cancelSpan(this.#span);
+    this.#span.end();
+  }
+}
+
+function subscribe(provider: LLMProvider, params: CallParams, to: Subscriber<LLMChunk>): void {
+  if (provider.stream && provider.capabilities?.streaming !== false) {
+    provider.stream(params).subscribe(to);
+    return;
+  }
+  provider.call(params).then(
+    (response) => give(response, to),
+    (error: unknown) => to.error(error),
+  );
+}
+
+function give(response: LLMResponse, to: Subscriber<LLMChunk>): void {
+  to.next({ type: 'done', response });
+  to.complete();
+}
