@@ -3,7 +3,7 @@ import type { AgentEvent, ArtifactUpdateEvent } from '../contracts/events.ts';
 import { eventsOf } from './events-of.ts';
 import { GrowingText } from './growing-text.ts';
 import { replayOf } from './observe-turn.ts';
-import { artifactId, isoTime } from './projection.ts';
+import { artifactId, isoTime, Projection } from './projection.ts';
 import { isTerminal, type JournalRecord } from './records.ts';
 import type { Commit, Signal, Step, StreamChunk } from './signals.ts';
 
@@ -26,6 +26,7 @@ export class EventProjector {
   #artifactId = '';
   /** The text that readers have of the open model call. */
   readonly #shown = new GrowingText();
+  readonly #projection = new Projection();
 
   constructor(options: EventProjectorOptions) {
     this.#options = options;
@@ -138,7 +139,7 @@ export class EventProjector {
     }
     const shown = record.type === 'llm.done' ? this.#shown.toString() : '';
     if (record.type === 'llm.done' || isTerminal(record)) this.#shown.clear();
-    return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last });
+    return eventsOf(before, record, { checkpoints: this.#options.checkpoints, shown, last, to: this.#projection });
   }
 
   #artifactChunk({ artifactId, name, text, append, lastChunk }: ArtifactChunk): AgentEvent {

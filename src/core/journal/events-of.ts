@@ -6,7 +6,7 @@ import type { LoopState } from './state.ts';
 
 /**
  * The events of one record, in order: a pure projection, the same for a live turn, a resumed one and a replay. Only the
- * artifact of `llm.done` depends on what was streamed: behind deltas what is missing of the text,
+ * artifact of `llm.done` depends on what was streamed: after deltas what is missing of the text,
  * mostly nothing; where there were none, or they are not its beginning, the whole text.
  */
 export function eventsOf(
@@ -14,8 +14,13 @@ export function eventsOf(
   record: JournalRecord,
   options: ProjectionOptions,
 ): readonly AgentEvent[] {
-  if (record.type === 'turn.started')
-    return new Projection(record, record.agentId, { record, options }).started(record);
+  const { to = new Projection() } = options;
+  if (record.type === 'turn.started') {
+    to.begin(record, record.agentId, { record, options });
+    return to.started(record);
+  }
   const kind = before && kindOf(record.type);
-  return kind ? kind.events(new Projection(before.turn, before.agentId, { record, options }), before, record) : [];
+  if (!kind) return [];
+  to.begin(before.turn, before.agentId, { record, options });
+  return kind.events(to, before, record);
 }

@@ -39,6 +39,8 @@ export interface ProjectionOptions {
   readonly shown: string;
   /** False for a record of a suspended turn that is not the last: the turn went on after it. */
   readonly last: boolean;
+  /** Writes the events, where one is there for all records of a turn. */
+  readonly to?: Projection;
 }
 
 type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
@@ -52,26 +54,30 @@ type SharedMembers = 'taskId' | 'contextId' | 'agentId' | 'timestamp' | 'cursor'
 /** An event without what all events of a record say. */
 type OwnMembers<E extends AgentEvent = AgentEvent> = E extends AgentEvent ? Omit<E, SharedMembers> : never;
 
-type Placed = Pick<AgentEvent, 'kind'> & { -readonly [name in SharedMembers]?: AgentEvent[name] };
+type Unplaced<E extends AgentEvent = AgentEvent> = E extends AgentEvent
+  ? { -readonly [Name in keyof E]: E[Name] }
+  : never;
 
-/** Writes the events of one record, numbering their cursors. */
+/** Writes the events of one record after another, numbering their cursors. */
 export class Projection {
-  readonly #events: AgentEvent[] = [];
-  readonly #taskId: string;
-  readonly #contextId: string;
-  readonly #agentId: string;
-  readonly #timestamp: string;
-  readonly #at: number;
-  readonly #place: string;
-  readonly #options: ProjectionOptions;
+  #events: AgentEvent[] = [];
+  #taskId = '';
+  #contextId = '';
+  #agentId = '';
+  #timestamp = '';
+  #at = 0;
+  #place = '';
+  #options: ProjectionOptions = { checkpoints: false, shown: '', last: true };
 
-  constructor(
-    turn: { readonly taskId: string; readonly contextId: string },
+  /** From here on the events are those of `record`, written into an array of their own. */
+  begin(
+    { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
     agentId: string,
     { record, options }: { readonly record: JournalRecord; readonly options: ProjectionOptions },
-  ) {
-    this.#taskId = turn.taskId;
-    this.#contextId = turn.contextId;
+  ): void {
+    this.#events = [];
+    this.#taskId = taskId;
+    this.#contextId = contextId;
     this.#agentId = agentId;
     this.#timestamp = isoTime(record.at);
     this.#at = record.at;
@@ -255,19 +261,15 @@ export class Projection {
     return this.#events;
   }
 
-  #add(event: OwnMembers): void {
-    this.#events.push(this.#placed(event));
-  }
-
-  /** Assigned, not spread: that would take twice as long. */
-  #placed(event: OwnMembers): AgentEvent;
-  #placed(event: Placed): Placed {
+  /** Adds what all events of the record say. Assigned, not spread: that would take twice as long. */
+  #add(event: OwnMembers): void;
+  #add(event: Unplaced): void {
     event.taskId = this.#taskId;
     event.contextId = this.#contextId;
     event.agentId = this.#agentId;
     event.timestamp = this.#timestamp;
     event.cursor = this.#place + (this.#events.length + 1);
-    return event;
+    this.#events.push(event);
   }
 
   #lastChunk(iteration: number, text: string): void {

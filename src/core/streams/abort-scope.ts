@@ -60,9 +60,13 @@ export class AbortScope {
     return () => this.#forget(listener);
   }
 
-  /** As `onAbort`, for as long as this scope lives. */
+  /** As `onAbort`, until `forget`. */
   listen(listener: AbortListener): void {
     if (!this.aborted) this.#listen(listener);
+  }
+
+  forget(listener: AbortListener): void {
+    this.#forget(listener);
   }
 
   /** A scope that is aborted with this one. `release` it when its work is over. */

@@ -6,17 +6,20 @@ import { type Observer, Subscriber } from 'rxjs';
  */
 export class DirectSubscriber<T> extends Subscriber<T> {
   readonly #observer: Observer<T>;
+  #over = false;
 
   constructor(observer: Observer<T>) {
     super();
     this.#observer = observer;
   }
 
-  protected override _next(value: T): void {
-    this.#observer.next(value);
+  /** What `Subscriber` does in two methods. */
+  override next(value: T): void {
+    if (!this.#over && !this.closed) this.#observer.next(value);
   }
 
   protected override _error(error: unknown): void {
+    this.#over = true;
     try {
       this.#observer.error(error);
     } finally {
@@ -25,6 +28,7 @@ export class DirectSubscriber<T> extends Subscriber<T> {
   }
 
   protected override _complete(): void {
+    this.#over = true;
     try {
       this.#observer.complete();
     } finally {

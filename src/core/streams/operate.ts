@@ -106,6 +106,10 @@ export abstract class Stage<T, R = T> implements Sink<T> {
 
 /** The end of a chain: what a subscriber throws, RxJS reports. */
 class Outlet extends Stage<unknown> {
+  override next(value: unknown): void {
+    if (!this.closed) this.to.next(value);
+  }
+
   protected override threw(thrown: unknown): void {
     throw thrown;
   }

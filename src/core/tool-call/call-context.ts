@@ -22,10 +22,14 @@ export interface ToolContextOptions {
     readonly answers: readonly GivenAnswer[];
     readonly childUsage: readonly AgentUsage[];
   };
-  readonly iteration: number;
-  readonly scope: AbortScope;
   readonly traceContext: Context;
   readonly owner: CallOwner;
+}
+
+/** The turn that a call belongs to. */
+export interface CallTurn {
+  /** As it is when it is read. */
+  readonly state: LoopState;
 }
 
 /** The runner of a call. */
@@ -33,8 +37,9 @@ export interface CallOwner {
   progress(update: unknown): void;
   /** Shows an event of the call's child turn. */
   show(event: AgentEvent, childAgentId: string): void;
-  /** The turn as it is when that is read. */
-  state(): LoopState;
+  readonly turn: CallTurn;
+  /** Of this call alone; aborted when it shall stop. Made when it is read. */
+  readonly scope: AbortScope;
 }
 
 /** The context of a running call. Its signal is created on access. */
@@ -54,7 +59,6 @@ export class CallContext implements ToolContext {
   readonly traceContext: Context;
   readonly #deps: TurnDeps;
   readonly #options: ToolContextOptions;
-  readonly #scope: AbortScope;
   #parent: ParentTurn | undefined;
   readonly #answers: readonly GivenAnswer[];
   #questions = 0;
@@ -72,19 +76,18 @@ export class CallContext implements ToolContext {
     this.metadata = turn.metadata;
     this.authContext = authContext;
     this.context = context;
-    this.iteration = options.iteration;
+    this.iteration = options.owner.turn.state.iteration;
     this.callId = callId;
     this.call = call;
     this.arguments = intent?.arguments;
     this.idempotencyKey = turn.retried?.keys[callId] ?? `${turn.taskId}:${callId}`;
     this.attempt = intent?.attempt ?? 1;
     this.traceContext = options.traceContext;
-    this.#scope = options.scope;
     this.#answers = answers;
   }
 
   get messages(): readonly Message[] {
-    return this.#options.owner.state().messages;
+    return this.#options.owner.turn.state.messages;
   }
 
   /** Made when it is read, so that a call which asks nothing costs nothing. */
@@ -105,9 +108,10 @@ export class CallContext implements ToolContext {
   /** What a child turn of the call takes from this turn. */
   get [parentTurn](): ParentTurn {
     const { callId, agentId } = this;
-    const { started, scope, owner } = this.#options;
+    const { started, owner } = this.#options;
     const show = (event: AgentEvent, childAgentId: string) => owner.show(event, childAgentId);
-    const view = () => viewSince(this.#deps.hooks.lastCall, owner.state());
+    const view = () => viewSince(this.#deps.hooks.lastCall, owner.turn.state);
+    const { scope } = owner;
     this.#parent ??= new ParentTurn(this.#deps, { callId, agentId, scope, recorded: started.childUsage, show, view });
     return this.#parent;
   }
@@ -129,7 +133,7 @@ export class CallContext implements ToolContext {
   }
 
   get signal(): AbortSignal {
-    return this.#scope.signal;
+    return this.#options.owner.scope.signal;
   }
 
   #ask(asked: AskOptions): unknown {

@@ -8,7 +8,7 @@ import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal
 import { isReconciled } from '../options/check-answers.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
-import { CallContext } from './call-context.ts';
+import { CallContext, type CallTurn } from './call-context.ts';
 import { refusedCall } from './tool-results.ts';
 
 /** What becomes of a call in doubt: `'run'` it again, its result, or a question. */
@@ -20,7 +20,7 @@ export interface Doubt {
   readonly batch: AbortScope;
   readonly traceContext: Context;
   /** The turn as it is when that is read. */
-  readonly state: () => LoopState;
+  readonly turn: CallTurn;
   /** Shows what a tool that is asked tells of its progress. */
   readonly progress: (progress: ToolProgress) => void;
 }
@@ -85,15 +85,16 @@ function reconcile(deps: TurnDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): O
   });
 }
 
-function contextOf(deps: TurnDeps, { pending, traceContext, state, progress }: Doubt, scope: AbortScope): CallContext {
+function contextOf(deps: TurnDeps, { pending, traceContext, turn, progress }: Doubt, scope: AbortScope): CallContext {
   const { callId, call } = pending;
   const toolName = call.function.name;
   const owner = {
     progress: (update: unknown) => progress({ type: 'tool-progress', callId, toolName, update }),
     show: () => {},
-    state,
+    scope,
+    turn,
   };
-  return new CallContext(deps, { started: pending, iteration: state().iteration, scope, traceContext, owner });
+  return new CallContext(deps, { started: pending, traceContext, owner });
 }
 
 function limitTime(

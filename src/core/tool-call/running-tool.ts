@@ -13,12 +13,11 @@ import type { ToolResult } from '../contracts/tool.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import type { ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
-import type { LoopState } from '../journal/state.ts';
 import { TurnError } from '../journal/turn-result.ts';
 import { leftReason, TurnLost } from '../ownership/child-turns.ts';
 import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
-import { CallContext, type CallOwner } from './call-context.ts';
+import { CallContext, type CallOwner, type CallTurn } from './call-context.ts';
 import { type ChangedOutcome, changeOutcome } from './change-tool-call.ts';
 import type { Deadlines, Limited } from './deadlines.ts';
 import type { StartedCall } from './tool-plan.ts';
@@ -28,13 +27,9 @@ import type { OfferedTool } from './tool-set.ts';
 export interface ToolCallRun {
   readonly started: StartedCall;
   readonly tool: OfferedTool;
-  readonly iteration: number;
-  /** The turn as it is when that is read. */
-  readonly state: () => LoopState;
-  /** Of this call alone; aborted when it shall stop. */
+  readonly turn: CallTurn;
+  /** Of the batch: once it is aborted the call shall stop, and nobody waits for extensions any more. */
   readonly scope: AbortScope;
-  /** Of the batch: once it is aborted nobody waits for extensions any more. */
-  readonly batch: AbortScope;
   /** Of the batch: where the call's time limit is kept. */
   readonly deadlines: Deadlines;
 }
@@ -70,6 +65,10 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   readonly #startedAt: number;
   readonly #span: Span;
   readonly #context: CallContext;
+  #scope: AbortScope | undefined;
+  /** Why the call alone shall stop, where it shall and nobody has read its scope. */
+  #aborted: { readonly reason: unknown } | undefined;
+  #listens = false;
   #thrownError: unknown;
   /** The result of a call that ran into its time limit. */
   #late: ToolResultRecord | undefined;
@@ -81,14 +80,14 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #ended = false;
 
   constructor(deps: TurnDeps, run: ToolCallRun, options: { out: Subscriber<ToolSignal>; parent: Context }) {
-    const { started, scope, iteration } = run;
+    const { started } = run;
     this.#deps = deps;
     this.#run = run;
     this.#out = options.out;
     this.#startedAt = deps.now();
     const { span, traceContext } = startToolSpan(deps.tracing, started, options.parent);
     this.#span = span;
-    this.#context = new CallContext(deps, { started, iteration, scope, traceContext, owner: this });
+    this.#context = new CallContext(deps, { started, traceContext, owner: this });
   }
 
   /** Calls the tool. A synchronous answer settles at once, without a timer. */
@@ -117,12 +116,26 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   /** Left, or over: only the first end counts. */
   unsubscribe(): void {
     if (this.#ended) return;
-    this.#run.scope.abort(leftReason(this.#deps.turn.taskId));
+    this.#abort(leftReason(this.#deps.turn.taskId));
     this.#end();
   }
 
-  state(): LoopState {
-    return this.#run.state();
+  get turn(): CallTurn {
+    return this.#run.turn;
+  }
+
+  /** Made when somebody reads it, for most calls never. Once the call is over it is aborted as the call was. */
+  get scope(): AbortScope {
+    if (this.#scope) return this.#scope;
+    const scope = this.#run.scope.child();
+    this.#scope = scope;
+    if (this.#listens) {
+      this.#run.scope.forget(this);
+      scope.listen(this);
+    }
+    if (this.#aborted) scope.abort(this.#aborted.reason);
+    else if (this.#ended) scope.release();
+    return scope;
   }
 
   progress(update: unknown): void {
@@ -153,11 +166,11 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
 
   /** The call ran into its time limit. */
   expire(): void {
-    const { scope, started } = this.#run;
+    const { started } = this.#run;
     this.#late = this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${this.#timeoutMs} ms`);
     // A child turn is cancelled first: its end is in the journal before the result of the call.
     if (!started.intent.child) this.#settle(this.#late);
-    scope.abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
+    this.#abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
   }
 
   /** What the tool answered, or why it has no answer. Only the first counts. */
@@ -165,15 +178,14 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     if (this.#ended || this.#settled) return;
     this.#settled = true;
     this.#stopTimers();
-    const { scope } = this.#run;
     const { asked, told, parentTurn } = this.#context;
-    if (asked && !scope.aborted) {
-      scope.abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
+    if (asked && !this.#isAborted) {
+      this.#abort(new AgentLoopError('CANCELED', 'The call waits for an answer.'));
       this.#end(record);
       this.#out.next({ type: 'turn.asked', question: asked, ...told });
       return this.#out.complete();
     }
-    const stopped = asked ? (this.#late ?? this.#failed('CANCELED', messageOf(scope.reason))) : record;
+    const stopped = asked ? (this.#late ?? this.#failed('CANCELED', messageOf(this.scope.reason))) : record;
     this.#change(withUsage(limited(stopped, parentTurn?.exceeded), told));
   }
 
@@ -182,20 +194,20 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     const complete = !outcome.success && TaskComplete.isInstance(this.#cause) ? this.#cause : undefined;
     const result = complete ? completed(outcome, complete) : outcome;
     if (this.#deps.hooks.lists.afterToolCall.length === 0) return this.#give(result, unchanged, complete);
-    const { started, tool, state, batch } = this.#run;
+    const { started, tool, turn, scope } = this.#run;
     const ran = { pending: started, tool, arguments: started.intent.arguments, result, thrown: this.#thrownError };
     const failed = (error: unknown) => {
       const fails = failTurn(this.#deps.hooks, error);
       this.#give({ ...result, fails }, unchanged, complete);
     };
     try {
-      const changed = changeOutcome(this.#deps, { state: state(), traceContext: this.#context.traceContext }, ran);
+      const changed = changeOutcome(this.#deps, { state: turn.state, traceContext: this.#context.traceContext }, ran);
       const give = (given: ChangedOutcome) => this.#give(given.result, given.records, complete);
       if (!(changed instanceof Promise)) return give(changed);
       const leave = () => this.#give(result, unchanged, complete);
       changed.then(give, failed);
-      if (batch.aborted) leave();
-      else this.#out.add(batch.onAbort(leave));
+      if (scope.aborted) leave();
+      else this.#out.add(scope.onAbort(leave));
     } catch (error) {
       failed(error);
     }
@@ -213,7 +225,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
 
   /** The tool ends the turn, unless an extension, or a call before it, has ended it otherwise. */
   #ending({ finalMessage: text }: TaskComplete, { result, records }: ChangedOutcome): readonly ExtensionRecord[] {
-    const isEnded = this.#run.state().changes.finish || records.some(({ effects }) => effects?.finish);
+    const isEnded = this.#run.turn.state.changes.finish || records.some(({ effects }) => effects?.finish);
     if (isEnded || !result.success || result.fails) return records;
     const finish = { ...(text !== undefined && { text }), reason: 'done' };
     return [...records, { type: 'x.task-complete', effects: { finish } }];
@@ -223,7 +235,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #end(result?: ToolResultRecord): void {
     this.#ended = true;
     this.#stopTimers();
-    this.#run.scope.release();
+    if (this.#scope) this.#scope.release();
+    else if (this.#listens) this.#run.scope.forget(this);
     const { parentTurn, asked } = this.#context;
     parentTurn?.end();
     const span = this.#span;
@@ -249,7 +262,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   }
 
   #limitTime(): void {
-    const { scope, tool, started } = this.#run;
+    const { tool, started } = this.#run;
     const ownMs = tool.definition.timeoutMs ?? this.#deps.config.toolTimeoutMs;
     const timeoutMs = Math.min(ownMs > 0 ? ownMs : Number.POSITIVE_INFINITY, this.#leftMs);
     if (timeoutMs < Number.POSITIVE_INFINITY) {
@@ -257,8 +270,18 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
       this.#run.deadlines.set(this, timeoutMs);
     }
     if (started.intent.child) return;
-    if (scope.aborted) this.onAbort();
-    else scope.listen(this);
+    if (this.#isAborted) return this.onAbort();
+    this.#listens = true;
+    (this.#scope ?? this.#run.scope).listen(this);
+  }
+
+  #abort(reason: unknown): void {
+    if (this.#scope) this.#scope.abort(reason);
+    else this.#aborted ??= { reason };
+  }
+
+  get #isAborted(): boolean {
+    return this.#aborted !== undefined || (this.#scope ?? this.#run.scope).aborted;
   }
 
   #stopTimers(): void {
@@ -299,7 +322,7 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #thrown(error: unknown): ToolResultRecord {
     this.#thrownError = error;
     if (this.#late) return this.#late;
-    const code = this.#run.scope.aborted ? 'CANCELED' : codeOf(error);
+    const code = this.#isAborted ? 'CANCELED' : codeOf(error);
     const message = AgentLoopError.isInstance(error) ? error.message : `${nameOf(error)}: ${messageOf(error)}`;
     return this.#failed(code, message, partialText(error));
   }

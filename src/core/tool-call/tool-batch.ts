@@ -9,7 +9,7 @@ import { CommitDraft, type Signal } from '../journal/signals.ts';
 import { type LoopState, openCallIndex, openQuestions, type PendingToolCall } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
 import { leftReason } from '../ownership/child-turns.ts';
-import type { AbortScope } from '../streams/abort-scope.ts';
+import type { AbortListener, AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { CallChecks } from './call-checks.ts';
 import { CallPipe, enterLine, type PipedBatch, type PlacedCall } from './call-pipe.ts';
@@ -56,7 +56,7 @@ const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before t
  * next call synchronously, so the intent of that call is in one append with the result. A call with a place waits in `#line`
  * until the next append; it starts once that append is durable. Only what needs no place is planned beside the pipe, from the state.
  */
-export class MergedBatch implements PipedBatch {
+export class MergedBatch implements PipedBatch, AbortListener {
   readonly #deps: TurnDeps;
   readonly #owner: BatchOwner;
   /** `tools.execute`. */
@@ -82,8 +82,8 @@ export class MergedBatch implements PipedBatch {
   #deadlines: Deadlines | undefined;
   /** Checks that have not answered. A cancel does not wait for them. */
   #checking: CallChecks | undefined;
-  readonly #stopListening: () => void;
-  readonly #stateNow = () => this.#state;
+  /** Whether the process shuts down, and the batch knows. */
+  #draining: boolean;
   #state: LoopState;
   /** The call that runs alone, where one does. */
   #alone: string | undefined;
@@ -103,8 +103,9 @@ export class MergedBatch implements PipedBatch {
     this.#traceContext = traced.traceContext;
     for (const question of openQuestions(state)) noteQuestion(this.#span, question);
     this.#scope = deps.scope.child();
-    this.#scope.onAbort(() => this.#stopChecking());
-    this.#stopListening = deps.drain.onAbort(() => this.#drain());
+    this.#scope.listen(this);
+    deps.drain.listen(this);
+    this.#draining = deps.drain.aborted;
     deps.inbox.onReply(() => this.#takeReplies());
     this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
     this.#pipe.begin(this);
@@ -130,6 +131,16 @@ export class MergedBatch implements PipedBatch {
     this.#ended = true;
     this.#scope.abort(leftReason(this.#deps.turn.taskId));
     this.#close(true);
+  }
+
+  get state(): LoopState {
+    return this.#state;
+  }
+
+  /** The turn is cancelled, a call has failed it, or the process shuts down. */
+  onAbort(): void {
+    if (this.#deps.drain.aborted && !this.#draining) this.#drain();
+    else this.#stopChecking();
   }
 
   get #stopping(): boolean {
@@ -188,7 +199,7 @@ export class MergedBatch implements PipedBatch {
     this.#asked?.unsubscribe();
     this.#deadlines?.stop();
     this.#scope.release();
-    this.#stopListening();
+    this.#deps.drain.forget(this);
     this.#cancelDrain?.();
     this.#deps.inbox.onReply(undefined);
     if (canceled) cancelSpan(this.#span);
@@ -199,11 +210,8 @@ export class MergedBatch implements PipedBatch {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
     const placed = this.#busy.get(started.callId);
     if (this.#stopping || !tool || !placed) return this.#settle(refusedCall(started.callId, neverStarted));
-    const scope = this.#scope.child();
-    const { iteration } = this.#state;
     this.#deadlines ??= new Deadlines(this.#deps.config.clock);
-    const deadlines = this.#deadlines;
-    const run = { started, tool, scope, batch: this.#scope, deadlines, iteration, state: this.#stateNow };
+    const run = { started, tool, scope: this.#scope, deadlines: this.#deadlines, turn: this };
     new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
   }
 
@@ -220,6 +228,7 @@ export class MergedBatch implements PipedBatch {
 
   /** Running calls get their time to end; the others are left to the next owner of the turn. */
   #drain(): void {
+    this.#draining = true;
     const { clock, abortGraceMs } = this.#deps.config;
     this.#cancelDrain = clock.schedule(abortGraceMs, () => {
       this.stop();
@@ -429,7 +438,7 @@ export class MergedBatch implements PipedBatch {
       pending,
       batch: this.#scope,
       traceContext: this.#traceContext,
-      state: this.#stateNow,
+      turn: this,
       progress: (update) => this.#owner.give(update),
     });
     if (!isObservable(settled)) return this.#doubtSettled(pending, settled);

@@ -1,4 +1,4 @@
-import { Observable, type Subscriber, type Subscription } from 'rxjs';
+import { Observable, type Observer, type Subscriber, type Subscription } from 'rxjs';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { Tool } from '../contracts/tool.ts';
 import type { EventProjector } from '../journal/event-projector.ts';
@@ -49,7 +49,7 @@ interface End {
   readonly error?: { readonly cause: unknown };
 }
 
-class Share implements SharedTurn {
+class Share implements SharedTurn, Observer<Signal> {
   readonly events$: Observable<AgentEvent>;
   readonly live$: Observable<AgentEvent>;
   state: LoopState | undefined;
@@ -82,13 +82,7 @@ class Share implements SharedTurn {
   connect(): void {
     if (this.#connected) return;
     this.#connected = true;
-    this.#execution = this.#execution$.subscribe(
-      new DirectSubscriber<Signal>({
-        next: (signal) => this.#take(signal),
-        error: (cause: unknown) => this.#finish({ error: { cause } }),
-        complete: () => this.#finish({}),
-      }),
-    );
+    this.#execution = this.#execution$.subscribe(new DirectSubscriber<Signal>(this));
   }
 
   disconnect(): void {
@@ -98,8 +92,8 @@ class Share implements SharedTurn {
     this.#dismiss({});
   }
 
-  /** Shows a signal, behind those that are being shown further up the stack. */
-  #take(signal: Signal): void {
+  /** Shows a signal, after those that are being shown further up the stack. */
+  next(signal: Signal): void {
     if (this.#showing) {
       this.#queue.push(signal);
       return;
@@ -111,6 +105,14 @@ class Share implements SharedTurn {
     } catch (cause) {
       this.#break(cause);
     }
+  }
+
+  error(cause: unknown): void {
+    this.#finish({ error: { cause } });
+  }
+
+  complete(): void {
+    this.#finish({});
   }
 
   #finish(end: End): void {

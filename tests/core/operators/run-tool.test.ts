@@ -48,10 +48,8 @@ function runOf(
       childUsage: [],
     },
     tool: { definition, provider },
-    iteration: 1,
-    state: () => startedState(),
-    scope: deps.scope.child(),
-    batch: deps.scope,
+    turn: { state: startedState() },
+    scope: deps.scope,
     deadlines: new Deadlines(deps.config.clock),
   };
   return run;
