@@ -50,10 +50,34 @@ const entries = Object.entries(exports).flatMap(([path, target]) =>
     : [{ path, entry: join(root, target.default.replace(/^\.\/dist/, 'src').replace(/\.js$/, '.ts')) }],
 );
 
+function entryOf(wanted: string): string {
+  return entries.find(({ path }) => path === wanted)?.entry ?? '';
+}
+
+/** All that an entry exports, types too. */
+function namesOf(path: string): readonly string[] {
+  return parse(entryOf(path)).statements.flatMap((statement) => {
+    if (!ts.isExportDeclaration(statement) || !statement.exportClause) return [];
+    return ts.isNamedExports(statement.exportClause)
+      ? statement.exportClause.elements.map(({ name }) => name.text)
+      : [];
+  });
+}
+
 describe('what is exported', () => {
   const docs = pages.map(textOf).join('\n');
 
-  it.each(entries)('from $path stands in the docs', ({ entry }) => {
+  it('from the root is at most 200 names, all of whose types are in ./types with the others', () => {
+    const root = namesOf('.');
+    const types = namesOf('./types');
+    expect(root.length).toBeLessThanOrEqual(200);
+    expect(types.length).toBeGreaterThan(300);
+    const values = new Set(valuesOf(entryOf('.')).map(({ name }) => name));
+    expect(root.filter((name) => !values.has(name) && !types.includes(name))).toEqual([]);
+    expect(valuesOf(entryOf('./types'))).toEqual([]);
+  });
+
+  it.each(entries.filter(({ path }) => path !== './types'))('from $path stands in the docs', ({ entry }) => {
     const values = valuesOf(entry);
     expect(values).not.toEqual([]);
     expect(values.map(({ name }) => name).filter((name) => !new RegExp(`\\b${name}\\b`).test(docs))).toEqual([]);

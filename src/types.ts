@@ -1,0 +1,301 @@
+/** All types of `millrace`. The root exports those that programs name often; the others appear in signatures only. */
+
+export type { Agent, AgentFactory } from './agent/agent.ts';
+export type {
+  AgentNotice,
+  AgentState,
+  AgentStateEvent,
+  MessageReceivedEvent,
+  MessageSentEvent,
+} from './agent/agent-events.ts';
+export type {
+  AgentChanges,
+  AgentOptions,
+  AgentResumeOptions,
+  AgentRetryOptions,
+  AgentSettings,
+  AgentTurnOptions,
+  BusyPolicy,
+  Dependencies,
+  DependentTools,
+  GivenTools,
+  InferredOptions,
+  KnownTools,
+  ModelChoice,
+  OutputOf,
+  PromptFunction,
+  ValueOfTurns,
+} from './agent/agent-options.ts';
+export type { AgentToolsOptions } from './agent/agent-tools.ts';
+export type { Interceptors } from './agent/interceptors.ts';
+export type {
+  AgentRef,
+  Answered,
+  Choice,
+  Join,
+  Parallel,
+  ParallelOptions,
+  RoleOf,
+  RoutingContext,
+  RoutingRequest,
+  RoutingStrategy,
+  Rule,
+  Sequence,
+  Supervised,
+  SupervisorOptions,
+  Valued,
+} from './agent/routing.ts';
+export type { Team, TeamTurnOptions, ToolsOf, ValueOf } from './agent/team.ts';
+export type { TeamEvent } from './agent/team-events.ts';
+export type { TeamOptions } from './agent/team-options.ts';
+export type { TeamView } from './agent/team-view.ts';
+export type { TurnInput } from './agent/turn-input.ts';
+export type { UsageSummary } from './agent/usage-tally.ts';
+export type {
+  A2AMessage,
+  A2APart,
+  AgentEvent,
+  AgentLoopConfig,
+  AgentLoopContext,
+  AgentLoopErrorOptions,
+  AgentSetup,
+  AgentUsage,
+  AppendedChunk,
+  AppendOptions,
+  ApprovalDecision,
+  ApprovalRequest,
+  ArgumentCheck,
+  Artifact,
+  ArtifactChange,
+  ArtifactChunk,
+  ArtifactContent,
+  ArtifactInfo,
+  ArtifactPage,
+  ArtifactQuery,
+  ArtifactStore,
+  ArtifactUpdateEvent,
+  AskOptions,
+  AssistantMessage,
+  AuthContext,
+  CallChange,
+  CallSettings,
+  CheckpointEvent,
+  ChildLink,
+  ChunkOptions,
+  ClientToolAnswer,
+  Clock,
+  Command,
+  Content,
+  ContentOf,
+  ContentPart,
+  ContextMetadata,
+  ContextPage,
+  ContextQuery,
+  ContextSummary,
+  Conversation,
+  Delta,
+  EndChange,
+  ErrorCode,
+  Extension,
+  ExtensionErrorEvent,
+  ExtensionEvent,
+  ExtensionEventKind,
+  Failure,
+  FilePart,
+  FinishChange,
+  FinishReason,
+  FollowSignal,
+  HookAnswer,
+  HookContext,
+  ImagePart,
+  IterationChange,
+  IterationCompleteEvent,
+  IterationStartEvent,
+  IterationStep,
+  IterationView,
+  JSONSchema,
+  JsonContent,
+  Lease,
+  LLMCallParams,
+  LLMCapabilities,
+  LLMChunk,
+  LLMProvider,
+  LLMProviderInfo,
+  LLMResponse,
+  LlmAttemptDiscardedEvent,
+  LlmCallEvent,
+  LlmResponseEvent,
+  LoadOptions,
+  Logger,
+  Message,
+  MessagePage,
+  MessageQuery,
+  MessageStore,
+  MetadataOptions,
+  NeedsApproval,
+  NewArtifact,
+  OnInDoubt,
+  OnLength,
+  OnLimit,
+  PausedEvent,
+  PostOptions,
+  ReachedLimit,
+  ReadOptions,
+  ReasoningDeltaEvent,
+  Reconciled,
+  Recorded,
+  ResponseChange,
+  ResponseFormat,
+  ResumedEvent,
+  RetryPlan,
+  StartedChild,
+  StartOptions,
+  StatusUpdateEvent,
+  StepChange,
+  StoreCheck,
+  StoredMessage,
+  SubAgentEvent,
+  SubAgentStep,
+  SystemMessage,
+  TaskEvent,
+  TaskQuery,
+  TaskState,
+  TaskStateStore,
+  TaskStatus,
+  TaskSummary,
+  TextPart,
+  ToolAnswer,
+  ToolCall,
+  ToolCallChange,
+  ToolCallDeltaEvent,
+  ToolCallOutcome,
+  ToolCallRequest,
+  ToolChoice,
+  ToolCompleteEvent,
+  ToolContext,
+  ToolDefinition,
+  ToolEvent,
+  ToolFailedEvent,
+  ToolListContext,
+  ToolMessage,
+  ToolOutcomeChange,
+  ToolPolicy,
+  ToolProgressEvent,
+  ToolProvider,
+  ToolResult,
+  ToolStartEvent,
+  ToolSucceededEvent,
+  TreeUsage,
+  TurnAppendOptions,
+  TurnBeginning,
+  TurnChange,
+  TurnEnd,
+  TurnFinish,
+  Under,
+  UpdateOptions,
+  Usage,
+  UserMessage,
+  ValueExtension,
+  VersionOptions,
+} from './core/contracts/index.ts';
+export type {
+  AgentChanged,
+  AgentChoice,
+  AgentText,
+  Approval,
+  CallDetails,
+  CompletedTurn,
+  EmittedEvent,
+  Finish,
+  JournalRecord,
+  ParentLink,
+  PendingToolCall,
+  PersistedLoopState,
+  ProjectionOptions,
+  Question,
+  RecordStamp,
+  Stamped,
+  TurnOutcome,
+  TurnOverrides,
+  TurnRecord,
+  TurnResult,
+  TurnStarted,
+  UnfinishedTurn,
+} from './core/journal/index.ts';
+export type { TokenCounter } from './core/model-call/index.ts';
+export type { Answers, ForkEdits, ForkOptions, Partially, ResultEdit } from './core/options/index.ts';
+export type {
+  AnswerOptions,
+  CancelOptions,
+  DiscardedText,
+  ForkedTask,
+  ObserveOptions,
+  ResumeOptions,
+  RetryTurnOptions,
+  TextOptions,
+  Turn,
+  TurnStream,
+} from './core/turn/index.ts';
+export type { BranchOptions } from './extensions/branch.ts';
+export type { ContextTurns } from './extensions/carry-over.ts';
+export type { CompactionEvent } from './extensions/compact-history.ts';
+export type { CompactionOptions } from './extensions/context/compaction-options.ts';
+export type { GptTokenizerOptions } from './extensions/context/gpt-tokenizer.ts';
+export type { Compaction } from './extensions/context/summary-message.ts';
+export type { ContextManagementOptions } from './extensions/context-management.ts';
+export type { EagerTools } from './extensions/eager-tools/eager-tools.ts';
+export type { DoneToolOptions } from './extensions/finish/done-tool.ts';
+export type { FinishedWorkOptions } from './extensions/finish/require-finished-work.ts';
+export type {
+  Block,
+  GuardrailsOptions,
+  InputGuardrail,
+  OutputContext,
+  OutputGuardrail,
+  Replacement,
+  ToolCallGuardrail,
+  Verdict,
+} from './extensions/guardrails/guardrails.ts';
+export type { RedactSecretsOptions } from './extensions/guardrails/redact-secrets.ts';
+export type { LimitReason } from './extensions/limits/broken-limit.ts';
+export type { LimitsOptions } from './extensions/limits/limits.ts';
+export type { ApprovalsOptions } from './extensions/permissions/approvals.ts';
+export type { DecisionOn, SignedApproval } from './extensions/permissions/signed-approval.ts';
+export type { PermissionRule, ToolPermissionsOptions } from './extensions/permissions/tool-permissions.ts';
+export type { OutputSchema, StructuredOutputOptions } from './extensions/structured-output/output-options.ts';
+export type { OutputMode } from './extensions/structured-output/output-way.ts';
+export type { StructuredOutput } from './extensions/structured-output/structured-output.ts';
+export type { InputOf, TypedInput, TypedInputOptions } from './extensions/structured-output/typed-input.ts';
+export type { ToolOutputCacheOptions } from './extensions/tool-output-cache.ts';
+export type { Budget, BudgetExtensionOptions, BudgetOptions } from './extensions/usage/budget.ts';
+export type { RecordSessionOptions, SessionEntry } from './extensions/usage/record-session.ts';
+export type { ModelUsage, TrackUsageOptions, UsageByModel } from './extensions/usage/track-usage.ts';
+export type { WindowOptions } from './extensions/window-history.ts';
+export type { IterationScope } from './providers/from-async-iterable.ts';
+export type { PriceList } from './providers/models/call-cost.ts';
+export type { ModelAbilities, ModelInfo, ModelPrices, TokenPrices } from './providers/models/model-info.ts';
+export type { CacheResponsesOptions } from './providers/policies/cache-responses.ts';
+export type { CircuitBreakerOptions } from './providers/policies/circuit-breaker.ts';
+export type { FallbackOptions } from './providers/policies/fallback.ts';
+export type { HedgeOptions } from './providers/policies/hedge.ts';
+export type { LimitConcurrencyOptions } from './providers/policies/limit-concurrency.ts';
+export type { ProviderPolicy } from './providers/policies/provider-policy.ts';
+export type { RateLimitOptions } from './providers/policies/rate-limit.ts';
+export type { RecordResponsesOptions } from './providers/policies/record-responses.ts';
+export type { ReplayResponsesOptions } from './providers/policies/replay-responses.ts';
+export type { RetryOptions } from './providers/policies/retry.ts';
+export type { TimeoutOptions } from './providers/policies/timeout.ts';
+export type { Deviation } from './replay/deviation.ts';
+export type { ReplayConfig } from './replay/perform-replay.ts';
+export type { Journal, Replay, ReplayOptions, ReplayResult } from './replay/replay.ts';
+export type { FolderArtifactStoreOptions } from './stores/artifacts/folder-artifact-store.ts';
+export type { InMemoryArtifactStoreOptions } from './stores/artifacts/in-memory-artifact-store.ts';
+export type { CacheSetOptions, CacheStore } from './stores/cache/cache-store.ts';
+export type { InMemoryCacheStoreOptions } from './stores/cache/in-memory-cache-store.ts';
+export type { InMemoryMessageStoreOptions } from './stores/messages/in-memory-message-store.ts';
+export type { Snapshot, SnapshotStateStoreOptions, SnapshotStore } from './stores/snapshot/snapshot-state-store.ts';
+export type { BatchedCall, BatchResults } from './tools/batched-calls.ts';
+export type { CacheScope, CacheToolsOptions } from './tools/cache-tools.ts';
+export type { Tool, ToolFactory } from './tools/tool.ts';
+export type { ToolOptions } from './tools/tool-options.ts';
+export type { TextChunks } from './tools/write-artifact.ts';
