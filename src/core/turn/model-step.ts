@@ -18,7 +18,7 @@ import { startIterationSpan } from './iteration-operators.ts';
 import type { NextStep } from './next-step.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** Who runs iterations: receives what they emit, and then one of the two ends, unless the iteration is left. */
+/** The owner of iterations: receives what they emit, and then one of the two ends, unless the iteration is left. */
 export interface StepOwner {
   pass(signal: Signal): void;
   stepFailed(error: unknown): void;
