@@ -1,4 +1,4 @@
-import { AgentLoopError, type Message, systemClock } from '../core/contracts/index.ts';
+import { AgentLoopError, limitOf, type Message, systemClock } from '../core/contracts/index.ts';
 import {
   type ExtensionRecord,
   isTerminal,
@@ -233,10 +233,9 @@ const ofModel: ReadonlySet<JournalRecord['type']> = new Set(['llm.done', 'turn.f
 
 /** After how many milliseconds a call without an answer has this result. A tool that runs can throw a timeout as its own. */
 function timeoutOf(due: JournalRecord, runs: boolean): number | undefined {
-  const { code, message } = (due.type === 'tool.result' && due.error) || {};
-  if (code !== 'TOOL_ABANDONED' && (code !== 'TOOL_TIMEOUT' || runs)) return undefined;
-  const ms = /within (\d+) ms/.exec(message ?? '')?.[1];
-  return ms === undefined ? undefined : Number(ms);
+  const error = due.type === 'tool.result' ? due.error : undefined;
+  if (error?.code !== 'TOOL_ABANDONED' && (error?.code !== 'TOOL_TIMEOUT' || runs)) return undefined;
+  return limitOf(error);
 }
 
 const ofStopped: ReadonlySet<unknown> = new Set([undefined, 'CANCELED', 'TOOL_ABANDONED', 'TOOL_FAILED']);
@@ -249,7 +248,7 @@ function mayBeStopped({ error }: ToolResultRecord): boolean {
 function hasNeverStarted(rest: Iterable<JournalRecord>): boolean {
   for (const record of rest) {
     if (record.type !== 'tool.result') return false;
-    if (record.error?.code === 'CANCELED' && record.error.message.includes('before this call started')) return true;
+    if (record.error?.reason === 'never_started') return true;
   }
   return false;
 }

@@ -237,5 +237,5 @@ function toolFailure({ records, before }: Recording, run: ReplayRun): AgentLoopE
   if (run.kind !== 'start' || record?.type !== 'turn.failed' || phase !== 'closed') return undefined;
   if (record.code === 'MAX_ITERATIONS' || record.code === 'POISON') return undefined;
   if (extensionCodes.has(record.code)) return undefined;
-  return new AgentLoopError(record.code, record.message);
+  return new AgentLoopError(record.code, record.message, { details: record.details });
 }

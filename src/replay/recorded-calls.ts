@@ -1,4 +1,11 @@
-import type { ApprovalDecision, ArgumentCheck, Extension, ToolDefinition } from '../core/contracts/index.ts';
+import {
+  type ApprovalDecision,
+  type ArgumentCheck,
+  type Extension,
+  limitOf,
+  type ToolDefinition,
+  type ToolError,
+} from '../core/contracts/index.ts';
 import type {
   JournalRecord,
   Question,
@@ -118,19 +125,19 @@ export function recordedApprovals(calls: readonly RecordedCallRun[]): NonNullabl
     const question = asked.find((record) => record.question.kind === 'approval')?.question;
     if (question) return { decision: 'ask', ...(question.prompt === undefined ? {} : { prompt: question.prompt }) };
     if (isUndecided(result)) return new Promise(() => {});
-    if (result?.error?.code === 'TOOL_REJECTED') return rejectionOf(result.error.message);
+    if (result?.error?.reason === 'rejected') return rejectionOf(result.error);
     return intents.length > 0 || result ? undefined : new Promise(() => {});
   };
 }
 
 /** Whether a call was refused because nobody approved or rejected it in time. */
 function isUndecided(result: ToolResultRecord | undefined): boolean {
-  return result?.error?.code === 'TOOL_TIMEOUT' && result.error.message.startsWith('nobody decided ');
+  return result?.error?.reason === 'undecided';
 }
 
-function rejectionOf(message: string): ApprovalDecision {
-  const reason = /^the call was rejected: (.*)$/s.exec(message)?.[1];
-  return { decision: 'reject', ...(reason === undefined ? {} : { reason }) };
+function rejectionOf({ details }: ToolError): ApprovalDecision {
+  const says = details?.['says'];
+  return { decision: 'reject', ...(typeof says === 'string' ? { reason: says } : {}) };
 }
 
 type Settle = Extract<ToolDefinition['onInDoubt'], (...given: never[]) => unknown>;
@@ -156,8 +163,7 @@ function doubtsOf({ intents, asked, result }: RecordedCallRun): readonly ('retri
   // One that has neither a result nor a question may run again, and did not: the turn was failing, or its process ended.
   if (last && !result && asked.length === 0) return [...retried, 'retried'];
   if (!last || !result || result.epoch === last.epoch) return retried;
-  const isPlain = result.error?.code === 'OUTCOME_UNKNOWN' && !result.error.message.includes('asking the tool failed');
-  return [...retried, isPlain ? 'unknown' : 'told'];
+  return [...retried, result.error?.reason === 'in_doubt' ? 'unknown' : 'told'];
 }
 
 /** Whether nothing came of a call. In a replay it keeps its place, so that it does not start; nothing could run alone beside it. */
@@ -177,8 +183,8 @@ function isSkipped({ result }: RecordedCallRun): boolean {
 /** How long the check of a call had, where one took longer. */
 function timeoutOf(own: readonly RecordedCallRun[]): Pick<ToolDefinition, 'timeoutMs'> {
   const late = own.find(({ intents, result }) => intents.length === 0 && result?.error?.code === 'TOOL_TIMEOUT');
-  const ms = /within (\d+) ms/.exec(late?.result?.error?.message ?? '')?.[1];
-  return ms === undefined ? {} : { timeoutMs: Number(ms) };
+  const limitMs = limitOf(late?.result?.error);
+  return limitMs === undefined ? {} : { timeoutMs: limitMs };
 }
 
 type Check = () => ArgumentCheck | Promise<ArgumentCheck>;

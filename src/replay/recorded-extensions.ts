@@ -1,6 +1,5 @@
 import type {
   EndChange,
-  ErrorCode,
   Extension,
   Failure,
   HookContext,
@@ -9,6 +8,7 @@ import type {
   StepChange,
   ToolCallChange,
   ToolCallRequest,
+  ToolError,
 } from '../core/contracts/index.ts';
 import type { HookName } from '../core/hooks/index.ts';
 import type { ExtensionRecord, JournalRecord, LlmStart, RecordedHook, Stamped } from '../core/journal/index.ts';
@@ -77,8 +77,8 @@ function isDecided({ intents, asked, result }: RecordedCallRun): boolean {
   return result.success || isDenied(result.error) || result.error?.code === 'TOOL_FAILED';
 }
 
-function isDenied(error: { readonly code: ErrorCode; readonly message: string } | undefined): boolean {
-  return error?.code === 'TOOL_REJECTED' && !error.message.startsWith('the call was rejected');
+function isDenied(error: ToolError | undefined): boolean {
+  return error?.reason === 'denied';
 }
 
 /** The names of the extensions, in an order in which each hook can have asked them. */
@@ -208,8 +208,8 @@ function unnamedHooks({ score, calls, whenDue }: RecordedExtensionsOptions) {
 
 function failureOf(record: JournalRecord | undefined): { readonly fail: Failure } | undefined {
   if (record?.type !== 'turn.failed') return undefined;
-  const { code, message, reason } = record;
-  return { fail: { code, message, reason } };
+  const { code, message, reason, details } = record;
+  return { fail: { code, message, reason, ...(details && { details }) } };
 }
 
 /** How the turn fails by what an extension said of a call. */
@@ -259,6 +259,6 @@ function decisionOf(
   if (result.fails) return failureIn(run);
   if (!isDecided(run)) return undefined;
   const shown = difference(result.arguments, given) ? { arguments: result.arguments } : {};
-  if (error && isDenied(error)) return { ...shown, deny: error.message };
+  if (error && isDenied(error)) return { ...shown, deny: String(error.details?.['says']) };
   return { ...shown, answer: { content, success, ...(error ? { error: error.message } : {}) } };
 }

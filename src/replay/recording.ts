@@ -11,6 +11,7 @@ import {
   type TurnStarted,
   withChild,
 } from '../core/journal/index.ts';
+import { withReason } from './errors-of-0.1.ts';
 
 /** A journal to replay, checked and folded. */
 export interface Recording {
@@ -45,6 +46,7 @@ export function recordingOf(records: readonly JournalRecord[]): Recording {
 
 /** A record as this version writes it, so that a replay of one of a version before compares with what was recorded. */
 function asWrittenNow(record: JournalRecord, before: LoopState): JournalRecord {
+  if (record.type === 'tool.result' && record.error) return { ...record, error: withReason(record.error) };
   if (record.type === 'turn.asked') return { ...record, question: withChild(record.question, before) };
   if (record.type === 'turn.suspended') return { ...record, questions: asOpen(before, record.questions) };
   if (!('event' in record) || record.event === undefined) return record;

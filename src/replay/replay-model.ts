@@ -96,13 +96,14 @@ function responseOf({ message, calls, finishReason, usage, model }: LlmDone): LL
 /** The error that a call failed with, as far as the end of the turn tells it. */
 function failureOf(record: JournalRecord): AgentLoopError {
   if (record.type === 'turn.failed') {
-    const { code, message, reason } = record;
+    const { code, message, reason, details } = record;
     const retryable = reason === 'retries';
-    return new AgentLoopError(code, message, extensionCodes.has(code) ? { reason, retryable } : { retryable });
+    return new AgentLoopError(code, message, { ...(extensionCodes.has(code) && { reason }), details, retryable });
   }
   if (record.type === 'turn.suspended' && record.hold?.error && record.hold.until !== undefined) {
     const { error, until } = record.hold;
-    return new AgentLoopError(error.code, error.message, { retryable: true, retryAfterMs: until - record.at });
+    const { code, message, details } = error;
+    return new AgentLoopError(code, message, { details, retryable: true, retryAfterMs: until - record.at });
   }
   return new AgentLoopError('PROVIDER_FAILED', 'The recorded call failed.');
 }

@@ -1,4 +1,11 @@
-import type { AgentLoopConfig, AgentSetup, Defined, OnLength, OnLimit } from '../core/contracts/index.ts';
+import {
+  type AgentLoopConfig,
+  type AgentSetup,
+  type Defined,
+  limitOf,
+  type OnLength,
+  type OnLimit,
+} from '../core/contracts/index.ts';
 import { foldRecords, type JournalRecord, type Stamped, type ToolResultRecord } from '../core/journal/index.ts';
 import { hasFailed } from '../core/tool-call/index.ts';
 import { isSilent, recordedCalls } from './recorded-calls.ts';
@@ -16,7 +23,7 @@ const defaultGraceMs = 5_000;
 /** The options under which a loop does what was recorded. */
 export function recordedSettings(records: readonly JournalRecord[]): RecordedSettings {
   return {
-    ...limitOf(records),
+    ...iterationsOf(records),
     onLength: onLengthOf(records),
     toolConcurrency: concurrencyOf(records),
     toolFailureMode: failsWithItsTool(records) ? 'fail' : 'continue',
@@ -52,7 +59,10 @@ export function recordedAgents(
   };
 }
 
-function limitOf(records: readonly JournalRecord[]): { readonly maxIterations: number; readonly onLimit: OnLimit } {
+function iterationsOf(records: readonly JournalRecord[]): {
+  readonly maxIterations: number;
+  readonly onLimit: OnLimit;
+} {
   const { iteration } = foldRecords(records);
   const summary = records.find((record) => record.type === 'llm.start' && record.summary);
   if (summary?.type === 'llm.start') return { maxIterations: summary.iteration - 1, onLimit: 'summarize' };
@@ -140,10 +150,8 @@ function isResult(record: JournalRecord): record is Stamped<ToolResultRecord> {
 
 /** The time that an abandoned tool was given, as its result says. */
 function graceOf(records: readonly JournalRecord[]): number {
-  const abandoned = records.find((record) => isResult(record) && record.error?.code === 'TOOL_ABANDONED');
-  const text = abandoned?.type === 'tool.result' ? abandoned.error?.message : undefined;
-  const ms = Number(/within (\d+) ms/.exec(text ?? '')?.[1]);
-  return Number.isNaN(ms) ? defaultGraceMs : ms;
+  const abandoned = records.filter(isResult).find(({ error }) => error?.reason === 'abandoned');
+  return limitOf(abandoned?.error) ?? defaultGraceMs;
 }
 
 /** As many as there were, but where one was too many. */

@@ -1,6 +1,7 @@
 import {
   AgentLoopError,
   type AskOptions,
+  asThrown,
   type ChildLink,
   lessUsage,
   type Reconciled,
@@ -104,7 +105,7 @@ function answered(conductor: Conductor, context: ToolContext, calls: readonly Re
       replayUsage(context, result);
       const child = childOf(calls, callId);
       if (child) parentTurnOf(context)?.node.noteEnded(child.taskId);
-      if (error && error.code !== 'TOOL_FAILED') return reject(new AgentLoopError(error.code, error.message));
+      if (error && (error.reason !== undefined || error.code !== 'TOOL_FAILED')) return reject(asThrown(error));
       resolve({ toolCallId: call.id, content, success, ...(error ? { error: error.message } : {}) });
     };
     conductor.await(callId, {
@@ -152,9 +153,9 @@ function settled(conductor: Conductor, { callId }: ToolContext): Promise<Reconci
         if (record.success && typeof record.content === 'string') {
           return resolve({ outcome: 'applied', content: record.content });
         }
-        const why = /asking the tool failed: (.*); check before/s.exec(record.error?.message ?? '')?.[1];
-        if (why === undefined) resolve({ outcome: 'unknown' });
-        else reject(new Error(why));
+        const why = record.error?.details?.['why'];
+        if (typeof why === 'string') reject(new Error(why));
+        else resolve({ outcome: 'unknown' });
       },
       improvise: () => resolve({ outcome: 'unknown' }),
     });

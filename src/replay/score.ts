@@ -165,7 +165,8 @@ export class Score {
     const before = this.#options.recording.before[index]?.availableTools ?? [];
     // The first call of a journal says its tools; one that was written by hand may not.
     const isSilent = recorded.type === 'llm.start' && !recorded.tools && before.length === 0;
-    const found = difference(contentOf(recorded, before), contentOf(made, isSilent ? before : this.#tools, isSilent));
+    const mine = contentOf(asDetailed(made, recorded), isSilent ? before : this.#tools, isSilent);
+    const found = difference(contentOf(recorded, before), mine);
     if (!found) return recorded;
     const { path, expected, got } = found;
     this.note({ seq: recorded.seq, what: `${nameOf(recorded)}: ${path}`, expected, got });
@@ -207,20 +208,39 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
   if (content.type === 'turn.started')
     return asJson({ ...content, schema: undefined, trace: undefined, forkedFrom: undefined });
   if (content.type === 'turn.suspended' && content.hold)
-    return asJson({ ...content, hold: { ...content.hold, until: undefined } });
+    return asJson({
+      ...content,
+      hold: { ...content.hold, until: undefined, error: content.hold.error && withoutWords(content.hold.error) },
+    });
   if (content.type === 'turn.resumed')
     return asJson({ ...content, trace: undefined, lostAt: undefined, queued: undefined });
   if (content.type === 'llm.start')
     return asJson({ ...content, options: undefined, tools: anyTools ? tools : (content.tools ?? tools) });
+  if (content.type === 'turn.failed') return asJson(withoutWords(content));
   if (content.type !== 'tool.result') return asJson(content);
-  return asJson({ ...content, durationMs: undefined }, portable);
+  const { error, fails } = content;
+  const data = { ...content, durationMs: undefined };
+  if (!error || (error.reason === undefined && !fails)) return asJson(data);
+  const told = `Tool error: ${error.message}`;
+  const more =
+    typeof data.content === 'string' && data.content.startsWith(told) ? data.content.slice(told.length) : data.content;
+  // What fails the turn says why the call has no result.
+  if (fails) return asJson({ ...data, content: more, error: error.code, fails: withoutWords(fails) });
+  return asJson({ ...data, content: more, error: withoutWords(error) });
 }
 
-/** Each version of Node says in its own words what is wrong with a JSON text. */
-function portable(_name: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.replace(/(are not JSON) \(.*?\)(?=; send)/s, '$1') : value;
+/** Without the details of a failed turn where the recorded one is of a version that had none. */
+function asDetailed(made: JournalRecord, recorded: JournalRecord): JournalRecord {
+  if (made.type !== 'turn.failed' || recorded.type !== 'turn.failed' || recorded.details) return made;
+  const { details: _, ...rest } = made;
+  return rest;
 }
 
-function asJson(value: object, replacer?: (name: string, value: unknown) => unknown): unknown {
-  return JSON.parse(JSON.stringify(value, replacer));
+/** A failure as data: the words that go with a code and its reason may change from version to version. */
+function withoutWords<T extends { readonly message: string }>({ message: _, ...data }: T): Omit<T, 'message'> {
+  return data;
+}
+
+function asJson(value: object): unknown {
+  return JSON.parse(JSON.stringify(value));
 }

@@ -73,6 +73,17 @@ export interface AgentLoopErrorOptions {
   readonly reason?: string | undefined;
   /** HTTP status, where the error came over HTTP. */
   readonly status?: number | undefined;
+  /** The names and numbers of the message, as JSON: the option, the limit, what was found. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** A failure as events and records tell it. */
+export interface ErrorData {
+  readonly code: ErrorCode;
+  /** For people; it may change from version to version. */
+  readonly message: string;
+  /** JSON: the names and numbers of the message. */
+  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 const marker = Symbol.for('millrace.AgentLoopError');
@@ -90,6 +101,7 @@ export class AgentLoopError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly status: number | undefined;
   readonly reason: string;
+  readonly details: Readonly<Record<string, unknown>> | undefined;
 
   constructor(code: ErrorCode, message: string, options: AgentLoopErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -99,6 +111,7 @@ export class AgentLoopError extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.status = options.status;
     this.reason = options.reason ?? code.toLowerCase();
+    this.details = options.details;
   }
 
   /** True for an `AgentLoopError` of any installed copy of this package, also where `instanceof` fails. */

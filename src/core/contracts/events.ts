@@ -1,10 +1,11 @@
 import type { Question } from '../journal/records.ts';
 import type { ShownOptions } from '../journal/state.ts';
-import type { ErrorCode } from './errors.ts';
+import type { ErrorData } from './errors.ts';
 import type { Content, ToolCall } from './messages.ts';
 import type { FinishReason, LLMResponse } from './provider.ts';
 import type { TaskState } from './task-state.ts';
 import type { Tool } from './tool.ts';
+import type { ToolError } from './tool-errors.ts';
 import type { Usage } from './usage.ts';
 
 interface EventBase {
@@ -54,7 +55,7 @@ export interface StatusUpdateEvent extends EventBase {
   /** Why a turn ended or waits: `stop`, `max_iterations`, a caller's words, … */
   readonly reason?: string;
   /** On `failed`. */
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ErrorData;
   /** On `input-required` and `auth-required`. */
   readonly questions?: readonly Question[];
   /** Where `final`: usage of the model calls of the turn and of its child turns, as in `result()`. */
@@ -146,7 +147,7 @@ export interface ToolCompleteEvent<Name extends string = string, Args = unknown,
   readonly arguments: Args;
   readonly content: C;
   readonly success: boolean;
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ToolError;
   readonly durationMs: number;
 }
 /**
@@ -231,7 +232,7 @@ export interface PausedEvent extends EventBase {
   /** How often the model call has failed. */
   readonly attempt?: number;
   /** What it failed with last. */
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ErrorData;
 }
 export interface ResumedEvent extends EventBase {
   readonly kind: 'internal:resumed';

@@ -52,6 +52,8 @@ export interface Failure {
   readonly message: string;
   /** Default: the code in lower case. */
   readonly reason?: string;
+  /** JSON: the names and numbers of the message. */
+  readonly details?: Readonly<Record<string, unknown>>;
   /** What was thrown: the `cause` of the error that `result()` rejects with. Never journaled. */
   readonly cause?: unknown;
 }

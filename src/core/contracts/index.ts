@@ -26,7 +26,15 @@ export type {
   StartOptions,
 } from './config.ts';
 export type { Defined } from './defined.ts';
-export { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, errorCodes, messageOf, nameOf } from './errors.ts';
+export {
+  AgentLoopError,
+  type AgentLoopErrorOptions,
+  type ErrorCode,
+  type ErrorData,
+  errorCodes,
+  messageOf,
+  nameOf,
+} from './errors.ts';
 export {
   type A2AMessage,
   type A2APart,
@@ -176,4 +184,5 @@ export type {
   ToolProvider,
   ToolResult,
 } from './tool.ts';
+export { asThrown, limitOf, type ToolError, type ToolErrorReason, thrownError, toolError } from './tool-errors.ts';
 export { type AgentUsage, addUsage, lessUsage, noUsage, restOf, type Usage, usageOf } from './usage.ts';

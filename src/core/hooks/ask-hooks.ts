@@ -103,8 +103,8 @@ function checked<Name extends AskedHookName>(hook: Name, answer: unknown): Answe
 /** Keeps by what a hook around a tool call fails the turn, the first one counts; gives it as the result of the call says it. */
 export function failTurn(hooks: Hooks, error: unknown): NonNullable<ToolResultRecord['fails']> {
   hooks.failure ??= extensionFailure(error);
-  const { code, message, reason } = hooks.failure;
-  return { code, message, reason };
+  const { code, message, reason, details } = hooks.failure;
+  return { code, message, reason, ...(details && { details }) };
 }
 
 function extensionFailure(error: unknown): AgentLoopError {
@@ -166,11 +166,12 @@ export class Refusal extends Error {}
 class DeliberateFailure extends Error {
   readonly error: AgentLoopError;
 
-  constructor({ code, message, reason, cause }: Failure) {
+  constructor({ code, message, reason, details, cause }: Failure) {
     super(message);
     this.error = new AgentLoopError(code, message, {
       ...originOf(code, cause),
       ...(reason !== undefined && { reason }),
+      details,
     });
   }
 }

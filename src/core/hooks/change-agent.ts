@@ -15,7 +15,7 @@ export function agentChange(deps: Pick<RunDeps, 'config' | 'hooks'>, state: Loop
   const { maxHandOffs } = deps.config;
   if (agent.reason === 'hand_off' && state.stint.handOffs >= maxHandOffs) {
     const message = `The turn was handed over more than ${maxHandOffs} times (maxHandOffs); agent "${state.agentId}" had it last.`;
-    return failed('LIMIT', message, 'max_hand_offs');
+    return failed('LIMIT', message, { reason: 'max_hand_offs', details: { maxHandOffs, agentId: state.agentId } });
   }
   return { type: 'agent.changed', from: state.agentId, ...agent };
 }

@@ -290,8 +290,9 @@ export function complete(draft: Draft, record: TurnDone): void {
 }
 
 export function fail(draft: Draft, record: TurnFailed): void {
-  const { code, message, reason } = record;
-  end(draft, record, { state: 'failed', reason, error: { code, message }, questions: [] });
+  const { code, message, reason, details } = record;
+  const error = { code, message, ...(details && { details }) };
+  end(draft, record, { state: 'failed', reason, error, questions: [] });
 }
 
 export function cancel(draft: Draft, record: TurnCanceled): void {

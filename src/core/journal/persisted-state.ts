@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../contracts/errors.ts';
+import type { ErrorData } from '../contracts/errors.ts';
 import type { Message, ToolCall } from '../contracts/messages.ts';
 import type { TaskState } from '../contracts/task-state.ts';
 import type { Usage } from '../contracts/usage.ts';
@@ -16,7 +16,7 @@ export interface PersistedLoopState {
   readonly pendingToolCalls: readonly ToolCall[];
   readonly isComplete: boolean;
   readonly finalMessage?: string;
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ErrorData;
   readonly usage: Usage;
   readonly seq: number;
   /** ISO 8601. */

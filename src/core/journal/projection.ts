@@ -240,8 +240,9 @@ export class Projection {
   }
 
   failed(before: LoopState, record: TurnFailed): readonly AgentEvent[] {
-    const { reason, code, message, usage } = record;
-    return this.#end(before, 'failed', { reason, error: { code, message }, ...this.#totals(before, usage) }, message);
+    const { reason, code, message, details, usage } = record;
+    const error = { code, message, ...(details && { details }) };
+    return this.#end(before, 'failed', { reason, error, ...this.#totals(before, usage) }, message);
   }
 
   canceled(before: LoopState, { reason, usage }: TurnCanceled): readonly AgentEvent[] {

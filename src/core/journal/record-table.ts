@@ -82,7 +82,7 @@ const ofTrace = {
   inner: { agentTurn: { members: { spanId: 'spanId', agentName: 'text' } } },
 } as const;
 const ofChild = { child: { members: { taskId: 'text', agentId: 'text' } } } as const;
-const ofFailure = { code: 'text', message: 'text', reason: 'text' } as const;
+const ofFailure = { code: 'text', message: 'text', reason: 'text', details: 'object?' } as const;
 
 /**
  * Every type of record. A new one is a member of `TurnRecord` and an entry here: the check of records, the fold, the events, the timeline
@@ -170,7 +170,7 @@ const own: RecordTable = {
       usageBy: 'list?',
       fails: 'object?',
     },
-    inner: { fails: { members: ofFailure } },
+    inner: { fails: { members: ofFailure }, error: { members: { ...ofFailure, reason: 'text?' } } },
     apply: endToolCall,
     events: (to, before, record) => to.toolDone(before, record),
     words: () => undefined,

@@ -1,8 +1,9 @@
-import type { ErrorCode } from '../contracts/errors.ts';
+import type { ErrorCode, ErrorData } from '../contracts/errors.ts';
 import type { Content, Message, ToolCall } from '../contracts/messages.ts';
 import type { CallSettings, FinishReason, ToolChoice } from '../contracts/provider.ts';
 import type { RetryPlan } from '../contracts/retry-plan.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
+import type { ToolError } from '../contracts/tool-errors.ts';
 import type { AgentUsage, Usage } from '../contracts/usage.ts';
 
 /** The version of the records below. A journal with a newer one is refused. Version 2 adds `agent.changed` and the links of child turns. */
@@ -152,7 +153,7 @@ export interface ToolResultRecord {
   readonly content: Content;
   readonly success: boolean;
   /** Absent on success. */
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ToolError;
   /** What the call was made with, where no intent says it: it was refused before it ran. */
   readonly arguments?: unknown;
   /** Milliseconds from start to result; 0 where it never ran. */
@@ -162,7 +163,7 @@ export interface ToolResultRecord {
   /** The part of `usage` that other agents used, by agent and model. */
   readonly usageBy?: readonly AgentUsage[];
   /** How the turn fails once its other calls have stopped, if an extension decided so at this one: a process that resumes the turn fails it too. */
-  readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason'>;
+  readonly fails?: Pick<TurnFailed, 'code' | 'message' | 'reason' | 'details'>;
 }
 
 /**
@@ -222,7 +223,7 @@ export interface Hold {
   /** How often the model call has failed that is made again then. */
   readonly attempt?: number;
   /** What it failed with last. */
-  readonly error?: { readonly code: ErrorCode; readonly message: string };
+  readonly error?: ErrorData;
 }
 
 export interface TurnSuspended {
@@ -260,6 +261,8 @@ export interface TurnFailed extends TurnEnded {
   readonly message: string;
   /** The code in lower case: `max_iterations`, `length`, `content_filter`, … */
   readonly reason: string;
+  /** JSON: the names and numbers of the message. */
+  readonly details?: Readonly<Record<string, unknown>>;
 }
 
 export interface TurnCanceled extends TurnEnded {

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../contracts/errors.ts';
+import type { ErrorData } from '../contracts/errors.ts';
 import { type Message, repairHistory, type ToolCall, type ToolMessage } from '../contracts/messages.ts';
 import { isSuspended, type TaskState } from '../contracts/task-state.ts';
 import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
@@ -81,7 +81,7 @@ export interface PendingToolCall {
 export interface TurnOutcome {
   readonly state: Extract<TaskState, 'completed' | 'failed' | 'canceled' | 'input-required' | 'auth-required'>;
   readonly reason: string;
-  readonly error: { readonly code: ErrorCode; readonly message: string } | undefined;
+  readonly error: ErrorData | undefined;
   readonly questions: readonly Question[];
 }
 

@@ -1,4 +1,4 @@
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../contracts/errors.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode, type ErrorData } from '../contracts/errors.ts';
 import { type AssistantMessage, type Message, textOf } from '../contracts/messages.ts';
 import type { TaskState } from '../contracts/task-state.ts';
 import { type AgentUsage, type Usage, usageOf } from '../contracts/usage.ts';
@@ -86,8 +86,12 @@ export class TurnError extends AgentLoopError {
   /** `max_iterations`, `length`, a caller's words for the cancel, … */
   override readonly reason: string;
 
-  constructor(result: TurnResult, error: { readonly code: ErrorCode; readonly message: string }, thrown?: unknown) {
-    super(error.code, error.message, { taskId: result.taskId, ...originOf(error.code, thrown) });
+  constructor(result: TurnResult, error: ErrorData, thrown?: unknown) {
+    super(error.code, error.message, {
+      taskId: result.taskId,
+      details: error.details,
+      ...originOf(error.code, thrown),
+    });
     this.result = result;
     this.reason = result.reason;
   }

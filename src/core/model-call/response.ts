@@ -1,4 +1,4 @@
-import { AgentLoopError, type ErrorCode } from '../contracts/errors.ts';
+import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../contracts/errors.ts';
 import { type AssistantMessage, type ToolCall, textOf } from '../contracts/messages.ts';
 import type { FinishReason, LLMResponse } from '../contracts/provider.ts';
 import { iterationsBefore, maxIterationsOf } from '../journal/call-settings.ts';
@@ -168,6 +168,10 @@ export function limitReason(deps: Pick<Limits, 'maxIterations'>, state: LoopStat
 }
 
 /** The record of a failed turn; its reason is the code in lower case unless it is given. */
-export function failed(code: ErrorCode, message: string, reason: string = code.toLowerCase()): TurnFailed {
-  return { type: 'turn.failed', code, message, reason };
+export function failed(
+  code: ErrorCode,
+  message: string,
+  { reason = code.toLowerCase(), details }: Partial<Pick<AgentLoopErrorOptions, 'reason' | 'details'>> = {},
+): TurnFailed {
+  return { type: 'turn.failed', code, message, reason, ...(details && { details }) };
 }

@@ -1,4 +1,5 @@
 import type { ToolCall } from '../contracts/messages.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
 import { leftReason } from '../ownership/child-turns.ts';
@@ -58,18 +59,14 @@ export class CallChecks {
       if (this.#deps.hooks.askedAbout.has(call)) return start();
       this.#limits?.delete(callId);
       this.#deps.hooks.approving.get(call)?.expire(ms);
-      this.#refuse(refusedCall(callId, { code: 'TOOL_TIMEOUT', message: this.#whatIsLate(call, ms) }));
+      this.#refuse(
+        refusedCall(callId, toolError(this.#deps.deciding.has(call) ? 'undecided' : 'check_late', { limitMs: ms })),
+      );
     };
     const start = () => {
       callOff = clock.schedule(ms, late);
     };
     start();
     return () => callOff();
-  }
-
-  #whatIsLate(call: ToolCall, ms: number): string {
-    return this.#deps.deciding.has(call)
-      ? `nobody decided within ${ms} ms whether the call may run`
-      : `the check of the arguments did not answer within ${ms} ms`;
   }
 }

@@ -1,6 +1,7 @@
 import { checkContent } from '../contracts/check-messages.ts';
 import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from '../contracts/extension.ts';
 import { shownValue } from '../contracts/shown-value.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
 import type { RanCall } from '../hooks/hook-subjects.ts';
@@ -63,7 +64,7 @@ function decisionOf(change: ToolCallChange, before: unknown): CheckedCall | Chan
   const args = 'arguments' in change ? change.arguments : before;
   if (deny !== undefined) {
     if (typeof deny !== 'string') throw new TypeError(`its deny is ${shownValue(deny)}, not a reason`);
-    return { verdict: 'refused', code: 'TOOL_REJECTED', message: deny, arguments: args };
+    return { verdict: 'refused', error: toolError('denied', { says: deny }), arguments: args };
   }
   if (answer !== undefined) return { verdict: 'answered', answer: checkedAnswer(answer), arguments: args };
   return 'arguments' in change ? { changed: args } : undefined;

@@ -1,6 +1,7 @@
 import { exceptionOf } from '../../observability/spans/tracing-options.ts';
 import { messageOf } from '../contracts/errors.ts';
 import type { ArgumentCheck, ArgumentChecker } from '../contracts/tool.ts';
+import { type ToolError, toolError } from '../contracts/tool-errors.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import { type LoopState, neverOffered, type PendingToolCall } from '../journal/state.ts';
 import { stableJson } from '../options/check-answers.ts';
@@ -30,7 +31,7 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
   if (checked.verdict !== 'run') return checked;
   const refuse = (error: unknown): CheckedCall => {
     const fails = failTurn(deps.hooks, error);
-    return { verdict: 'refused', code: fails.code, message: fails.message, arguments: checked.arguments, fails };
+    return { verdict: 'refused', error: fails, arguments: checked.arguments, fails };
   };
   const recheck = ({ answer, deadline }: ChangedToolCall) =>
     then('changed' in answer ? checkedValue(deps, place, { ...checked, arguments: answer.changed }) : answer, (each) =>
@@ -58,21 +59,16 @@ function withDecision(deps: TurnDeps, place: CallPlace, checked: CheckedCall): C
   const answer = (decided: Decision): CheckedCall => {
     if (decided.decision === 'approve') return checked;
     if (decided.decision === 'ask') return { ...checked, ask: { prompt: decided.prompt } };
-    return {
-      verdict: 'refused',
-      code: 'TOOL_REJECTED',
-      message: rejected(decided.reason),
-      arguments: checked.arguments,
-    };
+    return { verdict: 'refused', error: rejected(decided.reason), arguments: checked.arguments };
   };
   if (!(decision instanceof Promise)) return answer(decision);
   deps.deciding.add(pending.call);
   return decision.then(answer);
 }
 
-/** What the model reads of a call that was not approved. */
-export function rejected(reason: string | undefined): string {
-  return `the call was rejected${reason === undefined || reason === '' ? '' : `: ${reason}`}`;
+/** Why a call does not run that was not approved. */
+export function rejected(reason: string | undefined): ToolError {
+  return toolError('rejected', reason === undefined || reason === '' ? {} : { says: reason });
 }
 
 function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<CheckedCall> {
@@ -82,12 +78,10 @@ function checkedArguments(deps: TurnDeps, place: CallPlace): CheckedCall | Promi
   const parsed = parseArguments(text);
   const tool = isOffered(tools, name, state) ? tools.byName.get(name) : undefined;
   if (!tool) {
-    const message = unknownTool(tools, state, name);
-    return { verdict: 'refused', code: 'TOOL_NOT_FOUND', message, arguments: parsed.value };
+    return { verdict: 'refused', error: unknownTool(tools, state, name), arguments: parsed.value };
   }
   if (!parsed.ok && !tool.definition.acceptsRaw) {
-    const message = `the arguments of "${name}" are not JSON (${parsed.why}); send one JSON object`;
-    return { verdict: 'refused', code: 'TOOL_ARGUMENTS', message, arguments: parsed.value };
+    return { verdict: 'refused', error: notJson(name, parsed.why), arguments: parsed.value };
   }
   const allowed = { verdict: 'run' as const, tool, arguments: parsed.value };
   return parsed.ok ? checkedValue(deps, place, allowed) : allowed;
@@ -162,8 +156,7 @@ function checked(
 ): CheckedCall | Promise<CheckedCall> {
   const refuse = (message: string): CheckedCall => ({
     verdict: 'refused',
-    code: 'TOOL_ARGUMENTS',
-    message,
+    error: { code: 'TOOL_ARGUMENTS', reason: 'invalid_arguments', message },
     arguments: value,
   });
   const answer = (check: ArgumentCheck): CheckedCall =>
@@ -182,11 +175,15 @@ function checked(
   }
 }
 
-function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string): string {
+function unknownTool(tools: ToolSet, { availableTools }: LoopState, name: string): ToolError {
   const offered = availableTools === neverOffered ? tools.functions : availableTools;
-  const known = offered.map((tool) => tool.name);
-  const list = known.length > 0 ? `known tools: ${known.join(', ')}` : 'there are no tools';
-  return name === '' ? `the call names no tool; ${list}` : `tool "${name}" is not known; ${list}`;
+  return toolError('unknown_tool', { name, known: offered.map((tool) => tool.name) });
+}
+
+/** Each version of Node says in its own words what is wrong with a JSON text, so that is no part of the details. */
+function notJson(name: string, why: string): ToolError {
+  const message = `the arguments of "${name}" are not JSON (${why}); send one JSON object`;
+  return { code: 'TOOL_ARGUMENTS', reason: 'not_json', details: { name }, message };
 }
 
 type Parsed =

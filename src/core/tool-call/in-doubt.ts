@@ -2,6 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import { Observable, type Subscriber } from 'rxjs';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import type { OnInDoubt } from '../contracts/tool.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import type { ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { ToolProgress } from '../journal/signals.ts';
 import { type LoopState, nextQuestionId, type PendingToolCall } from '../journal/state.ts';
@@ -75,7 +76,7 @@ function reconcile(deps: TurnDeps, doubt: Doubt, { ask, timeoutMs }: Inquiry): O
       to.next(settled);
       to.complete();
     };
-    const failed = (why: string) => settle(unknownOutcome(pending, `; asking the tool failed: ${why}`));
+    const failed = (why: string) => settle(refusedCall(pending.callId, toolError('in_doubt_failed', { why })));
     limitTime(deps, { scope, timeoutMs }, { to, failed });
     const answer = async () => ask(context.idempotencyKey, context);
     answer().then(
@@ -115,16 +116,15 @@ function limitTime(
 }
 
 function reconciled(pending: PendingToolCall, answer: unknown): Settled {
-  if (!isReconciled(answer)) return unknownOutcome(pending, '; asking the tool gave no usable answer');
+  if (!isReconciled(answer)) return refusedCall(pending.callId, toolError('in_doubt_no_answer'));
   if (answer.outcome === 'not-applied') return 'run';
   if (answer.outcome === 'unknown') return unknownOutcome(pending);
   return { type: 'tool.result', callId: pending.callId, content: answer.content, success: true, durationMs: 0 };
 }
 
 /** Tells the model that nobody knows whether a call took effect. */
-export function unknownOutcome(pending: PendingToolCall, detail = ''): ToolResultRecord {
-  const message = `OUTCOME_UNKNOWN: the process stopped while this call ran, so it may or may not have taken effect${detail}; check before you repeat it`;
-  return refusedCall(pending.callId, { code: 'OUTCOME_UNKNOWN', message });
+export function unknownOutcome({ callId }: PendingToolCall): ToolResultRecord {
+  return refusedCall(callId, toolError('in_doubt'));
 }
 
 /** Errors with `MISSING_TOOL` where an open call names a tool that was offered before and is not there any more. */

@@ -3,13 +3,14 @@ import type { Subscriber, Unsubscribable } from 'rxjs';
 import { finishToolSpan, startToolSpan } from '../../observability/spans/tool-span.ts';
 import { noteQuestion } from '../../observability/spans/tools-span.ts';
 import { cancelSpan, exceptionOf } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, type ErrorCode, messageOf, nameOf } from '../contracts/errors.ts';
+import { AgentLoopError, messageOf, nameOf } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { ReachedLimit } from '../contracts/extension.ts';
 import type { Content } from '../contracts/messages.ts';
 import { isPromiseLike } from '../contracts/promise-like.ts';
 import { DoneSignal, TaskComplete } from '../contracts/task-complete.ts';
 import type { ToolResult } from '../contracts/tool.ts';
+import { type ToolError, thrownError, toolError } from '../contracts/tool-errors.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
 import type { ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
@@ -160,14 +161,14 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     if (this.#settled || this.#ended) return;
     const { clock, abortGraceMs } = this.#deps.config;
     this.#cancelGrace = clock.schedule(abortGraceMs, () =>
-      this.#settle(this.#failed('TOOL_ABANDONED', `the tool did not stop within ${abortGraceMs} ms of the cancel`)),
+      this.#settle(this.#failed(toolError('abandoned', { limitMs: abortGraceMs }))),
     );
   }
 
   /** The call ran into its time limit. */
   expire(): void {
     const { started } = this.#run;
-    this.#late = this.#failed('TOOL_TIMEOUT', `the tool did not answer within ${this.#timeoutMs} ms`);
+    this.#late = this.#failed(toolError('tool_late', { limitMs: this.#timeoutMs ?? 0 }));
     // A child turn is cancelled first: its end is in the journal before the result of the call.
     if (!started.intent.child) this.#settle(this.#late);
     this.#abort(new AgentLoopError('TOOL_TIMEOUT', `The call ran into its limit of ${this.#timeoutMs} ms.`));
@@ -185,7 +186,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
       this.#out.next({ type: 'turn.asked', question: asked, ...told });
       return this.#out.complete();
     }
-    const stopped = asked ? (this.#late ?? this.#failed('CANCELED', messageOf(this.scope.reason))) : record;
+    const stopped = asked
+      ? (this.#late ?? this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
+      : record;
     this.#change(withUsage(limited(stopped, parentTurn?.exceeded), told));
   }
 
@@ -300,13 +303,10 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #resultOf(answer: ToolResult): ToolResultRecord {
     if (!isToolResult(answer)) {
       if (DoneSignal.isInstance(answer)) return this.#thrown(new TaskComplete(answer.finalMessage));
-      return this.#failed(
-        'TOOL_FAILED',
-        'the tool provider returned no ToolResult; return { toolCallId, content, success }',
-      );
+      return this.#failed(toolError('no_result'));
     }
     const tooLarge = sizeFlaw(answer.content);
-    if (tooLarge !== undefined) return this.#failed('TOOL_TOO_LARGE', tooLarge);
+    if (tooLarge) return this.#failed(tooLarge);
     if (answer.success) return this.#record({ content: answer.content, success: true });
     const message =
       answer.error ?? (typeof answer.content === 'string' ? answer.content : 'the tool reports a failure');
@@ -322,14 +322,15 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
   #thrown(error: unknown): ToolResultRecord {
     this.#thrownError = error;
     if (this.#late) return this.#late;
-    const code = this.#isAborted ? 'CANCELED' : codeOf(error);
-    const message = AgentLoopError.isInstance(error) ? error.message : `${nameOf(error)}: ${messageOf(error)}`;
-    return this.#failed(code, message, partialText(error));
+    const thrown = AgentLoopError.isInstance(error)
+      ? thrownError(error)
+      : { code: 'TOOL_FAILED' as const, message: `${nameOf(error)}: ${messageOf(error)}` };
+    return this.#failed(this.#isAborted ? { ...thrown, code: 'CANCELED' } : thrown, partialText(error));
   }
 
-  #failed(code: ErrorCode, message: string, partial = ''): ToolResultRecord {
-    const content = `Tool error: ${message}${partial === '' ? '' : `\nThe text so far: ${partial}`}`;
-    return this.#record({ content, success: false, error: { code, message } });
+  #failed(error: ToolError, partial = ''): ToolResultRecord {
+    const content = `Tool error: ${error.message}${partial === '' ? '' : `\nThe text so far: ${partial}`}`;
+    return this.#record({ content, success: false, error });
   }
 
   #record(result: Pick<ToolResultRecord, 'content' | 'success' | 'error'>): ToolResultRecord {
@@ -367,7 +368,7 @@ function withUsage(
 function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): ToolResultRecord {
   if (!reached) return record;
   const { code, message, reason = code.toLowerCase(), fails } = reached;
-  const error = { code, message };
+  const error = { code, reason, message };
   const result = { ...record, content: `Tool error: ${message}`, success: false, error };
   return fails ? { ...result, fails: { code, message, reason } } : result;
 }
@@ -375,21 +376,17 @@ function limited(record: ToolResultRecord, reached: ReachedLimit | undefined): T
 const maxResultBytes = 8 * 1024 * 1024;
 
 /** Says that a result is too large for the journal. */
-function sizeFlaw(content: Content): string | undefined {
+function sizeFlaw(content: Content): ToolError | undefined {
   const length = typeof content === 'string' ? content.length : undefined;
   if (length !== undefined && length * 3 <= maxResultBytes) return undefined;
   const bytes = Buffer.byteLength(typeof content === 'string' ? content : JSON.stringify(content));
   if (bytes <= maxResultBytes) return undefined;
-  return `the result has ${bytes} bytes, more than the ${maxResultBytes} that a turn keeps; return a part of it, or where it can be found`;
+  return toolError('too_large', { bytes, maxBytes: maxResultBytes });
 }
 
 /** What a child turn had written that stopped at its token limit. */
 function partialText(error: unknown): string {
   return error instanceof TurnError && error.code === 'LENGTH' ? error.result.text : '';
-}
-
-function codeOf(error: unknown): ErrorCode {
-  return AgentLoopError.isInstance(error) ? error.code : 'TOOL_FAILED';
 }
 
 function isCanceled(result: ToolResultRecord): boolean {

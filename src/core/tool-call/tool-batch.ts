@@ -3,6 +3,7 @@ import { isObservable, type Subscriber, Subscription } from 'rxjs';
 import { noteQuestion, startToolsSpan } from '../../observability/spans/tools-span.ts';
 import { cancelSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import { agentChange } from '../hooks/change-agent.ts';
 import type { ExtensionRecord, ToolResultRecord, TurnAnswered, TurnAsked } from '../journal/records.ts';
 import { CommitDraft, type Signal } from '../journal/signals.ts';
@@ -47,7 +48,6 @@ export interface ToolBatchOptions {
 }
 
 const noStarts: readonly StartedCall[] = [];
-const neverStarted = { code: 'CANCELED', message: 'the turn was stopped before this call started' } as const;
 
 /**
  * Runs the calls of one response: `calls$.pipe(mergeMap(runCall, toolConcurrency))`.
@@ -209,7 +209,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #start(started: StartedCall): void {
     const tool = this.#deps.tools.byName.get(started.call.function.name);
     const placed = this.#busy.get(started.callId);
-    if (this.#stopping || !tool || !placed) return this.#settle(refusedCall(started.callId, neverStarted));
+    if (this.#stopping || !tool || !placed)
+      return this.#settle(refusedCall(started.callId, toolError('never_started')));
     this.#deadlines ??= new Deadlines(this.#deps.config.clock);
     const run = { started, tool, scope: this.#scope, deadlines: this.#deadlines, turn: this };
     new RunningTool(this.#deps, run, { out: placed.place, parent: this.#traceContext }).start();
@@ -313,7 +314,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const starts = this.#stopping || draft.after.phase !== 'tools' ? noStarts : this.#plan(draft);
     const cause = this.#failure;
     // In one append with the last result: after a crash between the two, the turn would continue.
-    const end = cause && draft.after.phase === 'closed' ? failed(cause.code, cause.message, cause.reason) : undefined;
+    const end = cause && draft.after.phase === 'closed' ? failed(cause.code, cause.message, cause) : undefined;
     const follows = end ?? agentChange(this.#deps, draft.after);
     if (follows) draft.add(follows);
     this.#state = draft.after;

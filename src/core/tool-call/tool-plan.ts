@@ -1,4 +1,5 @@
 import type { ToolCall } from '../contracts/messages.ts';
+import { toolError } from '../contracts/tool-errors.ts';
 import type { AgentUsage } from '../contracts/usage.ts';
 import type { ToolIntent, ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { GivenAnswer, LoopState, PendingToolCall } from '../journal/state.ts';
@@ -132,16 +133,16 @@ function resultInPlace(pending: PendingToolCall, checked: CheckedCall): ToolResu
       return refusedResult(callId, checked);
     case 'run': {
       const { reason } = approvalOf(pending, checked.arguments) ?? {};
-      return refusedCall(callId, { code: 'TOOL_REJECTED', message: rejected(reason) });
+      return refusedCall(callId, rejected(reason));
     }
   }
 }
 
 function refusedResult(
   callId: string,
-  { code, message, arguments: args, fails }: Extract<CheckedCall, { verdict: 'refused' }>,
+  { error, arguments: args, fails }: Extract<CheckedCall, { verdict: 'refused' }>,
 ): ToolResultRecord {
-  const refused = refusedCall(callId, { code, message, arguments: args });
+  const refused = refusedCall(callId, error, { arguments: args });
   return fails ? { ...refused, fails } : refused;
 }
 
@@ -160,7 +161,7 @@ function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly Too
     .filter(({ callId, result }) => !result && !busy.has(callId))
     .map((pending) => {
       if (pending.intent) return unknownOutcome(pending);
-      return refusedCall(pending.callId, { code: 'TOOL_SKIPPED', message: 'skipped: the turn finished' });
+      return refusedCall(pending.callId, toolError('skipped'));
     });
 }
 

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../contracts/errors.ts';
 import type { ToolAnswer } from '../contracts/extension.ts';
 import { textOf } from '../contracts/messages.ts';
+import type { ToolError } from '../contracts/tool-errors.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { OfferedTool } from './tool-set.ts';
 
@@ -23,32 +24,25 @@ export type CheckedCall =
     }
   | {
       readonly verdict: 'refused';
-      readonly code: ErrorCode;
-      readonly message: string;
+      readonly error: ToolError;
       readonly arguments: unknown;
       /** How the turn fails, where an extension says so. */
       readonly fails?: ToolResultRecord['fails'];
     };
 
-/** Why a call has a result although it did not run to its end here. */
-export interface Refusal {
-  readonly code: ErrorCode;
-  /** In words for the model. */
-  readonly message: string;
-  /** What it was called with, where no intent says it. */
-  readonly arguments?: unknown;
-}
-
-/** The result of a call that did not run, or of which nobody knows whether it did. */
-export function refusedCall(callId: string, refusal: Refusal): ToolResultRecord {
-  const { code, message } = refusal;
+/** The result of a call that did not run, or of which nobody knows whether it did; `asked` says what it was called with, where no intent does. */
+export function refusedCall(
+  callId: string,
+  error: ToolError,
+  asked: Pick<ToolResultRecord, 'arguments'> = {},
+): ToolResultRecord {
   return {
     type: 'tool.result',
     callId,
-    content: `Tool error: ${message}`,
+    content: `Tool error: ${error.message}`,
     success: false,
-    error: { code, message },
-    ...('arguments' in refusal ? { arguments: refusal.arguments } : {}),
+    error,
+    ...asked,
     durationMs: 0,
   };
 }

@@ -13,8 +13,9 @@ export function backoffAfter(deps: TurnDeps, state: LoopState, error: unknown): 
   if (attempt >= attempts) return undefined;
   const pauseMs = error.retryAfterMs ?? Math.min(maxDelayMs, delayMs * 2 ** (attempt - 1)) * (0.5 + Math.random() / 2);
   if (pauseMs > maxDelayMs) return undefined;
-  const { code, message } = error;
-  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: { code, message } };
+  const { code, message, details } = error;
+  const data = { code, message, ...(details && { details }) };
+  const hold = { until: deps.now() + Math.ceil(pauseMs), attempt, error: data };
   return { type: 'turn.suspended', state: 'working', reason: 'backoff', questions: [], hold };
 }
 

@@ -43,7 +43,7 @@ class TurnFailure extends Stage<Signal> {
     if (TurnLost.isInstance(thrown)) return this.to.error(thrown.cause);
     const error = turnError(thrown);
     if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
-    const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error.reason));
+    const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
     const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
     this.#note(commit);
     this.to.next(commit);

@@ -206,7 +206,7 @@ function poisoned({ resumes, pendingToolCalls }: LoopState): TurnRecord {
   const what = `The turn was resumed ${resumes} times without getting any further (maxResumes)`;
   const calls = open.length === 0 ? '' : `, whose open calls are ${open.join(', ')}`;
   const message = `${what}; look into its journal for what stops the process${calls}.`;
-  return failed('POISON', message, 'poisoned');
+  return failed('POISON', message, { reason: 'poisoned', details: { resumes, openCalls: open } });
 }
 
 function atLimit(deps: TurnDeps, state: LoopState): NextStep {
@@ -220,7 +220,7 @@ function atLimit(deps: TurnDeps, state: LoopState): NextStep {
       const allowed = allowedIterations(deps, state);
       const limit = `${allowed} iteration${allowed === 1 ? '' : 's'}`;
       const message = `The turn had not ended after ${limit}; raise maxIterations, or choose what happens with onLimit.`;
-      return write(failed('MAX_ITERATIONS', message, reason));
+      return write(failed('MAX_ITERATIONS', message, { reason, details: { maxIterations: allowed } }));
     }
   }
 }

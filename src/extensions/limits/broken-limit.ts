@@ -35,6 +35,8 @@ export interface LimitValues {
 export interface BrokenLimit {
   readonly reason: LimitReason;
   readonly message: string;
+  /** The option, and its value. */
+  readonly details: { readonly option: keyof LimitValues; readonly limit: number | undefined };
 }
 
 export interface LimitedTurn {
@@ -61,26 +63,23 @@ export function brokenLimit(limits: LimitValues, turn: LimitedTurn): BrokenLimit
   if (maxConsecutiveFailures !== undefined) {
     const failures = failuresInARow(history, since);
     if (failures >= maxConsecutiveFailures)
-      return broken('max_failures', `had ${failures} failed tool calls in a row`, 'maxConsecutiveFailures');
+      return broken(limits, 'max_failures', [`had ${failures} failed tool calls in a row`, 'maxConsecutiveFailures']);
   }
   if (maxRepeatedCalls !== undefined) {
     const times = repeatedCalls(history, since);
     if (times > maxRepeatedCalls)
-      return broken('repeated_call', `made the same tool calls ${times} times in a row`, 'maxRepeatedCalls');
+      return broken(limits, 'repeated_call', [`made the same tool calls ${times} times in a row`, 'maxRepeatedCalls']);
   }
   return brokenContext(limits, turn);
 }
 
 /** The limit on tokens or cost that this usage reaches; `cost` in US dollars. */
-export function brokenUsage(
-  { maxTokens, maxCost }: LimitValues,
-  { totalTokens }: Usage,
-  cost: number,
-): BrokenLimit | undefined {
+export function brokenUsage(limits: LimitValues, { totalTokens }: Usage, cost: number): BrokenLimit | undefined {
+  const { maxTokens, maxCost } = limits;
   if (maxTokens !== undefined && totalTokens >= maxTokens)
-    return broken('max_tokens', `took ${totalTokens} of ${maxTokens} tokens`, 'maxTokens');
+    return broken(limits, 'max_tokens', [`took ${totalTokens} of ${maxTokens} tokens`, 'maxTokens']);
   if (maxCost === undefined || cost < maxCost) return undefined;
-  return broken('max_cost', `cost $${cost} of $${maxCost}`, 'maxCost');
+  return broken(limits, 'max_cost', [`cost $${cost} of $${maxCost}`, 'maxCost']);
 }
 
 /** Milliseconds since 1970. */
@@ -91,19 +90,23 @@ export function deadlineOf(
   return turn.createdAt + suspendedMs + maxWallTimeMs;
 }
 
-export function tooManyCalls({ maxToolCalls }: LimitValues): BrokenLimit {
-  return broken('max_tool_calls', `asked for more than ${maxToolCalls} tool calls`, 'maxToolCalls');
+export function tooManyCalls(limits: LimitValues): BrokenLimit {
+  return broken(limits, 'max_tool_calls', [`asked for more than ${limits.maxToolCalls} tool calls`, 'maxToolCalls']);
 }
 
-export function outOfTime({ maxWallTimeMs }: LimitValues): BrokenLimit {
-  return broken('max_wall_time', `took ${maxWallTimeMs} ms`, 'maxWallTimeMs');
+export function outOfTime(limits: LimitValues): BrokenLimit {
+  return broken(limits, 'max_wall_time', [`took ${limits.maxWallTimeMs} ms`, 'maxWallTimeMs']);
 }
 
-function brokenContext({ maxContextTokens }: LimitValues, { view }: LimitedTurn): BrokenLimit | undefined {
+function brokenContext(limits: LimitValues, { view }: LimitedTurn): BrokenLimit | undefined {
+  const { maxContextTokens } = limits;
   if (maxContextTokens === undefined) return undefined;
   const tokens = promptTokens(view);
   if (tokens <= maxContextTokens) return undefined;
-  return broken('max_context', `has a prompt of about ${tokens} of ${maxContextTokens} tokens`, 'maxContextTokens');
+  return broken(limits, 'max_context', [
+    `has a prompt of about ${tokens} of ${maxContextTokens} tokens`,
+    'maxContextTokens',
+  ]);
 }
 
 function promptTokens({ messages, systemPrompt = '', tools }: IterationView): number {
@@ -114,6 +117,11 @@ function promptTokens({ messages, systemPrompt = '', tools }: IterationView): nu
   );
 }
 
-function broken(reason: LimitReason, what: string, option: keyof LimitValues): BrokenLimit {
-  return { reason, message: `The turn ${what}; raise ${option}, or give it less to do.` };
+function broken(
+  limits: LimitValues,
+  reason: LimitReason,
+  [what, option]: readonly [string, keyof LimitValues],
+): BrokenLimit {
+  const message = `The turn ${what}; raise ${option}, or give it less to do.`;
+  return { reason, message, details: { option, limit: limits[option] } };
 }

@@ -104,8 +104,8 @@ function checkOptions(options: LimitsOptions): void {
     throw wrongOption('limits', 'prices are read for maxCost only; give it too');
 }
 
-function reaction({ onLimit = 'fail' }: LimitsOptions, { reason, message }: BrokenLimit): IterationChange {
-  return onLimit === 'stop' ? { finish: { reason } } : { fail: { code: 'LIMIT', reason, message } };
+function reaction({ onLimit = 'fail' }: LimitsOptions, broken: BrokenLimit): IterationChange {
+  return onLimit === 'stop' ? { finish: { reason: broken.reason } } : { fail: { code: 'LIMIT', ...broken } };
 }
 
 /** What the last call of each turn was made with, in the process that prices its answer. */
@@ -138,8 +138,7 @@ function limitedTool(options: LimitsOptions, { state, callId, clock }: ToolCallR
   const deadline = deadlineOf(options, state);
   const broken = brokenByCall(options, { state, callId, outOfTime: clock.now() >= deadline });
   if (!broken) return Number.isFinite(deadline) ? { deadline } : {};
-  const { reason, message } = broken;
-  return options.onLimit === 'stop' ? { deny: `skipped: ${message}` } : { fail: { code: 'LIMIT', reason, message } };
+  return options.onLimit === 'stop' ? { deny: `skipped: ${broken.message}` } : { fail: { code: 'LIMIT', ...broken } };
 }
 
 interface PlannedCall {

@@ -108,12 +108,12 @@ function draw({ execute, policy = {}, config, out, cancelAt, leave }: Diagram) {
 }
 
 const success = { type: 'tool.result', callId: '1:0', content: '2', success: true };
-const failure = (code: string, message: string) => ({
+const failure = (code: string, message: string, data: object = {}) => ({
   type: 'tool.result',
   callId: '1:0',
   content: `Tool error: ${message}`,
   success: false,
-  error: { code, message },
+  error: { code, message, ...data },
 });
 
 describe('runTool', () => {
@@ -242,7 +242,10 @@ describe('runTool', () => {
       out: '30ms (r|)',
     });
     const message = 'the tool did not answer within 30 ms';
-    expect(result).toEqual({ ...failure('TOOL_TIMEOUT', message), durationMs: 30 });
+    expect(result).toEqual({
+      ...failure('TOOL_TIMEOUT', message, { reason: 'tool_late', details: { limitMs: 30 } }),
+      durationMs: 30,
+    });
     expect(results).toHaveLength(1);
     expect(context.signal).toMatchObject({ aborted: true, reason: { code: 'TOOL_TIMEOUT' } });
     expect(ending).toEqual({ status: 'ERROR', errorType: 'TOOL_TIMEOUT', exceptions: [message], outcome: undefined });
@@ -297,7 +300,10 @@ describe('runTool', () => {
         out: '30ms (r|)',
       });
       const message = 'the tool did not stop within 20 ms of the cancel';
-      expect(result).toEqual({ ...failure('TOOL_ABANDONED', message), durationMs: 30 });
+      expect(result).toEqual({
+        ...failure('TOOL_ABANDONED', message, { reason: 'abandoned', details: { limitMs: 20 } }),
+        durationMs: 30,
+      });
       expect(ending).toEqual(canceled);
       expect(fired).toEqual([10, 30]);
     });
