@@ -402,7 +402,10 @@ describe('a cancel', () => {
     await expect(turn.result()).rejects.toMatchObject({ code: 'CANCELED' });
     expect(types('t:1:0').slice(-2)).toEqual(['turn.suspended', 'turn.canceled']);
     expect(on.bench.store.read('t')).toContainEqual(
-      expect.objectContaining({ type: 'tool.result', error: { code: 'CANCELED', message: 'enough' } }),
+      expect.objectContaining({
+        type: 'tool.result',
+        error: { code: 'CANCELED', reason: 'stopped', message: 'enough' },
+      }),
     );
   });
 

@@ -30,7 +30,6 @@ export {
   AgentLoopError,
   type AgentLoopErrorOptions,
   type ErrorCode,
-  type ErrorData,
   errorCodes,
   messageOf,
   nameOf,
@@ -184,5 +183,5 @@ export type {
   ToolProvider,
   ToolResult,
 } from './tool.ts';
-export { asThrown, limitOf, type ToolError, type ToolErrorReason, thrownError, toolError } from './tool-errors.ts';
+export { asThrown, limitOf, type ToolError } from './tool-errors.ts';
 export { type AgentUsage, addUsage, lessUsage, noUsage, restOf, type Usage, usageOf } from './usage.ts';
