@@ -90,6 +90,7 @@ const shows = new Map([
     'stores',
     [/left open: turn-1/, /remembers: My name is Ada\. \| Hello Ada\./, /report\.md v2, 31 bytes/, /asked once/],
   ],
+  ['own-store', [/^read again: Written down\.$/m, /^records: turn\.started, llm\.start, llm\.done, turn\.done$/m]],
   [
     'agent',
     [

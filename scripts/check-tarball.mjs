@@ -68,6 +68,7 @@ const parts = [
   ['millrace/lmdb', '{ LmdbStateStore }'],
   ['millrace/otel', '{ startMetrics, startTracing, turnIdGenerator }'],
   ['millrace/redis', '{ RedisStateStore }'],
+  ['millrace/stores', '{ checkAppend }'],
   ['millrace/testing', '{ recordSpans, scriptedLLM }'],
 ];
 const programs = {

@@ -1,6 +1,6 @@
 import type { ListTasksRequest, ListTasksResponse, Task } from '@a2a-js/sdk';
 import { isSuspended, type TaskQuery, type TaskSummary } from '../core/contracts/index.ts';
-import { byStatus } from '../stores/context-group.ts';
+import { byStatusOfSummaries } from '../stores/select-tasks.ts';
 import type { CallerTasks } from './caller-tasks.ts';
 import { malformed } from './protocol-errors.ts';
 import { sizeOfTask } from './received-message.ts';
@@ -77,11 +77,7 @@ async function candidates(tasks: CallerTasks, query: TaskQuery & { readonly limi
   const list = (query: TaskQuery) => tasks.ready(() => store.list(query));
   if (query.state === undefined || !isSuspended(query.state)) return [...(await list(query))];
   const both = await Promise.all([list(query), list({ ...query, state: 'working' })]);
-  const place = ({ statusAt, taskId }: TaskSummary) => ({ statusAt: Date.parse(statusAt), taskId });
-  return both
-    .flat()
-    .sort((a, b) => byStatus(place(a), place(b)))
-    .slice(0, query.limit);
+  return both.flat().sort(byStatusOfSummaries).slice(0, query.limit);
 }
 
 function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAfter }: ListTasksRequest): TaskQuery {

@@ -1,5 +1,5 @@
 import { AgentLoopError, type TaskQuery, type TaskSummary } from '../../core/contracts/index.ts';
-import { byStatus, groupOf, isWithin } from '../context-group.ts';
+import { byStatusOfSummaries, fits } from '../select-tasks.ts';
 import type { RedisClient } from './redis-client.ts';
 import { RunnableIndex, type RunnablePage } from './runnable-index.ts';
 import type { ScriptRunner } from './script-runner.ts';
@@ -51,14 +51,14 @@ export class TaskList {
       found.push(...page.found.filter((summary) => fits(query, summary)));
       offset = page.next;
     }
-    if (query.contextGroup !== undefined) found.sort((a, b) => byStatus(placeOf(a), placeOf(b)));
+    if (query.contextGroup !== undefined) found.sort(byStatusOfSummaries);
     return found.slice(0, limit);
   }
 
   /** Puts tasks of a group in their order: one whose index was not told of its last status stands where it stood before. */
   async #mend(found: TaskSummary[]): Promise<void> {
     const before = [...found];
-    found.sort((a, b) => byStatus(placeOf(a), placeOf(b)));
+    found.sort(byStatusOfSummaries);
     const moved = found.filter((summary, index) => summary !== before[index]);
     await Promise.all(moved.map((task) => this.#deps.index.tell(task, Date.parse(task.statusAt))));
   }
@@ -90,17 +90,4 @@ export class TaskList {
       throw error;
     }
   }
-}
-
-function fits(query: TaskQuery, { state, contextId, taskId, statusAt, parentTaskId }: TaskSummary): boolean {
-  if (query.state !== undefined && state !== query.state) return false;
-  if (query.roots && parentTaskId !== undefined) return false;
-  if (query.contextId !== undefined && contextId !== query.contextId) return false;
-  if (query.contextGroup === undefined) return true;
-  if (groupOf(contextId) !== query.contextGroup) return false;
-  return isWithin(query, placeOf({ statusAt, taskId }));
-}
-
-function placeOf({ statusAt, taskId }: Pick<TaskSummary, 'statusAt' | 'taskId'>) {
-  return { statusAt: Date.parse(statusAt), taskId };
 }
