@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { textOf } from '../../src/core/contracts/messages.ts';
 import type { JSONSchema } from '../../src/core/contracts/tool.ts';
 import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { escapeText } from '../../src/extensions/structured-output/xml/xml-text.ts';
+import { escapeText } from '../../src/extensions/structured-output/xml/to-xml.ts';
 import { modelServer } from '../../src/providers/openai-wire/model-server.ts';
 import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
 import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';

@@ -1,7 +1,6 @@
 import type { JSONSchema } from '../../../core/contracts/index.ts';
-import { entryName, itemName, tagsAround } from './element-name.ts';
 import { type Shape, shapeOf } from './schema-shape.ts';
-import { escapeAttribute } from './xml-text.ts';
+import { entryName, escapeAttribute, itemName, tagsAround } from './to-xml.ts';
 
 /** Deeper than this a template is of no help, and a schema may be without end. */
 const maxDepth = 8;
