@@ -35,8 +35,8 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   failure: AgentLoopError | undefined;
   /** Calls of tools that a hook is asked about: it has its own time for that. */
   readonly askedAbout = new WeakSet<ToolCall>();
-  /** Calls that an extension is deciding about whether they may run, and what it was asked. */
-  readonly approving = new WeakMap<ToolCall, OpenQuestion>();
+  /** What an extension is asked about a call that has not started, until it has answered. */
+  readonly asking = new WeakMap<ToolCall, OpenQuestion>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
   /** Where failures of hooks are shown. */

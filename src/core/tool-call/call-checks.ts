@@ -2,7 +2,6 @@ import type { ToolCall } from '../contracts/messages.ts';
 import { toolError } from '../contracts/tool-errors.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { PendingToolCall } from '../journal/state.ts';
-import { leftReason } from '../ownership/child-turns.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { refusedCall } from './tool-results.ts';
 
@@ -40,12 +39,12 @@ export class CallChecks {
     this.#limits?.delete(callId);
   }
 
-  /** Waits for none of them any more, and says which they were. */
-  leave(): readonly string[] {
+  /** Waits for none of them any more, and says which they were. Aborts the signals of the hooks that were asked with `reason`. */
+  leave(reason: unknown): readonly string[] {
     const limits = [...(this.#limits ?? [])];
     for (const [callId, { call }] of limits) {
       this.end(callId);
-      this.#deps.hooks.approving.get(call)?.leave(leftReason(this.#deps.turn.taskId));
+      this.#deps.hooks.asking.get(call)?.leave(reason);
     }
     return limits.map(([callId]) => callId);
   }
@@ -58,7 +57,7 @@ export class CallChecks {
     const late = () => {
       if (this.#deps.hooks.askedAbout.has(call)) return start();
       this.#limits?.delete(callId);
-      this.#deps.hooks.approving.get(call)?.expire(ms);
+      this.#deps.hooks.asking.get(call)?.expire(ms);
       this.#refuse(
         refusedCall(callId, toolError(this.#deps.deciding.has(call) ? 'undecided' : 'check_late', { limitMs: ms })),
       );

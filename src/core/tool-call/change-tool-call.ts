@@ -43,14 +43,18 @@ export function changeToolCall(
     hook: 'beforeToolCall',
     place: { state, traceContext },
     about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
+    asked: (context) => void deps.hooks.asking.set(pending.call, context),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
       return 'changed' in decided || decided.verdict === 'run';
     },
   });
+  const answered = () => deps.hooks.asking.delete(pending.call);
   const changed = () => ({ answer: decided, deadline });
-  return asked instanceof Promise ? asked.then(changed) : changed();
+  if (asked instanceof Promise) return asked.finally(answered).then(changed);
+  answered();
+  return changed();
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {

@@ -43,14 +43,14 @@ type Maybe<T> = T | undefined | Promise<T | undefined>;
 /** The decision of the first extension that has an opinion. A hook that fails is shown and logged by `askHooks`. */
 function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
   const { call } = candidate.pending;
-  const { approving } = deps.hooks;
+  const { asking } = deps.hooks;
   let decision: Decision | undefined;
   const refuse = (error: unknown): Decision => {
-    approving.delete(call);
+    asking.delete(call);
     return { decision: 'reject', reason: messageOf(error) };
   };
   const decided = () => {
-    approving.delete(call);
+    asking.delete(call);
     return decision;
   };
   try {
@@ -58,7 +58,7 @@ function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidat
       hook: 'approveToolCall',
       place,
       about: () => candidate,
-      asked: (context) => void approving.set(call, context),
+      asked: (context) => void asking.set(call, context),
       take(given) {
         decision = decisionOf(given);
         return false;

@@ -140,7 +140,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
   /** The turn is cancelled, a call has failed it, or the process shuts down. */
   onAbort(): void {
     if (this.#deps.drain.aborted && !this.#draining) this.#drain();
-    else this.#stopChecking();
+    else this.#stopChecking(this.#scope.reason);
   }
 
   get #stopping(): boolean {
@@ -235,7 +235,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
       this.stop();
       this.#owner.end();
     });
-    this.#stopChecking();
+    this.#stopChecking(leftReason(this.#deps.turn.taskId));
   }
 
   #takeReplies(): void {
@@ -262,8 +262,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
     this.#pump();
   }
 
-  #stopChecking(): void {
-    for (const callId of this.#checking?.leave() ?? []) this.#busy.delete(callId);
+  #stopChecking(reason: unknown): void {
+    for (const callId of this.#checking?.leave(reason) ?? []) this.#busy.delete(callId);
     if (!this.#failure) this.#pump();
   }
 

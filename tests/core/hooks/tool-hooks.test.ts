@@ -79,6 +79,57 @@ describe('beforeToolCall', () => {
     expect(error.result.messages.map(({ role }) => role)).toEqual(['assistant', 'tool', 'tool', 'tool']);
   });
 
+  it('fails the turn also while the hook of another call of the batch has not answered, whose signal aborts', async () => {
+    const asked = gate();
+    let signal: AbortSignal | undefined;
+    const extension: Extension = {
+      name: 'x',
+      async beforeToolCall({ callId, signal: own }) {
+        if (callId === '1:1') {
+          signal = own;
+          void asked.pass();
+          return new Promise(() => {});
+        }
+        await asked.reached;
+        return { fail: { code: 'EXTENSION_FAILED', message: 'not today' } };
+      },
+    };
+    const runs: unknown[] = [];
+    const calls = { toolCalls: [{ name: 'count' }, { name: 'count' }] };
+    const loop = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions: [extension] });
+    const turn = loop.startTurn(question, { taskId: 't' });
+    await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED', message: 'not today' });
+    expect(signal).toMatchObject({ aborted: true, reason: { code: 'EXTENSION_FAILED' } });
+    expect(runs).toEqual([]);
+    expect(bench.clock.pending).toBe(0);
+  });
+
+  it('fails the turn also while another call waits for its approval, whose signal aborts', async () => {
+    const asked = gate();
+    let signal: AbortSignal | undefined;
+    const extension: Extension = {
+      name: 'x',
+      async beforeToolCall({ callId }) {
+        if (callId === '1:1') return undefined;
+        await asked.reached;
+        return { fail: { code: 'EXTENSION_FAILED', message: 'not today' } };
+      },
+      approveToolCall({ callId, signal: own }) {
+        if (callId === '1:0') return { approved: true };
+        signal = own;
+        void asked.pass();
+        return new Promise(() => {});
+      },
+    };
+    const runs: unknown[] = [];
+    const calls = { toolCalls: [{ name: 'count' }, { name: 'count' }] };
+    const loop = bench.loop([calls], { toolProviders: [countingTools(runs)], extensions: [extension] });
+    await expect(loop.startTurn(question).result()).rejects.toMatchObject({ message: 'not today' });
+    expect(signal).toMatchObject({ aborted: true, reason: { code: 'EXTENSION_FAILED' } });
+    expect(runs).toEqual([]);
+    expect(bench.clock.pending).toBe(0);
+  });
+
   it('that never settles fails the turn at its own limit, however short that of the tool is', async () => {
     const runs: unknown[] = [];
     const extensions: readonly Extension[] = [{ name: 'x', beforeToolCall: () => new Promise(() => {}) }];
