@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
 const root = new URL('..', import.meta.url);
-const outdir = fileURLToPath(new URL('node_modules/.cache/bench/', root));
 
 /** What is measured is the built library, as a user gets it. */
 const builtLibrary = {
@@ -21,10 +20,11 @@ const builtLibrary = {
   },
 };
 
-/** Bundles programs of this folder and runs the first with the arguments of the command line; ends as it ends. */
-export async function bundleAndRun([main, ...children]) {
+/** Bundles programs of this folder into another, and gives its path. Their packages are found from there. */
+export async function bundle(files, into = new URL('node_modules/.cache/bench/', root)) {
+  const outdir = fileURLToPath(into);
   await build({
-    entryPoints: [main, ...children].map((file) => fileURLToPath(new URL(file, import.meta.url))),
+    entryPoints: files.map((file) => fileURLToPath(new URL(file, import.meta.url))),
     outdir,
     entryNames: '[name]',
     outExtension: { '.js': '.mjs' },
@@ -35,6 +35,12 @@ export async function bundleAndRun([main, ...children]) {
     logLevel: 'warning',
     plugins: [builtLibrary],
   });
+  return outdir;
+}
+
+/** Bundles programs of this folder and runs the first with the arguments of the command line; ends as it ends. */
+export async function bundleAndRun([main, ...children]) {
+  const outdir = await bundle([main, ...children]);
   const program = main.replace(/^.*\//, '').replace(/\.ts$/, '.mjs');
   const { status } = spawnSync(process.execPath, ['--expose-gc', `${outdir}${program}`, ...process.argv.slice(2)], {
     cwd: fileURLToPath(root),

@@ -1,0 +1,52 @@
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { bundle } from '../bundle.mjs';
+
+const folder = fileURLToPath(new URL('.', import.meta.url));
+if (!existsSync(`${folder}node_modules`)) {
+  console.log('Installing what Millrace is measured beside…');
+  spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: folder, stdio: 'inherit' });
+}
+const lane = `${await bundle(['peers/lane.mjs'], new URL('node_modules/.cache/bench/', import.meta.url))}lane.mjs`;
+const contenders = ['millrace', 'millrace-journal', 'millrace-agent', 'pi', 'ai-sdk', 'openai-agents', 'langgraph'];
+const works = ['one call', '10 iterations', '200 iterations', '50 tools', '20,000 deltas'];
+const processes = 3;
+
+async function measure(who, what) {
+  const told = [];
+  for (let n = 0; n < processes; n++) told.push(await measureOnce(who, what));
+  return told;
+}
+
+async function measureOnce(who, what) {
+  const { stdout } = await promisify(execFile)(process.execPath, [lane, who, what]);
+  return JSON.parse(stdout.trim().split('\n').at(-1));
+}
+
+const middle = (told, name) => told.map((each) => each[name]).sort((a, b) => a - b)[told.length >> 1];
+
+const asked = process.argv.slice(2);
+const isAsked = (name) => asked.length === 0 || asked.includes(name);
+for (const what of works.filter(isAsked)) {
+  console.log(`\n${what}: CPU time as a ratio to the bare loop in the same process (least samples), µs a unit`);
+  for (const who of contenders) {
+    const told = await measure(who, what);
+    const [ratio, least, micros] = ['ratio', 'least', 'micros'].map((name) => middle(told, name).toFixed(1));
+    console.log(`  ${who.padEnd(18)} ${ratio}x (${least}x)  ${micros} µs`);
+  }
+}
+if (isAsked('together')) {
+  console.log('\n1,000 turns at once, three tool iterations each, a model that waits 10 ms');
+  let base;
+  for (const who of ['bare', ...contenders]) {
+    const told = await measure(who, 'together');
+    const micros = middle(told, 'micros');
+    base ??= micros;
+    const memory = `${middle(told, 'peakMiB').toFixed(0)} MiB`;
+    console.log(
+      `  ${who.padEnd(18)} ${(micros / base).toFixed(1)}x  ${micros.toFixed(0)} µs a turn, at most ${memory}`,
+    );
+  }
+}
