@@ -2,30 +2,26 @@ import { randomInt } from 'node:crypto';
 import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import {
-  AgentLoop,
-  type AppendOptions,
-  type Clock,
-  type Command,
-  type Delta,
-  type FollowSignal,
-  foldRecords,
-  type JournalRecord,
-  type Lease,
-  type PostOptions,
-  type ReadOptions,
-  type Stamped,
-  systemClock,
-  type TaskQuery,
-  type TaskState,
-  type TaskStateStore,
-  type TaskSummary,
-  type TurnStarted,
-  toPersisted,
-  type Under,
-} from 'millrace';
+import { AgentLoop, foldRecords, systemClock, type TaskStateStore, toPersisted } from 'millrace';
 import * as kit from 'millrace/stores';
 import { scriptedLLM } from 'millrace/testing';
+import type {
+  AppendOptions,
+  Clock,
+  Command,
+  Delta,
+  FollowSignal,
+  JournalRecord,
+  Lease,
+  PostOptions,
+  ReadOptions,
+  Stamped,
+  TaskQuery,
+  TaskState,
+  TaskSummary,
+  TurnStarted,
+  Under,
+} from 'millrace/types';
 import { filter, Observable } from 'rxjs';
 
 /** A line of a task's file. */
