@@ -6,6 +6,8 @@ import { sharedFakeModel } from '../fake-model.ts';
 import { medianOf, race } from '../measure.ts';
 
 const onEvent = () => {};
+/** Each turn has a conversation of its own. */
+let turns = 0;
 
 /** An agent as the documentation shows it, with all its defaults. */
 function withDefaults(work) {
@@ -15,7 +17,7 @@ function withDefaults(work) {
   const echoes = tool({ name: 'echo', description: 'Says it again.', parameters: echoParameters, execute: echo });
   const bench = agent({ id: 'bench', provider, tools: [echoes], maxIterations: 1_000_000 });
   return async () => {
-    const turn = bench.startTurn('Hello');
+    const turn = bench.startTurn('Hello', { contextId: `context-${++turns}` });
     turn.subscribe(onEvent);
     const { text } = await turn.result();
     return text;
