@@ -104,7 +104,7 @@ export class KeptInStores {
   /** Agents that share the stores have groups of their own; conversations whose tasks are gone count for all of them. */
   async #isOfAgent(group: string): Promise<boolean> {
     const { agentId, journals, ready } = this.#stores;
-    const [root] = await ready(() => journals.list({ contextGroup: group, roots: true, limit: 1 }));
+    const [root] = await ready(() => journals.list({ byStatus: { group }, roots: true, limit: 1 }));
     return root === undefined || root.agentId === agentId;
   }
 
@@ -121,13 +121,13 @@ export class KeptInStores {
     for (const contextId of contexts) yield* this.#artifactBytes(contextId);
   }
 
-  async *#tasks(contextGroup: string): AsyncGenerator<readonly TaskSummary[]> {
+  async *#tasks(group: string): AsyncGenerator<readonly TaskSummary[]> {
     const { journals, ready } = this.#stores;
-    for (let behind: TaskSummary | undefined; ; ) {
-      const query = { contextGroup, limit: pageSize, ...(behind && { behind }) };
+    for (let after: TaskSummary | undefined; ; ) {
+      const query = { byStatus: { group, after }, limit: pageSize };
       const page = await ready(() => journals.list(query));
       yield page;
-      behind = page.at(-1);
+      after = page.at(-1);
       if (page.length < pageSize) return;
       await nextMacrotask();
     }

@@ -17,7 +17,7 @@ const maxPageBytes = 3 * 1024 * 1024;
 /** So far the tasks of a query are counted. */
 const maxTotal = 1_000;
 
-type Place = NonNullable<TaskQuery['behind']>;
+type Place = Pick<TaskSummary, 'statusAt' | 'taskId'>;
 
 /**
  * A page of the caller's tasks, the one whose status changed last first. Journals are read of tasks that run, which may wait for somebody
@@ -29,16 +29,16 @@ export async function listTasks(tasks: CallerTasks, params: ListTasksRequest): P
   if (!(Number.isSafeInteger(historyLength) && historyLength >= 0))
     throw malformed('historyLength must be a whole number of at least 0.');
   const pageSize = checkedPageSize(params.pageSize);
-  const behind = params.pageToken === '' ? undefined : placeOf(params.pageToken);
-  const query = queryOf(tasks, params);
-  const found = await candidates(tasks, { ...query, limit: pageSize + 1, ...(behind && { behind }) });
+  const after = params.pageToken === '' ? undefined : placeOf(params.pageToken);
+  const { byStatus, ...query } = queryOf(tasks, params);
+  const found = await candidates(tasks, { ...query, byStatus: { ...byStatus, after }, limit: pageSize + 1 });
   const { page, count } = await pageOf(tasks, found.slice(0, pageSize), params);
   const last = found.length > count ? found[count - 1] : undefined;
   return {
     tasks: page,
     nextPageToken: last ? tokenOf(last) : '',
     pageSize,
-    totalSize: behind || last ? (await candidates(tasks, { ...query, limit: maxTotal })).length : page.length,
+    totalSize: after || last ? (await candidates(tasks, { ...query, byStatus, limit: maxTotal })).length : page.length,
   };
 }
 
@@ -80,17 +80,19 @@ async function candidates(tasks: CallerTasks, query: TaskQuery & { readonly limi
   return both.flat().sort(byStatusOfSummaries).slice(0, query.limit);
 }
 
-function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAfter }: ListTasksRequest): TaskQuery {
+function queryOf({ scope }: CallerTasks, { contextId, status, statusTimestampAfter }: ListTasksRequest) {
   const state = status === 0 ? undefined : stateOf(status);
   if (status !== 0 && state === undefined) throw malformed('status must be a state of a task.');
   const since = Date.parse(statusTimestampAfter ?? '');
   if (statusTimestampAfter && Number.isNaN(since)) throw malformed('statusTimestampAfter must be a time of ISO 8601.');
   return {
-    contextGroup: scope.group,
+    byStatus: {
+      group: scope.group,
+      ...(statusTimestampAfter && { since: new Date(since).toISOString() }),
+    },
     roots: true,
     ...(contextId !== '' && { contextId: scope.contextIn(contextId) }),
     ...(state && { state }),
-    ...(statusTimestampAfter && { statusSince: new Date(since).toISOString() }),
   };
 }
 

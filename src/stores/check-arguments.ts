@@ -19,6 +19,7 @@ import {
   type VersionOptions,
 } from '../core/contracts/index.ts';
 import type { CacheSetOptions, CacheStore } from './cache/cache-store.ts';
+import type { StatusQuery } from './context-group.ts';
 import type { PushStore } from './push/push-store.ts';
 
 /** What is wrong with an argument. */
@@ -202,6 +203,13 @@ const status: Check = (value) => (typeof (value as Given)?.['status'] === 'strin
 
 const from = options<ReadOptions>({ from: number });
 
+const statusMembers = options<StatusQuery>({
+  group: text,
+  after: having({ statusAt: text, taskId: text }),
+  since: text,
+});
+const withGroup = having({ group: text });
+
 export const stateStoreArguments: StoreArguments<TaskStateStore> = {
   create: { of: { taskId: id, started: having({ type: text, contextId: text, agentId: text }) } },
   acquire: { of: { taskId: id, owner: text, leaseMs: number, under: optional(having({ taskId: id, epoch: number })) } },
@@ -225,9 +233,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
         state: text,
         contextId: text,
         roots: flag,
-        contextGroup: text,
-        behind: having({ statusAt: text, taskId: text }),
-        statusSince: text,
+        byStatus: (value) => statusMembers(value) ?? withGroup(value),
         limit: number,
       }),
     },

@@ -1,6 +1,9 @@
 import type { TaskQuery } from '../core/contracts/index.ts';
 import type { JournalRecord } from '../core/journal/index.ts';
 
+/** What is asked of the index by status. */
+export type StatusQuery = NonNullable<TaskQuery['byStatus']>;
+
 /** The group that a context belongs to: what stands before the first colon of its id; `undefined` where there is none. */
 export function groupOf(contextId: string): string | undefined {
   const colon = contextId.indexOf(':');
@@ -28,7 +31,7 @@ export function byStatus(a: StatusPlace, b: StatusPlace): number {
 }
 
 /** Whether a task of a group is within the part of it that is asked for. */
-export function isWithin({ behind, statusSince }: TaskQuery, place: StatusPlace): boolean {
-  if (statusSince !== undefined && place.statusAt < Date.parse(statusSince)) return false;
-  return behind === undefined || byStatus({ ...behind, statusAt: Date.parse(behind.statusAt) }, place) < 0;
+export function isWithin({ after, since }: StatusQuery, place: StatusPlace): boolean {
+  if (since !== undefined && place.statusAt < Date.parse(since)) return false;
+  return after === undefined || byStatus({ ...after, statusAt: Date.parse(after.statusAt) }, place) < 0;
 }

@@ -6,7 +6,7 @@ import { isRunnable } from './runnable.ts';
 export function selectTasks(summaries: readonly TaskSummary[], query: TaskQuery = {}): readonly TaskSummary[] {
   const { runnable = false, limit = 50 } = query;
   const found = summaries.filter((task) => fits(query, task) && !(runnable && (task.held || !isRunnable(task.state))));
-  if (query.contextGroup !== undefined) found.sort(byStatusOfSummaries);
+  if (query.byStatus !== undefined) found.sort(byStatusOfSummaries);
   return found.slice(0, limit);
 }
 
@@ -16,9 +16,8 @@ export function fits(query: TaskQuery, task: TaskSummary): boolean {
   if (query.state !== undefined && state !== query.state) return false;
   if (query.roots && parentTaskId !== undefined) return false;
   if (query.contextId !== undefined && contextId !== query.contextId) return false;
-  if (query.contextGroup === undefined) return true;
-  if (groupOf(contextId) !== query.contextGroup) return false;
-  return isWithin(query, placeOf(task));
+  if (query.byStatus === undefined) return true;
+  return groupOf(contextId) === query.byStatus.group && isWithin(query.byStatus, placeOf(task));
 }
 
 /** For `sort`: the order of a group. */

@@ -160,7 +160,7 @@ function cases(open: () => TaskStateStore): void {
     for (let number = 0; number < 450; number++)
       await task(store, scope, { taskId: `t${number}`, text: 'Hi', at: 1 + Math.floor(number / 100) });
     const bytes = await kept(store).count(scope, all);
-    const [{ bytes: one = bytes / 450 } = {}] = await store.list({ contextGroup: scope.group, limit: 1 });
+    const [{ bytes: one = bytes / 450 } = {}] = await store.list({ byStatus: { group: scope.group }, limit: 1 });
     expect(Math.abs(bytes - 450 * one)).toBeLessThan(450 * 3);
     const list = jest.spyOn(store, 'list');
     expect(await kept(store).count(scope, 100)).toBeGreaterThan(100);

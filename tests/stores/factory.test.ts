@@ -63,8 +63,8 @@ describe('StoreFactory.createStateStore', () => {
   it('lists tasks by a query whose members may be undefined', () => {
     const store = StoreFactory.createStateStore({ type: 'memory' });
     const none = { state: undefined, contextId: undefined, runnable: undefined, roots: undefined, limit: undefined };
-    const group = { contextGroup: undefined, behind: undefined, statusSince: undefined };
-    expect(store.list({ ...none, ...group })).toEqual([]);
+    expect(store.list({ ...none, byStatus: undefined })).toEqual([]);
+    expect(store.list({ byStatus: { group: 'g', after: undefined, since: undefined } })).toEqual([]);
   });
 
   it('hands the options on to the store', async () => {

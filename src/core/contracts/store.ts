@@ -86,14 +86,17 @@ export interface TaskQuery {
   /** Only turns that no other turn started: child turns are left out. Default false. */
   readonly roots?: boolean | undefined;
   /**
-   * Only tasks of contexts whose id begins with this and a colon. Those of a group come by `statusAt`, the newest first, and of one time by
-   * their ids, the last first.
+   * The index by the time of the status: tasks of contexts whose id begins with `group` and a colon, by `statusAt`, the newest first, and of one
+   * time by their ids, the last first. `after`: only tasks after this position in that order. `since`: only tasks whose `statusAt` is this or
+   * later, ISO 8601. For pages of what belongs to one owner of many contexts.
    */
-  readonly contextGroup?: string | undefined;
-  /** Of a group: only tasks after this position in its order. */
-  readonly behind?: Pick<TaskSummary, 'statusAt' | 'taskId'> | undefined;
-  /** Of a group: only tasks whose `statusAt` is this or later. ISO 8601. */
-  readonly statusSince?: string | undefined;
+  readonly byStatus?:
+    | {
+        readonly group: string;
+        readonly after?: Pick<TaskSummary, 'statusAt' | 'taskId'> | undefined;
+        readonly since?: string | undefined;
+      }
+    | undefined;
   /** Default 50. */
   readonly limit?: number | undefined;
 }
@@ -209,7 +212,7 @@ export interface TaskStateStore {
   /** What `list` says of one task, whatever its state, from its head alone; null where there is none. */
   describe(taskId: string): MaybePromise<TaskSummary | null>;
 
-  /** The newest first, of a group as `contextGroup` says. An index that is repaired, not atomic with the journals. */
+  /** The newest first, or as `byStatus` says. An index that is repaired, not atomic with the journals. */
   list(query?: TaskQuery): MaybePromise<readonly TaskSummary[]>;
 
   /**

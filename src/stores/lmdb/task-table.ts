@@ -205,17 +205,18 @@ export class TaskTable {
 
   /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
   list(query: TaskQuery, now: number): readonly TaskHead[] {
-    const { state, contextId, contextGroup, runnable = false, limit = 50, behind, statusSince } = query;
+    const { state, contextId, byStatus, runnable = false, limit = 50 } = query;
     const fits = runnable ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) : () => true;
-    if (runnable && state === undefined && contextId === undefined && contextGroup === undefined) {
+    if (runnable && state === undefined && contextId === undefined && byStatus === undefined) {
       const working = this.#found(query, ['state', 'working', last], ['state', 'working', 0], fits);
       const more = { ...query, limit: limit - working.length };
       return [...working, ...this.#found(more, ['state', 'submitted', last], ['state', 'submitted', 0], fits)];
     }
-    if (contextGroup !== undefined) {
-      const index = ['group', hashOf(contextGroup)];
-      const start = behind ? [...index, Date.parse(behind.statusAt), behind.taskId] : [...index, last];
-      return this.#found(query, start, [...index, statusSince === undefined ? 0 : Date.parse(statusSince)], fits);
+    if (byStatus !== undefined) {
+      const { group, after, since } = byStatus;
+      const index = ['group', hashOf(group)];
+      const start = after ? [...index, Date.parse(after.statusAt), after.taskId] : [...index, last];
+      return this.#found(query, start, [...index, since === undefined ? 0 : Date.parse(since)], fits);
     }
     const ofState = state === undefined ? ['all'] : ['state', state];
     const index = contextId === undefined ? ofState : ['context', hashOf(contextId)];

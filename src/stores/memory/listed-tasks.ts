@@ -5,7 +5,7 @@ import type { MemoryTask } from './memory-task.ts';
 
 /** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
 export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
-  const { state, contextId, contextGroup, roots = false, runnable = false, limit = 50 } = query;
+  const { state, contextId, byStatus: index, roots = false, runnable = false, limit = 50 } = query;
   const found = [...tasks].filter((task) => {
     const { status, started } = task;
     return (
@@ -13,14 +13,11 @@ export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: 
       !(runnable && (!isRunnable(status) || task.isHeld(now))) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&
-      (contextGroup === undefined || groupOf(started.contextId) === contextGroup)
+      (index === undefined || (groupOf(started.contextId) === index.group && isWithin(index, placeOf(task))))
     );
   });
-  if (contextGroup === undefined) return found.reverse().slice(0, limit);
-  return found
-    .filter((task) => isWithin(query, placeOf(task)))
-    .sort((a, b) => byStatus(placeOf(a), placeOf(b)))
-    .slice(0, limit);
+  if (index === undefined) return found.reverse().slice(0, limit);
+  return found.sort((a, b) => byStatus(placeOf(a), placeOf(b))).slice(0, limit);
 }
 
 function placeOf({ statusAt, started: { taskId } }: MemoryTask) {

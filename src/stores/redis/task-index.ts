@@ -13,7 +13,7 @@ export interface IndexedTask {
 }
 
 /** A part of the index, and where in it a page begins. */
-export interface IndexPage extends Pick<TaskQuery, 'contextId' | 'contextGroup' | 'behind' | 'statusSince'> {
+export interface IndexPage extends Pick<TaskQuery, 'contextId' | 'byStatus'> {
   /** From 0. */
   readonly offset: number;
   readonly size: number;
@@ -60,21 +60,15 @@ export class TaskIndex {
   }
 
   /** A page of tasks, newest first; of a group, most recent status first. */
-  async page({
-    contextId,
-    contextGroup,
-    behind,
-    statusSince,
-    offset,
-    size,
-  }: IndexPage): Promise<readonly IndexedTask[]> {
-    if (contextGroup === undefined) {
+  async page({ contextId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
+    if (byStatus === undefined) {
       const key = contextId === undefined ? this.#all : this.#ofContext(contextId);
       return tasksOf(await this.#send('zrevrange', key, offset, offset + size - 1));
     }
-    const newest = behind ? Date.parse(behind.statusAt) : '+inf';
-    const oldest = statusSince === undefined ? '-inf' : Date.parse(statusSince);
-    const key = this.#ofGroup(contextGroup);
+    const { group, after, since } = byStatus;
+    const newest = after ? Date.parse(after.statusAt) : '+inf';
+    const oldest = since === undefined ? '-inf' : Date.parse(since);
+    const key = this.#ofGroup(group);
     return tasksOf(await this.#send('zrevrangebyscore', key, newest, oldest, 'LIMIT', offset, size));
   }
 

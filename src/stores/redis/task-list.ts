@@ -40,7 +40,7 @@ export class TaskList {
       offset += page.length - (wanted.length - summaries.length);
       found.push(...summaries.filter((summary) => fits(query, summary)));
     }
-    if (query.contextGroup !== undefined) await this.#mend(found);
+    if (query.byStatus !== undefined) await this.#mend(found);
     return found.slice(0, limit);
   }
 
@@ -51,7 +51,7 @@ export class TaskList {
       found.push(...page.found.filter((summary) => fits(query, summary)));
       offset = page.next;
     }
-    if (query.contextGroup !== undefined) found.sort(byStatusOfSummaries);
+    if (query.byStatus !== undefined) found.sort(byStatusOfSummaries);
     return found.slice(0, limit);
   }
 

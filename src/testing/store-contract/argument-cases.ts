@@ -68,7 +68,11 @@ export const argumentCases: ContractGroup = {
             [{ contextId: 7 }],
             [{ limit: '5' }],
             [{ roots: 'yes' }],
-            [{ behind: 't1' }],
+            [{ byStatus: 'group' }],
+            [{ byStatus: { group: 7 } }],
+            [{ byStatus: {} }],
+            [{ byStatus: { group: 'g', after: 't1' } }],
+            [{ byStatus: { group: 'g', behind: 't1' } }],
           ],
           delete: notText.map((bad) => [bad]),
         };

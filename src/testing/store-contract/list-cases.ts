@@ -95,37 +95,37 @@ export const listCases: ContractGroup = {
         const newest = await begin(subject, { contextId: `${group}:a`, at: startedAt + 2_000 });
         await begin(subject, { contextId: `${group}x:a`, at: startedAt + 3_000 });
         await begin(subject, { contextId: group, at: startedAt + 4_000 });
-        await listsIds(subject, { contextGroup: group }, [newest, middle, oldest]);
+        await listsIds(subject, { byStatus: { group } }, [newest, middle, oldest]);
         const owner = await Owner.take(subject, middle);
         await owner.append(note('the status is as it was'));
-        await listsIds(subject, { contextGroup: group }, [newest, middle, oldest]);
+        await listsIds(subject, { byStatus: { group } }, [newest, middle, oldest]);
         const last = await Owner.take(subject, oldest);
         await last.send(last.stamp(done).map((record) => ({ ...record, at: startedAt + 5_000 })));
-        await listsIds(subject, { contextGroup: group }, [oldest, newest, middle]);
-        await listsIds(subject, { contextGroup: group, limit: 2 }, [oldest, newest]);
-        const [first] = await subject.peer.list({ contextGroup: group, limit: 1 });
+        await listsIds(subject, { byStatus: { group } }, [oldest, newest, middle]);
+        await listsIds(subject, { byStatus: { group }, limit: 2 }, [oldest, newest]);
+        const [first] = await subject.peer.list({ byStatus: { group }, limit: 1 });
         assert(first);
-        await listsIds(subject, { contextGroup: group, behind: first }, [newest, middle]);
-        const statusSince = new Date(startedAt + 2_000).toISOString();
-        await listsIds(subject, { contextGroup: group, statusSince }, [oldest, newest]);
-        await listsIds(subject, { contextGroup: group, contextId: `${group}:a` }, [oldest, newest]);
-        await listsIds(subject, { contextGroup: group, state: 'completed' }, [oldest]);
+        await listsIds(subject, { byStatus: { group, after: first } }, [newest, middle]);
+        const since = new Date(startedAt + 2_000).toISOString();
+        await listsIds(subject, { byStatus: { group, since } }, [oldest, newest]);
+        await listsIds(subject, { byStatus: { group }, contextId: `${group}:a` }, [oldest, newest]);
+        await listsIds(subject, { byStatus: { group }, state: 'completed' }, [oldest]);
         await subject.store.delete(newest);
-        await listsIds(subject, { contextGroup: group }, [oldest, middle]);
+        await listsIds(subject, { byStatus: { group } }, [oldest, middle]);
       },
     },
     {
       title: 'tasks of a group with the same status time are sorted by id, descending, also over pages',
       async run(subject) {
         const contextId = `${subject.newTaskId()}:c`;
-        const contextGroup = contextId.slice(0, -2);
+        const group = contextId.slice(0, -2);
         const taskIds: string[] = [];
         for (const _ of upTo(120)) taskIds.push(await begin(subject, { contextId, at: startedAt }));
         const sorted = taskIds.sort().reverse();
-        await listsIds(subject, { contextGroup, limit: 500 }, sorted);
+        await listsIds(subject, { byStatus: { group }, limit: 500 }, sorted);
         const statusAt = new Date(startedAt).toISOString();
-        const behind = { statusAt, taskId: sorted[104] ?? '' };
-        await listsIds(subject, { contextGroup, behind, limit: 10 }, sorted.slice(105, 115));
+        const after = { statusAt, taskId: sorted[104] ?? '' };
+        await listsIds(subject, { byStatus: { group, after }, limit: 10 }, sorted.slice(105, 115));
       },
     },
     {
@@ -155,8 +155,8 @@ export const listCases: ContractGroup = {
     {
       title: 'T-08 list of roots leaves child turns out, also of a state, a context and a group',
       async run(subject) {
-        const contextGroup = subject.newTaskId();
-        const contextId = `${contextGroup}:c`;
+        const group = subject.newTaskId();
+        const contextId = `${group}:c`;
         const [first, second] = await beginMany(subject, contextId, 2);
         assert(first && second);
         const child = await begin(subject, { contextId, parent: first, at: startedAt + 60_000 });
@@ -168,9 +168,9 @@ export const listCases: ContractGroup = {
         await listsIds(subject, { contextId, roots: true }, [second, first]);
         await listsIds(subject, { contextId, roots: true, limit: 1 }, [second]);
         await listsIds(subject, { contextId, roots: true, state: 'working' }, [first]);
-        await listsIds(subject, { contextGroup, roots: true }, [second, first]);
-        await listsIds(subject, { contextGroup, roots: true, limit: 1 }, [second]);
-        await listsIds(subject, { contextGroup, roots: true, state: 'submitted' }, [second]);
+        await listsIds(subject, { byStatus: { group }, roots: true }, [second, first]);
+        await listsIds(subject, { byStatus: { group }, roots: true, limit: 1 }, [second]);
+        await listsIds(subject, { byStatus: { group }, roots: true, state: 'submitted' }, [second]);
         await eventually(subject.deadlineMs, async () => {
           const ids = (await subject.peer.list({ roots: true, limit: 1_000 })).map(({ taskId }) => taskId);
           assert(ids.includes(first) && ids.includes(second), 'a root is missing');
@@ -183,15 +183,15 @@ export const listCases: ContractGroup = {
     {
       title: 'T-08 a page of roots is full, however many child turns there are between them',
       async run(subject) {
-        const contextGroup = subject.newTaskId();
-        const contextId = `${contextGroup}:c`;
+        const group = subject.newTaskId();
+        const contextId = `${group}:c`;
         const [older, newer] = await beginMany(subject, contextId, 2);
         assert(older && newer);
         for (const number of upTo(130)) {
           await begin(subject, { contextId, parent: newer, at: startedAt + 1_000 + number });
         }
         await listsIds(subject, { contextId, roots: true, limit: 2 }, [newer, older]);
-        await listsIds(subject, { contextGroup, roots: true, limit: 2 }, [newer, older]);
+        await listsIds(subject, { byStatus: { group }, roots: true, limit: 2 }, [newer, older]);
         await listsIds(subject, { contextId, roots: true, state: 'submitted', limit: 2 }, [newer, older]);
       },
     },

@@ -81,8 +81,8 @@ class GroupsByCreation extends InMemoryStateStore {
 }
 
 class IgnoresPlace extends InMemoryStateStore {
-  override list({ behind: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
-    return super.list(query);
+  override list({ byStatus, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list({ ...query, ...(byStatus && { byStatus: { ...byStatus, after: undefined } }) });
   }
 }
 
@@ -127,6 +127,13 @@ class DeletesTheLinked extends InMemoryStateStore {
   }
 }
 
+class DescribesTheHeldAsFree extends InMemoryStateStore {
+  override describe(taskId: string): TaskSummary | null {
+    const task = super.describe(taskId);
+    return task && { ...task, held: false };
+  }
+}
+
 class NotFit extends InMemoryStateStore {
   override check(): StoreCheck {
     return { ok: false, warnings: ['Set maxmemory-policy to noeviction.'] };
@@ -136,6 +143,7 @@ class NotFit extends InMemoryStateStore {
 const says = 'list says of a task what its journal says';
 const filters = 'list filters by state and by context, and by both';
 const held = 'held says whether a lease lasts: after acquire, not after release, not once it ran out';
+const described = 'describe says of one task what its journal says, in every state, and null where there is none';
 const grouped = 'list gives the tasks of a group, most recent status first, in pages after a position';
 const atOneTime = 'tasks of a group with the same status time are sorted by id, descending, also over pages';
 const newest = 'the task created last comes first, whatever was written since';
@@ -166,6 +174,7 @@ export const brokenIndexes: readonly BrokenStore[] = [
   broken('a group in the order of creation', grouped, GroupsByCreation),
   broken('no places in a group', grouped, IgnoresPlace),
   broken('tasks of one time in the wrong order', atOneTime, OneTimeBackwards),
+  broken('what is described is free', described, DescribesTheHeldAsFree),
   broken('nobody holds anything', held, NeverHeld),
   broken('a lease is held for ever', held, HeldForEver),
   broken('the state never changes', says, StaysSubmitted),

@@ -199,7 +199,7 @@ describe('LmdbStateStore', () => {
       await store.delete('t');
       expect(store.list().map(({ taskId }) => taskId)).toEqual(['other', 'foreign']);
       expect(store.list({ limit: 2 })).toHaveLength(2);
-      expect(store.list({ contextGroup: 'group' })).toEqual([]);
+      expect(store.list({ byStatus: { group: 'group' } })).toEqual([]);
       await store.delete('other');
       await store.delete('foreign');
       expect(await keysIn(path)).toEqual([['meta'], ['write']]);
