@@ -28,9 +28,9 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
         to: `this.#owner.give({ type: 'commit', steps, after, barrier: true }); durable();`,
       },
       {
-        file: 'src/core/tool-call/tool-operators.ts',
-        from: `this.to.next({ type: 'commit', steps, after, barrier, durable: () => this.#start(after) });`,
-        to: `this.to.next({ type: 'commit', steps, after, barrier }); this.#start(after);`,
+        file: 'src/core/turn/model-step.ts',
+        from: `this.#owner.pass(draft.finish(true, runsTools ? () => this.#runTools(draft.after) : undefined));`,
+        to: `this.#owner.pass(draft.finish(true)); if (runsTools) this.#runTools(draft.after);`,
       },
     ],
   },
