@@ -3,7 +3,6 @@ import { AgentLoopError, messageOf } from '../core/contracts/index.ts';
 import type { McpServerOptions } from '../mcp/mcp-options.ts';
 import { isHttpUrl } from './arguments.ts';
 import { nameOfAddress, nameOfCommand } from './mcp-server-name.ts';
-import { shellWords } from './shell-words.ts';
 import type { Environment } from './style.ts';
 
 type Servers = Readonly<Record<string, McpServerOptions>>;
@@ -98,4 +97,31 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function invalid(message: string, cause?: unknown): AgentLoopError {
   return new AgentLoopError('INVALID_CONFIG', message, { cause });
+}
+
+/**
+ * The words of a command, quotes and backslashes as a shell has them, and nothing else of a shell: no variables, no pipes. Throws
+ * `INVALID_CONFIG` for a quote without an end.
+ */
+function shellWords(text: string): readonly string[] {
+  const words: string[] = [];
+  let word: string | undefined;
+  let quote = '';
+  for (let index = 0; index < text.length; index++) {
+    const char = text.charAt(index);
+    if (quote !== "'" && char === '\\' && index + 1 < text.length) word = (word ?? '') + text.charAt(++index);
+    else if (quote !== '') {
+      if (char === quote) quote = '';
+      else word = (word ?? '') + char;
+    } else if (char === '"' || char === "'") {
+      quote = char;
+      word ??= '';
+    } else if (!/\s/.test(char)) word = (word ?? '') + char;
+    else if (word !== undefined) {
+      words.push(word);
+      word = undefined;
+    }
+  }
+  if (quote !== '') throw new AgentLoopError('INVALID_CONFIG', `a quote (${quote}) has no end in a command of --mcp`);
+  return word === undefined ? words : [...words, word];
 }

@@ -1,7 +1,6 @@
 import { attribute } from './attributes.ts';
 import type { FinishedSpan } from './finished-span.ts';
 import { type SpanNode, spanTree } from './span-tree.ts';
-import { asciiGlyphs, type Glyphs, unicodeGlyphs } from './waterfall-glyphs.ts';
 
 export interface WaterfallOptions {
   /** Columns of the terminal, at least 20; no line is longer. */
@@ -194,3 +193,45 @@ function longest(texts: readonly string[]): number {
 function least(values: readonly number[]): number {
   return values.reduce((low, value) => Math.min(low, value));
 }
+
+/** What a waterfall is drawn with. */
+interface Glyphs {
+  /** Before a child that has siblings below it, and below such a child; then the same for the last child. */
+  readonly branch: string;
+  readonly pipe: string;
+  readonly corner: string;
+  readonly blank: string;
+  readonly full: string;
+  /** Parts of a cell, filled from the left, the smallest first. */
+  readonly parts: readonly string[];
+  readonly ellipsis: string;
+  readonly failed: string;
+  readonly canceled: string;
+  readonly arrow: string;
+}
+
+const unicodeGlyphs: Glyphs = {
+  branch: '├ ',
+  pipe: '│ ',
+  corner: '└ ',
+  blank: '  ',
+  full: '█',
+  parts: ['▏', '▎', '▍', '▌', '▋', '▊', '▉'],
+  ellipsis: '…',
+  failed: '✗',
+  canceled: '⊘',
+  arrow: '→',
+};
+
+const asciiGlyphs: Glyphs = {
+  branch: '|-',
+  pipe: '| ',
+  corner: '`-',
+  blank: '  ',
+  full: '#',
+  parts: [],
+  ellipsis: '~',
+  failed: 'x',
+  canceled: '-',
+  arrow: '->',
+};

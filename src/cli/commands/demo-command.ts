@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
-import { AgentLoopError } from '../../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError } from '../../core/contracts/index.ts';
 import { otlpSpanPackages, spanPackages } from '../../observability/load-sdk.ts';
 import { LocalToolProvider } from '../../tools/local-tools.ts';
 import { httpUrl, wholeNumber } from '../arguments.ts';
@@ -12,7 +12,6 @@ import { demoTools, ledgerVariable } from '../demo/demo-tools.ts';
 import { type DoomedRun, doomedRun } from '../demo/doomed-run.ts';
 import { ledgerRows, readLedger } from '../demo/ledger.ts';
 import { defaultPrompt, introduction, ledgerTable, linkLine, nextSteps } from '../demo/screens.ts';
-import { DemoPrinter } from '../demo-printer.ts';
 import { endingOf } from '../ending.ts';
 import { followTurn } from '../follow-turn.ts';
 import { Interruption } from '../interruption.ts';
@@ -26,6 +25,7 @@ import { canLoad } from '../store-settings.ts';
 import { showTally, showWaterfall } from '../summary.ts';
 import type { Tally } from '../tally.ts';
 import { onStdout, type Terminal } from '../terminal.ts';
+import { TextPrinter } from '../text-printer.ts';
 import { wantsExport } from '../trace-view.ts';
 
 interface DemoFlags {
@@ -209,4 +209,40 @@ async function conclude({ session, terminal, flags, ledger }: Show, doomed: Doom
   const sent = otlp !== undefined && traceId !== undefined && (await session.trace?.flush()) === true;
   void stdout.write(`\n${section('next', terminal)}\n\n`);
   void stdout.write(nextSteps(sent ? { traceId, otlp } : undefined, terminal));
+}
+
+/** Shows a turn with a heading for each iteration. */
+class DemoPrinter implements Printer {
+  readonly #terminal: Terminal;
+  readonly #printer: TextPrinter;
+
+  constructor(terminal: Terminal) {
+    this.#terminal = terminal;
+    this.#printer = new TextPrinter(terminal);
+  }
+
+  print(event: AgentEvent): void | Promise<void> {
+    if (event.kind === 'internal:iteration-start') {
+      this.heading(`iteration ${event.iteration}`);
+    }
+    return this.#printer.print(event);
+  }
+
+  /** Begins a section of its own. */
+  heading(title: string): void {
+    this.#printer.heading(section(title, this.#terminal));
+  }
+
+  /** Shows what ran as cut off. */
+  cutOff(): void {
+    this.#printer.cutOff();
+  }
+
+  cancelling(): void {
+    this.#printer.cancelling();
+  }
+
+  close(): void {
+    this.#printer.close();
+  }
 }

@@ -1,11 +1,10 @@
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
-import { AgentLoopError, messageOf } from '../../core/contracts/index.ts';
-import { taskState } from '../../core/journal/index.ts';
+import { AgentLoopError, messageOf, type TaskStateStore } from '../../core/contracts/index.ts';
+import { foldRecords, type JournalRecord, type LoopState, taskState } from '../../core/journal/index.ts';
 import { writePrivate } from '../../files/private-files.ts';
 import { formatJournal, parseJournal } from '../../stores/journal-file.ts';
 import type { CommandHost } from '../command-host.ts';
-import { importJournal } from '../import-journal.ts';
 import { contentOf } from '../journal-source.ts';
 import { note } from '../notes.ts';
 import type { StoreFlags } from '../store-settings.ts';
@@ -65,4 +64,39 @@ async function importTask(file: string | undefined, { flags, host }: Given): Pro
     const { taskId } = state.turn;
     note(host.terminal, `task ${taskId} (${taskState(state)}, ${records.length} records) is in ${place}`);
   });
+}
+
+const leaseMs = 30_000;
+
+/**
+ * Writes a whole journal, which was checked, into a store that does not have the task, and resolves with its state. The records keep
+ * their order, content and times; their epoch becomes the one of this write, so that whoever resumes the task sees that an open call
+ * was started by another process. All records after the first are one append. Errors: `CONFLICT` where the task exists; those of the
+ * store: the task is deleted again then.
+ */
+async function importJournal(store: TaskStateStore, records: readonly JournalRecord[]): Promise<LoopState> {
+  const state = foldRecords(records);
+  const [started, ...rest] = records;
+  const { taskId } = state.turn;
+  if (started?.type !== 'turn.started') throw new AgentLoopError('POISON', 'A journal begins with turn.started.');
+  const { created } = await store.create(taskId, { ...started, epoch: 0 });
+  if (!created) {
+    throw new AgentLoopError('CONFLICT', `task "${taskId}" exists in this store; nothing was imported`, { taskId });
+  }
+  if (rest.length === 0) return state;
+  try {
+    return await append(store, state, rest);
+  } catch (thrown) {
+    const undo = async () => store.delete(taskId);
+    await undo().catch(() => {});
+    throw thrown;
+  }
+}
+
+async function append(store: TaskStateStore, state: LoopState, rest: readonly JournalRecord[]): Promise<LoopState> {
+  const lease = await store.acquire(state.turn.taskId, `import-${crypto.randomUUID()}`, leaseMs);
+  const records = rest.map((record) => ({ ...record, epoch: lease.epoch }));
+  await store.append(lease, records, { status: taskState(state), barrier: true });
+  await store.release(lease);
+  return state;
 }

@@ -2,6 +2,7 @@ import type { Context } from '@opentelemetry/api';
 import {
   AgentLoopError,
   addUsage,
+  type Content,
   type LLMCallParams,
   type LLMProvider,
   type LLMResponse,
@@ -11,10 +12,9 @@ import {
   type Usage,
 } from '../../core/contracts/index.ts';
 import { estimatedUsage, type TokenCounter, ToldUsage, usageWithoutAnswer } from '../../core/model-call/index.ts';
-import { fitChars, fitTokens } from './fit-tokens.ts';
+import { headAndTail } from './head-and-tail.ts';
 import { isSummary, summaryOf } from './summary-message.ts';
 import { tracedCall } from './traced-call.ts';
-import { transcriptOf } from './transcript.ts';
 import { messageTokens } from './view-tokens.ts';
 
 export const defaultPrompt = `You take notes for an assistant whose conversation has become too long to be read again. The notes take the place of the messages, so whatever they leave out is lost to it.
@@ -138,4 +138,49 @@ function* partsOf(entries: readonly string[], maxTokens: number, countTokens: To
     tokens += more;
   }
   if (part.length > 0) yield part.join('\n');
+}
+
+/** Truncates a string to about so many tokens, keeping its beginning and its end. */
+function fitTokens(text: string, maxTokens: number, countTokens: TokenCounter): string {
+  const tokens = countTokens(text);
+  return tokens <= maxTokens ? text : fitChars(text, Math.floor((text.length * maxTokens) / tokens));
+}
+
+/** Truncates a string to so many characters, keeping its beginning and its end. */
+function fitChars(text: string, maxChars: number): string {
+  if (text.length <= maxChars) return text;
+  return headAndTail(text, maxChars, (leftOut) => `[… ${leftOut} characters left out …]`);
+}
+
+/**
+ * Messages as text for a model that shall read them, not answer them: one entry for each, in order. Images and files are named only;
+ * summaries of earlier messages are left out.
+ */
+function transcriptOf(messages: readonly Message[]): readonly string[] {
+  return messages.filter((message) => !isSummary(message)).map(entryOf);
+}
+
+function entryOf(message: Message): string {
+  const text = contentText(message.content);
+  switch (message.role) {
+    case 'tool':
+      return `Result of ${message.toolCallId}${message.status === 'error' ? ' (failed)' : ''}: ${text}`;
+    case 'assistant':
+      return [
+        ...(text === '' ? [] : [`Assistant: ${text}`]),
+        ...(message.toolCalls ?? []).map((call) => {
+          return `Assistant calls ${call.function.name}(${call.function.arguments}), as ${call.id}`;
+        }),
+      ].join('\n');
+    default:
+      return `${message.role === 'user' ? 'User' : 'Instructions'}: ${text}`;
+  }
+}
+
+function contentText(content: Content | null): string {
+  if (content === null || typeof content === 'string') return content ?? '';
+  const others = content
+    .filter(({ type }) => type !== 'text')
+    .map(({ type }) => (type === 'file' ? '[file]' : '[image]'));
+  return [textOf(content), ...others].filter((part) => part !== '').join(' ');
 }

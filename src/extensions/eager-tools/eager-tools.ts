@@ -6,6 +6,7 @@ import {
   type Extension,
   type HookContext,
   type LLMCallParams,
+  type LLMChunk,
   type ToolCall,
   type ToolContext,
   type ToolDefinition,
@@ -17,7 +18,6 @@ import { stableJson } from '../../core/options/index.ts';
 import { jsonSchemaChecks } from '../../tools/schema-checks.ts';
 import { wrapping } from '../../tools/wrapped-tools.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
-import { type StreamedCall, StreamedCalls } from './streamed-calls.ts';
 
 /** A tool provider whose tools start early, and the extension that starts them. A loop needs both. */
 export interface EagerTools {
@@ -187,4 +187,48 @@ function earlyContext(
     },
     progress: () => {},
   };
+}
+
+/** A call of a response that is still being streamed, its arguments complete. */
+interface StreamedCall {
+  /** Position in the response, from 0. */
+  readonly index: number;
+  readonly call: ToolCall;
+  readonly arguments: unknown;
+}
+
+interface GrowingCall {
+  id: string;
+  name: string;
+  text: string;
+  complete: boolean;
+}
+
+/** Puts the calls of one attempt together from their fragments. */
+class StreamedCalls {
+  readonly #calls = new Map<number, GrowingCall>();
+
+  /** The call that a fragment completes, the first time that it does: its arguments are a whole JSON object. */
+  add(chunk: Extract<LLMChunk, { type: 'tool-call' }>): StreamedCall | undefined {
+    const { index } = chunk;
+    const growing = this.#calls.get(index) ?? { id: '', name: '', text: '', complete: false };
+    this.#calls.set(index, growing);
+    growing.id ||= chunk.id ?? '';
+    growing.name ||= chunk.name ?? '';
+    growing.text += chunk.arguments ?? '';
+    if (growing.complete || growing.name === '' || !chunk.arguments?.trimEnd().endsWith('}')) return undefined;
+    const args = wholeObject(growing.text);
+    if (args === undefined) return undefined;
+    growing.complete = true;
+    const call = { name: growing.name, arguments: growing.text };
+    return { index, call: { id: growing.id, type: 'function', function: call }, arguments: args };
+  }
+}
+
+function wholeObject(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

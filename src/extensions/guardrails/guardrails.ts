@@ -12,7 +12,6 @@ import type {
 } from '../../core/contracts/index.ts';
 import type { TurnIdentity } from '../../core/journal/index.ts';
 import { anyCount, assertOptions, type OptionKind, wrongOption } from '../../providers/policies/policy-options.ts';
-import { assertVerdict } from './assert-verdict.ts';
 
 /** What a guardrail says of something: nothing where it may pass. */
 export type Verdict<T> = T | undefined | Promise<T | undefined>;
@@ -190,4 +189,16 @@ class OutputGuards {
     }
     return { passed };
   }
+}
+
+/**
+ * Throws where a guardrail gave what is no verdict, so that nothing passes by a mistake. `words` are the members that say something to
+ * somebody: one of them, or `replace`.
+ */
+function assertVerdict(name: string, verdict: unknown, words: readonly string[]): void {
+  if (verdict === undefined || verdict === null) return;
+  const given = new Map<string, unknown>(typeof verdict === 'object' ? Object.entries(verdict) : []);
+  if (given.get('replace') !== undefined || words.some((word) => typeof given.get(word) === 'string')) return;
+  const forms = [...words.map((word) => `{ ${word}: "…" }`), '{ replace }'];
+  throw new TypeError(`the guardrail "${name}" gave no verdict; answer nothing, or ${forms.join(' or ')}`);
 }

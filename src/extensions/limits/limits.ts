@@ -1,23 +1,28 @@
-import { map } from 'rxjs';
+import { map, Observable } from 'rxjs';
 import {
+  AgentLoopError,
   type AgentUsage,
   type CallChange,
+  type Clock,
   type Extension,
   type HookContext,
   type IterationChange,
   type LLMResponse,
+  noUsage,
   type ResponseChange,
   restOf,
   type ToolCallChange,
   type ToolCallRequest,
   type TreeUsage,
+  type Usage,
 } from '../../core/contracts/index.ts';
 import type { LoopState, TurnIdentity } from '../../core/journal/index.ts';
-import { usageOfAnswer } from '../../core/model-call/index.ts';
+import { usageOfAnswer, usageWithoutAnswer } from '../../core/model-call/index.ts';
 import { callCost, dollars, type PriceList } from '../../providers/models/call-cost.ts';
 import { assertOptions, someCount, someMs, wrongOption } from '../../providers/policies/policy-options.ts';
 import { type AroundCall, aroundCalls } from '../usage/around-calls.ts';
 import { pricedModel } from '../usage/priced-model.ts';
+import { SaidSoFar } from '../usage/said-so-far.ts';
 import {
   type BrokenLimit,
   brokenLimit,
@@ -28,7 +33,6 @@ import {
   tooManyCalls,
 } from './broken-limit.ts';
 import { aPriceList, aReaction, someDollars } from './limit-options.ts';
-import { untilDeadline } from './until-deadline.ts';
 
 export interface LimitsOptions extends LimitValues {
   /** `'fail'` (default): the turn fails with `LIMIT`. `'stop'`: it completes with the text that there is. The reason names the limit. */
@@ -199,4 +203,56 @@ function costBelow({ maxCost, prices }: LimitsOptions, below: readonly AgentUsag
 function costIn(data: unknown): number {
   const known = typeof data === 'object' && data !== null && 'cost' in data ? data.cost : 0;
   return typeof known === 'number' ? known : 0;
+}
+
+interface Deadline {
+  readonly clock: Clock;
+  /** Milliseconds since 1970. */
+  readonly at: number;
+  readonly broken: BrokenLimit;
+  readonly onLimit: 'fail' | 'stop';
+}
+
+/**
+ * Leaves a model call at a deadline: it errors with `LIMIT`, or what was said so far is taken as the answer, marked with the reason as
+ * `cutShort` in the message's metadata, its usage estimated, and `discarded` what requests before it took.
+ */
+function untilDeadline({ clock, at, broken, onLimit }: Deadline): AroundCall {
+  return (chunks, params, told) =>
+    new Observable((to) => {
+      const said = new SaidSoFar();
+      const source = chunks.subscribe({
+        next: (chunk) => {
+          said.add(chunk);
+          to.next(chunk);
+        },
+        error: (error: unknown) => to.error(error),
+        complete: () => to.complete(),
+      });
+      to.add(source);
+      if (to.closed) return;
+      const expire = () => {
+        const before = told();
+        source.unsubscribe();
+        const isTold = told() !== undefined;
+        const guess = usageWithoutAnswer(params, said.attemptTokens);
+        if (onLimit === 'fail') {
+          if (guess && !isTold) params.noteUsage?.(guess);
+          return to.error(limitError(broken));
+        }
+        const usage = guess && isTold ? { ...guess, discarded: before ?? noUsage } : guess;
+        to.next({ type: 'done', response: cutShort(said, broken, usage) });
+        to.complete();
+      };
+      to.add(clock.schedule(Math.max(0, at - clock.now()), expire));
+    });
+}
+
+function limitError({ reason, message }: { readonly reason: string; readonly message: string }): AgentLoopError {
+  return new AgentLoopError('LIMIT', message, { reason });
+}
+
+function cutShort(said: SaidSoFar, { reason }: BrokenLimit, usage: Usage | undefined): LLMResponse {
+  const message = { role: 'assistant' as const, content: said.text || null, metadata: { cutShort: reason } };
+  return { message, finishReason: 'stop', ...(usage && { usage }) };
 }
