@@ -13,6 +13,10 @@ const builtLibrary = {
       path: new URL(`dist/${path.slice('millrace/'.length)}/index.js`, root).href,
       external: true,
     }));
+    onResolve({ filter: /^millrace\/litellm$/ }, () => ({
+      path: new URL('dist/providers/litellm-provider.js', root).href,
+      external: true,
+    }));
     onResolve({ filter: /^millrace\/redis$/ }, () => ({
       path: new URL('dist/stores/redis/redis-state-store.js', root).href,
       external: true,

@@ -1,3 +1,4 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import { echo, echoParameters } from '../echo-tool.ts';
 import { sharedFakeModel } from '../fake-model.ts';
@@ -38,6 +39,16 @@ export function aiSdk(work) {
   };
   return async () => {
     const result = streamText({ model, tools, prompt: 'Hello', stopWhen: stepCountIs(1_000_000) });
+    for await (const part of result.fullStream) if (part.type === 'error') throw part.error;
+    return result.text;
+  };
+}
+
+/** The same against a model server. */
+export function aiSdkOverHttp(baseURL) {
+  const model = createOpenAICompatible({ name: 'fake', baseURL, apiKey: 'none' })('fake');
+  return async (prompt) => {
+    const result = streamText({ model, tools, prompt, stopWhen: stepCountIs(1_000_000) });
     for await (const part of result.fullStream) if (part.type === 'error') throw part.error;
     return result.text;
   };

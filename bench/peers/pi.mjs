@@ -1,5 +1,5 @@
 import { runAgentLoop } from '@mariozechner/pi-agent-core';
-import { createAssistantMessageEventStream } from '@mariozechner/pi-ai';
+import { createAssistantMessageEventStream, streamSimple } from '@mariozechner/pi-ai';
 import { echo, echoParameters } from '../echo-tool.ts';
 import { sharedFakeModel } from '../fake-model.ts';
 
@@ -51,6 +51,25 @@ export function pi(work) {
     const prompt = { role: 'user', content: 'Hello', timestamp: 0 };
     const context = { systemPrompt: '', messages: [], tools };
     const messages = await runAgentLoop([prompt], context, config, () => {}, undefined, streamFn);
+    return messages.at(-1).content[0].text;
+  };
+}
+
+/** The same against a model server. */
+export function piOverHttp(baseUrl) {
+  const far = {
+    ...model,
+    api: 'openai-completions',
+    provider: 'openai',
+    baseUrl,
+    contextWindow: 100_000,
+    maxTokens: 10_000,
+  };
+  const config = { model: far, apiKey: 'none', convertToLlm: (messages) => messages };
+  return async (content) => {
+    const context = { systemPrompt: '', messages: [], tools };
+    const prompt = { role: 'user', content, timestamp: 0 };
+    const messages = await runAgentLoop([prompt], context, config, () => {}, undefined, streamSimple);
     return messages.at(-1).content[0].text;
   };
 }
