@@ -11,8 +11,15 @@ import { type Draft, LoopState } from './state.ts';
 export function applyRecord(state: LoopState | undefined, record: JournalRecord): LoopState {
   if (record.type === 'turn.started') return startState(state, record);
   if (state === undefined) throw poison(record, 'a journal starts with turn.started');
+  const after = new LoopState(state);
+  foldInto(after, record);
+  return after;
+}
+
+/** Folds one more record into a state that nobody has seen yet. Errors as `applyRecord`. */
+export function foldInto(state: LoopState, record: JournalRecord): void {
   if (record.seq !== state.seq + 1) throw poison(record, `the record before it is ${state.seq}`);
-  if (state.isComplete) throw poison(record, 'the turn has ended before it');
+  if (state.outcome && state.isComplete) throw poison(record, 'the turn has ended before it');
   const kind = kindOf(record.type);
   if (!kind) {
     throw new AgentLoopError(
@@ -21,13 +28,11 @@ export function applyRecord(state: LoopState | undefined, record: JournalRecord)
       { taskId: state.turn.taskId },
     );
   }
-  const after = new LoopState(state);
-  const draft: Draft = after;
+  const draft: Draft = state;
   draft.seq = record.seq;
   draft.epoch = record.epoch;
   draft.updatedAt = record.at;
   kind.apply(draft, record);
-  return after;
 }
 
 /** The state after all records of a journal. Errors as `applyRecord`, and `POISON` for an empty journal. */

@@ -1,6 +1,6 @@
 import type { ChildLink } from '../contracts/tool.ts';
 import type { Question } from './records.ts';
-import { type LoopFields, openQuestions } from './state.ts';
+import { type LoopFields, openCallOf, openQuestions } from './state.ts';
 
 /**
  * Where the options of `ask` name the task whose question is asked again. A symbol: neither the JSON of a model nor that of a server can
@@ -45,10 +45,11 @@ function questionBelow({ kind, child, data }: Question): Question | undefined {
  * A question as a record has it, with the `child` that versions before did not record: by the child turn that its call runs as. Of the
  * questions that such a one asks again each has to name the task that its call runs as, whose id follows from those above it.
  */
-export function withChild(question: Question, { turn, pendingToolCalls }: LoopFields): Question {
+export function withChild(question: Question, state: LoopFields): Question {
+  const { turn } = state;
   if (question.child || question.kind === 'approval' || question.kind === 'in-doubt') return question;
   const taskId = idBelow(turn.taskId, question.callId);
-  const pending = pendingToolCalls.find(({ callId }) => callId === question.callId);
+  const pending = openCallOf(state, question.callId);
   const child = pending?.child ?? (turn.namesNoChildren && { taskId, agentId: '' });
   return child ? named(question, child) : question;
 }

@@ -9,6 +9,7 @@ import { optionsAfter } from './call-settings.ts';
 import { asOpen, withChild } from './child-questions.ts';
 import { CommandIds } from './command-ids.ts';
 import { History } from './history.ts';
+import { PersistentArray } from './persistent-array.ts';
 import {
   type AgentChanged,
   type DecisionPoint,
@@ -19,6 +20,7 @@ import {
   journalSchema,
   type LlmDone,
   type LlmStart,
+  type RecordedCall,
   type Stamped,
   type TerminalRecord,
   type ToolIntent,
@@ -35,13 +37,14 @@ import {
 } from './records.ts';
 import {
   activeAt,
+  callIndex,
   type Draft,
   type GivenAnswer,
   LoopState,
   neverOffered,
   noChanges,
   noneUsed,
-  openCallIndex,
+  openCallOf,
   openQuestions,
   type PendingToolCall,
   type TurnOutcome,
@@ -49,7 +52,8 @@ import {
 } from './state.ts';
 
 const noAnswers: readonly GivenAnswer[] = [];
-const noCalls: readonly PendingToolCall[] = [];
+const noCalls = new PersistentArray<PendingToolCall>([]);
+const noneClosed: readonly PendingToolCall[] = [];
 const noChildren: readonly ChildLink[] = [];
 
 /** The state after the first record. */
@@ -77,7 +81,7 @@ export function startState(state: LoopState | undefined, record: Stamped<TurnSta
     history: History.of(messages, at),
     availableTools: neverOffered,
     call: undefined,
-    pendingToolCalls: [],
+    calls: noCalls,
     answers: noAnswers,
     told: [],
     openChildren: noChildren,
@@ -144,7 +148,17 @@ export function startCall(draft: Draft, record: Stamped<LlmStart>): void {
 export function endCall(draft: Draft, record: Stamped<LlmDone>): void {
   draft.phase = record.calls.length > 0 ? 'tools' : 'answered';
   if (!draft.summary) draft.history = draft.history.append(record.message, record.at);
-  draft.pendingToolCalls = record.calls.map(({ callId, call }) => ({
+  draft.calls = record.calls.length === 0 ? noCalls : new PersistentArray(record.calls.map(pendingCall));
+  draft.openCalls = record.calls.length;
+  draft.closedCalls = noneClosed;
+  draft.lastResponse = record;
+  draft.failedAttempts = 0;
+  if (record.usage) addOwnUsage(draft, record.usage, record.model);
+  draft.resumes = 0;
+}
+
+function pendingCall({ callId, call }: RecordedCall): PendingToolCall {
+  return {
     callId,
     call,
     attempts: 0,
@@ -154,46 +168,36 @@ export function endCall(draft: Draft, record: Stamped<LlmDone>): void {
     child: undefined,
     childUsage: noneUsed,
     result: undefined,
-  }));
-  draft.openCalls = record.calls.length;
-  draft.closedCalls = noCalls;
-  draft.lastResponse = record;
-  draft.failedAttempts = 0;
-  if (record.usage) addOwnUsage(draft, record.usage, record.model);
-  draft.resumes = 0;
+  };
 }
 
 export function startTool(draft: Draft, record: Stamped<ToolIntent>): void {
-  const index = openCall(draft, record, record.callId);
-  const pending = draft.pendingToolCalls[index] as PendingToolCall;
-  const { callId, call, question, answers, child: known, childUsage } = pending;
+  const { callId, call, question, answers, child: known, childUsage } = openCall(draft, record, record.callId);
   const { attempt: attempts, child = known } = record;
   const started = { callId, call, attempts, intent: record, question, answers, child, childUsage, result: undefined };
   if (child && !known) draft.openChildren = [...draft.openChildren, child];
-  draft.pendingToolCalls = replaced(draft, index, started);
+  draft.calls = draft.calls.with(callIndex(callId), started);
 }
 
 export function endToolCall(draft: Draft, record: Stamped<ToolResultRecord>): void {
-  const index = openCall(draft, record, record.callId);
-  const { callId, call, attempts, intent, answers, child, childUsage } = draft.pendingToolCalls[
-    index
-  ] as PendingToolCall;
+  const { callId, call, attempts, intent, answers, child, childUsage } = openCall(draft, record, record.callId);
   const ended = { callId, call, attempts, intent, question: undefined, answers, child, childUsage, result: record };
   if (child) draft.openChildren = draft.openChildren.filter(({ taskId }) => taskId !== child.taskId);
-  const calls = replaced(draft, index, ended);
+  const calls = draft.calls.with(callIndex(callId), ended);
   draft.toolCalls++;
   addUsage(draft, record);
   draft.resumes = 0;
-  draft.pendingToolCalls = calls;
+  draft.calls = calls;
   draft.openCalls--;
   if (draft.openCalls > 0) return;
-  for (const pending of calls) {
+  const closed = calls.list;
+  for (const pending of closed) {
     if (!pending.result) continue;
     draft.history = draft.history.append(toolMessage(pending.call, pending.result), pending.result.at);
   }
   for (const message of draft.told) draft.history = draft.history.append(message, record.at);
-  draft.closedCalls = calls;
-  draft.pendingToolCalls = noCalls;
+  draft.closedCalls = closed;
+  draft.calls = noCalls;
   draft.told = [];
   draft.phase = 'closed';
 }
@@ -220,25 +224,23 @@ export function changeAgent(draft: Draft, { from, to, reason, note }: AgentChang
 
 /** A tool that asks has ended that attempt; a call in doubt stays in doubt until it is answered. */
 export function ask(draft: Draft, record: Stamped<TurnAsked>): void {
-  const index = openCall(draft, record, record.question.callId);
+  const pending = openCall(draft, record, record.question.callId);
   const question = withChild(record.question, draft);
-  const pending = draft.pendingToolCalls[index] as PendingToolCall;
   if (pending.question) throw poison(record, `the call "${question.callId}" has asked already`);
   addUsage(draft, record);
   const intent = question.kind === 'in-doubt' ? pending.intent : undefined;
   const childUsage = addUsed(pending.childUsage, record.usageBy ?? []);
-  draft.pendingToolCalls = replaced(draft, index, { ...pending, intent, question, childUsage });
+  draft.calls = draft.calls.with(callIndex(pending.callId), { ...pending, intent, question, childUsage });
 }
 
 /** A suspended turn keeps waiting while questions are open, though it can be resumed with the answers so far. */
 export function answer(draft: Draft, record: Stamped<TurnAnswered>): void {
-  const index = openCall(draft, record, record.callId);
-  const pending = draft.pendingToolCalls[index] as PendingToolCall;
+  const pending = openCall(draft, record, record.callId);
   const { question, attempts } = pending;
   if (question?.id !== record.questionId) throw poison(record, `there is no open question "${record.questionId}"`);
   const given = { question, answer: record.answer, attempts };
   const answers = [...pending.answers, given];
-  draft.pendingToolCalls = replaced(draft, index, { ...pending, question: undefined, answers });
+  draft.calls = draft.calls.with(callIndex(pending.callId), { ...pending, question: undefined, answers });
   draft.answers = [...draft.answers, given];
   draft.resumes = 0;
   noteCommand(draft, record.command);
@@ -306,18 +308,12 @@ function end(draft: Draft, { usage }: TerminalRecord, outcome: TurnOutcome): voi
   draft.phase = 'closed';
 }
 
-/** The index of the call that a record is about. */
-function openCall(draft: Draft, record: JournalRecord, callId: string): number {
-  const index = openCallIndex(draft, callId);
-  if (index < 0) throw poison(record, `no call "${callId}" is open`);
-  if (draft.pendingToolCalls[index]?.result) throw poison(record, `the call "${callId}" has its result`);
-  return index;
-}
-
-function replaced(draft: Draft, index: number, by: PendingToolCall): readonly PendingToolCall[] {
-  const calls = draft.pendingToolCalls.slice();
-  calls[index] = by;
-  return calls;
+/** The call that a record is about. */
+function openCall(draft: Draft, record: JournalRecord, callId: string): PendingToolCall {
+  const pending = openCallOf(draft, callId);
+  if (!pending) throw poison(record, `no call "${callId}" is open`);
+  if (pending.result) throw poison(record, `the call "${callId}" has its result`);
+  return pending;
 }
 
 export function poison(record: TurnRecord & { readonly seq: number }, why: string): AgentLoopError {

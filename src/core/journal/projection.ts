@@ -29,7 +29,7 @@ import {
   type TurnStarted,
   type TurnSuspended,
 } from './records.ts';
-import { activeAt, durationAt, type LoopState, openCallIndex, openQuestions } from './state.ts';
+import { activeAt, durationAt, type LoopState, openCallOf, openQuestions } from './state.ts';
 
 /** What the events of a record depend on besides the records before it. */
 export interface ProjectionOptions {
@@ -139,7 +139,7 @@ export class Projection {
   }
 
   toolStarted(before: LoopState, record: ToolIntent): readonly AgentEvent[] {
-    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
+    const pending = openCallOf(before, record.callId);
     if (!pending) return [];
     this.#add({
       kind: 'internal:tool-start',
@@ -153,7 +153,7 @@ export class Projection {
   }
 
   toolDone(before: LoopState, record: ToolResultRecord): readonly AgentEvent[] {
-    const pending = before.pendingToolCalls[openCallIndex(before, record.callId)];
+    const pending = openCallOf(before, record.callId);
     if (!pending) return [];
     this.#add({
       kind: 'internal:tool-complete',

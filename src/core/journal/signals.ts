@@ -1,10 +1,13 @@
 import type { AgentEvent, SubAgentEvent, SubAgentStep } from '../contracts/events.ts';
 import type { LLMChunk } from '../contracts/provider.ts';
-import { applyRecord } from './apply-record.ts';
+import { applyRecord, foldInto } from './apply-record.ts';
 import type { JournalRecord, RecordStamp, TurnRecord } from './records.ts';
 import type { LoopState } from './state.ts';
 
-/** A record and the state before it: all that its events depend on. */
+/**
+ * A record and the state before it: all that its events depend on. Of the intents of one append each may have been folded into that state
+ * already: the event of one depends on its call only.
+ */
 export interface Step {
   readonly before: LoopState | undefined;
   readonly record: JournalRecord;
@@ -79,8 +82,23 @@ export class CommitDraft {
     this.#stamper = stamper;
   }
 
-  /** Adds a record that was made for this append: the stamp is written into it, for a copy would cost more than all else here. */
+  /** Adds a record that was made for this append: its stamp is written into it, for a copy would cost more than all else here. */
   add(record: TurnRecord): void {
+    this.#add(record, false);
+  }
+
+  /** As `add` for each. Intents that follow one another make one state, for each change of a state copies it. */
+  addAll(records: readonly TurnRecord[]): void {
+    let follows = false;
+    for (const record of records) {
+      const isIntent = record.type === 'tool.intent';
+      this.#add(record, isIntent && follows);
+      follows = isIntent;
+    }
+  }
+
+  /** `extendsState`: the state so far was made for this append, and nobody has seen it. */
+  #add(record: TurnRecord, extendsState: boolean): void {
     const before = this.after;
     const stamped: { -readonly [Name in keyof RecordStamp]?: RecordStamp[Name] } & TurnRecord = record;
     stamped.seq = before.seq + 1;
@@ -88,7 +106,8 @@ export class CommitDraft {
     stamped.epoch = this.#stamper.epoch;
     stamped.at = this.#at;
     this.steps.push({ before, record: stamped as JournalRecord });
-    this.after = applyRecord(before, stamped as JournalRecord);
+    if (extendsState) foldInto(before, stamped as JournalRecord);
+    else this.after = applyRecord(before, stamped as JournalRecord);
   }
 
   /** The append; `barrier` if the engine waits for it before it continues, `durable` as in a commit. */

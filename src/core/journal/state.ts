@@ -5,6 +5,7 @@ import type { ChildLink, ToolDefinition } from '../contracts/tool.ts';
 import { type AgentUsage, addUsed, type Usage, usageOf } from '../contracts/usage.ts';
 import type { CommandIds } from './command-ids.ts';
 import type { History } from './history.ts';
+import type { PersistentArray } from './persistent-array.ts';
 import type {
   AgentChanged,
   AgentChoice,
@@ -169,8 +170,8 @@ export interface LoopFields {
   readonly availableTools: readonly ToolDefinition['function'][];
   /** Absent before the first one. */
   readonly call: StartedCall | undefined;
-  /** The calls of the last response, until all have a result. */
-  readonly pendingToolCalls: readonly PendingToolCall[];
+  /** The calls of the last response, until all have a result, by the index that their id ends with. */
+  readonly calls: PersistentArray<PendingToolCall>;
   /** What was answered in the whole turn, in order: an answer that comes twice is known. */
   readonly answers: readonly GivenAnswer[];
   /** Messages that came while calls were open; they enter the history after the results. */
@@ -243,7 +244,7 @@ export class LoopState implements LoopFields {
   declare readonly history: History;
   declare readonly availableTools: LoopFields['availableTools'];
   declare readonly call: StartedCall | undefined;
-  declare readonly pendingToolCalls: readonly PendingToolCall[];
+  declare readonly calls: PersistentArray<PendingToolCall>;
   declare readonly answers: readonly GivenAnswer[];
   declare readonly told: readonly Message[];
   declare readonly openChildren: readonly ChildLink[];
@@ -280,7 +281,7 @@ export class LoopState implements LoopFields {
     this.history = fields.history;
     this.availableTools = fields.availableTools;
     this.call = fields.call;
-    this.pendingToolCalls = fields.pendingToolCalls;
+    this.calls = fields.calls;
     this.answers = fields.answers;
     this.told = fields.told;
     this.openChildren = fields.openChildren;
@@ -311,6 +312,11 @@ export class LoopState implements LoopFields {
     return this.history.toArray();
   }
 
+  /** The calls of the last response, in order, until all have a result. */
+  get pendingToolCalls(): readonly PendingToolCall[] {
+    return this.calls.list;
+  }
+
   /** Usage of the turn and its child turns, by agent and model. */
   get usageBy(): readonly AgentUsage[] {
     return this.childUsage.length === 0 ? this.ownUsage : addUsed(this.ownUsage, this.childUsage);
@@ -333,15 +339,21 @@ export class LoopState implements LoopFields {
 
 /** Where a call stands in the open batch, by the index that its id ends with; -1 where no such call is open. */
 export function openCallIndex(state: LoopFields, callId: string): number {
-  const index = indexOf(callId);
-  return state.pendingToolCalls[index]?.callId === callId ? index : -1;
+  const index = callIndex(callId);
+  return state.calls.at(index)?.callId === callId ? index : -1;
+}
+
+/** The call of the open batch with that id. */
+export function openCallOf({ calls }: LoopFields, callId: string): PendingToolCall | undefined {
+  const pending = calls.at(callIndex(callId));
+  return pending?.callId === callId ? pending : undefined;
 }
 
 const zero = 48;
 const colon = 58;
 
-/** The number after the colon, parsed without allocating a string: each record of a call is looked up by it, and each of its events. */
-function indexOf(callId: string): number {
+/** The number after the colon of a call's id, parsed without allocating a string: each record of a call is looked up by it, and each of its events. */
+export function callIndex(callId: string): number {
   let index = 0;
   for (let at = callId.length - 1, power = 1; at >= 0; at--, power *= 10) {
     const code = callId.charCodeAt(at);
@@ -358,12 +370,12 @@ export function nextQuestionId({ callId, answers }: Pick<PendingToolCall, 'callI
 
 /** The open questions, in call order. */
 export function openQuestions(state: LoopFields): readonly Question[] {
-  return state.pendingToolCalls.flatMap(({ question, result }) => (question && !result ? [question] : []));
+  return state.calls.list.flatMap(({ question, result }) => (question && !result ? [question] : []));
 }
 
 /** Whether nothing can be done before a question is answered: every call without a result has asked one. */
-export function waitsForAnswers({ phase, pendingToolCalls }: LoopFields): boolean {
-  return phase === 'tools' && pendingToolCalls.every(({ question, result }) => question || result);
+export function waitsForAnswers({ phase, calls }: LoopFields): boolean {
+  return phase === 'tools' && calls.list.every(({ question, result }) => question || result);
 }
 
 /** The message that a call's result becomes. */

@@ -82,5 +82,5 @@ function addFirstWave(deps: TurnDeps, draft: CommitDraft, traceContext: Context)
   const records = planFirstWave(deps, { state: draft.after, traceContext });
   if (deps.hooks.failure) return;
   if (deps.config.toolFailureMode === 'fail' && records.some(({ type }) => type === 'tool.result')) return;
-  for (const record of records) draft.add(record);
+  draft.addAll(records);
 }

@@ -109,7 +109,7 @@ function recordedCalls({ iteration, history }: LoopState, given: readonly ToolCa
     const callId = `${iteration}:${index}`;
     const usable = typeof call.id === 'string' && call.id !== '' && !isTaken(call.id);
     let id = usable ? call.id : callId;
-    for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
+    if (!usable) for (let at = history.length; isTaken(id); at++) id = `${callId}.${at}`;
     seen.add(id);
     const { name, arguments: text } = call.function;
     return {

@@ -57,16 +57,19 @@ export class AbortScope {
   onAbort(listener: () => void): () => void {
     if (this.aborted) return noop;
     this.#listen(listener);
-    return () => this.#forget(listener);
+    return () => this.forget(listener);
   }
 
-  /** As `onAbort`, until `forget`. */
-  listen(listener: AbortListener): void {
-    if (!this.aborted) this.#listen(listener);
+  /** As `onAbort`, until `forget`. False where the scope is aborted already. */
+  listen(listener: AbortListener): boolean {
+    if (this.aborted) return false;
+    this.#listen(listener);
+    return true;
   }
 
-  forget(listener: AbortListener): void {
-    this.#forget(listener);
+  forget(listener: Listener): void {
+    const index = this.#listeners?.indexOf(listener) ?? -1;
+    if (index >= 0) this.#listeners?.splice(index, 1);
   }
 
   /** A scope that is aborted with this one. `release` it when its work is over. */
@@ -86,7 +89,7 @@ export class AbortScope {
   release(): void {
     const parent = this.#parent;
     this.#parent = undefined;
-    if (parent && this.#linked) parent.#forget(this);
+    if (parent && this.#linked) parent.forget(this);
     this.#linked = false;
     this.#unfollow?.();
     this.#unfollow = undefined;
@@ -94,7 +97,7 @@ export class AbortScope {
   }
 
   #listen(listener: Listener): void {
-    this.#link();
+    if (this.#parent && !this.#linked) this.#link();
     if (this.#listeners === undefined) this.#listeners = [listener];
     else this.#listeners.push(listener);
   }
@@ -120,11 +123,6 @@ export class AbortScope {
       else if (listener instanceof AbortScope) listener.#end(reason);
       else listener.onAbort();
     }
-  }
-
-  #forget(listener: Listener): void {
-    const index = this.#listeners?.indexOf(listener) ?? -1;
-    if (index >= 0) this.#listeners?.splice(index, 1);
   }
 }
 

@@ -189,7 +189,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
     const stopped = asked
       ? (this.#late ?? this.#failed({ code: 'CANCELED', reason: 'stopped', message: messageOf(this.scope.reason) }))
       : record;
-    this.#change(withUsage(limited(stopped, parentTurn?.exceeded), told));
+    const outcome = limited(stopped, parentTurn?.exceeded);
+    this.#change(told ? { ...outcome, ...told } : outcome);
   }
 
   /** Asks the extensions what becomes of the outcome. A failure of one fails the turn; what the tool did is recorded all the same. */
@@ -273,9 +274,8 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
       this.#run.deadlines.set(this, timeoutMs);
     }
     if (started.intent.child) return;
-    if (this.#isAborted) return this.onAbort();
-    this.#listens = true;
-    (this.#scope ?? this.#run.scope).listen(this);
+    this.#listens = this.#aborted === undefined && (this.#scope ?? this.#run.scope).listen(this);
+    if (!this.#listens) this.onAbort();
   }
 
   #abort(reason: unknown): void {
@@ -355,13 +355,6 @@ function logFailure(
   const fields = { taskId, agentId, callId, tool: call.function.name, code: error?.code };
   const cause = thrown === undefined ? {} : { error: exceptionOf(thrown, tracing.redact) };
   config.logger.warn('tool call failed', { ...fields, ...cause });
-}
-
-function withUsage(
-  record: ToolResultRecord,
-  told: Pick<ToolResultRecord, 'usage' | 'usageBy'> | undefined,
-): ToolResultRecord {
-  return told ? { ...record, ...told } : record;
 }
 
 /** The result of a call that was cancelled because a limit of the turn is reached. */

@@ -104,8 +104,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     for (const question of openQuestions(state)) noteQuestion(this.#span, question);
     this.#scope = deps.scope.child();
     this.#scope.listen(this);
-    deps.drain.listen(this);
-    this.#draining = deps.drain.aborted;
+    this.#draining = !deps.drain.listen(this);
     deps.inbox.onReply(() => this.#takeReplies());
     this.#pipe = pipe ?? new CallPipe(deps.config.toolConcurrency);
     this.#pipe.begin(this);
@@ -113,14 +112,15 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   start(): void {
     this.#pumping = true;
-    const results = this.#state.pendingToolCalls.flatMap(({ result }) => result ?? []);
+    const { calls, openCalls: open } = this.#state;
+    const results = open === calls.length ? [] : calls.list.flatMap(({ result }) => result ?? []);
     // In the order in which they were recorded: with several, the first one fails the turn.
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
     if (this.#failure) this.#scope.abort(this.#failure);
     for (const index of openCalls(this.#state)) this.#pipe.next(index);
     this.#takeReplies();
     this.#settleDoubts();
-    if (this.#busy.size < this.#state.pendingToolCalls.length) this.#write();
+    if (this.#busy.size < this.#state.calls.length) this.#write();
     this.#pumping = false;
     this.#pump();
   }
@@ -149,7 +149,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   /** `mergeMap` gives a call its place. Writes nothing: whoever has freed the place is about to. */
   arrive(index: number, place: Subscriber<ToolSignal>): void {
-    const pending = this.#state.pendingToolCalls[index];
+    const pending = this.#state.calls.at(index);
     if (!pending) return place.complete();
     const { callId, intent, result, question } = pending;
     const placed = { callId, index, place };
@@ -250,14 +250,14 @@ export class MergedBatch implements PipedBatch, AbortListener {
   #answered(record: TurnAnswered): void {
     const { callId } = record;
     const index = openCallIndex(this.#state, callId);
-    const asked = this.#state.pendingToolCalls[index];
+    const asked = this.#state.calls.at(index);
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
     if (asked) this.#deps.checks.delete(asked.call);
     if (inDoubt) this.#busy.set(callId, undefined);
     else this.#pipe.next(index);
     this.#write(record);
-    const pending = this.#state.pendingToolCalls[index];
+    const pending = this.#state.calls.at(index);
     if (inDoubt && pending) this.#settleDoubt(pending);
     this.#pump();
   }
@@ -354,7 +354,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const starts = mayStart ? this.#takeUp(draft.after, planned) : noStarts;
     for (const record of planned) if (record.type === 'tool.result') this.#fail(record);
     if (!this.#failure) {
-      for (const record of planned) draft.add(record);
+      draft.addAll(planned);
       return starts;
     }
     for (const record of planned) if (record.type === 'tool.result') draft.add(record);
@@ -368,7 +368,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const traceContext = this.#traceContext;
     for (let placed = this.#line[0]; placed && this.#alone === undefined; placed = this.#line[0]) {
       const { callId, index, place } = placed;
-      const pending = state.pendingToolCalls[index];
+      const pending = state.calls.at(index);
       if (!pending || pending.result || pending.question) {
         this.#line.shift();
         place.complete();
@@ -428,7 +428,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   #settleDoubts(): void {
     for (let placed = this.#doubts.shift(); placed; placed = this.#doubts.shift()) {
-      const pending = this.#state.pendingToolCalls[placed.index];
+      const pending = this.#state.calls.at(placed.index);
       if (pending && !this.#ended) this.#settleDoubt(pending);
     }
   }

@@ -39,7 +39,9 @@ export function planFirstWave(deps: TurnDeps, { state, traceContext }: BatchPlac
   if (!mayStart) return records;
   const planned = [...records];
   let free = deps.config.toolConcurrency;
-  for (const pending of state.pendingToolCalls) {
+  const { calls } = state;
+  for (let index = 0; index < calls.length; index++) {
+    const pending = calls.at(index) as PendingToolCall;
     const decided = decideCall(deps, { pending, state, traceContext });
     if (!decided) continue;
     if (!(decided instanceof Promise)) {
@@ -199,13 +201,12 @@ export function startedCall({ callId, call, answers, childUsage }: PendingToolCa
 }
 
 /** The calls without a result or a question, by index, in call order; first those that a process has started, this one or another. */
-export function openCalls({ pendingToolCalls }: LoopState): readonly number[] {
+export function openCalls({ calls }: LoopState): readonly number[] {
   const started: number[] = [];
   const others: number[] = [];
-  let index = 0;
-  for (const { intent, question, result } of pendingToolCalls) {
+  for (let index = 0; index < calls.length; index++) {
+    const { intent, question, result } = calls.at(index) as PendingToolCall;
     if (!result && !question) (intent ? started : others).push(index);
-    index++;
   }
   return others.length === 0 ? started : [...started, ...others];
 }

@@ -19,22 +19,20 @@ export interface Offer {
 export class ToolSet implements Offer {
   readonly offered: readonly ToolDefinition[];
   readonly functions: readonly ToolDefinition['function'][];
+  /** Every tool, offered or not. */
+  readonly byName: ReadonlyMap<string, OfferedTool>;
   readonly #byName = new Map<string, OfferedTool>();
   readonly #offers = new WeakMap<object, Offer>();
   #anyNeedsApproval = false;
 
   /** Errors: `DUPLICATE_TOOL`, naming both providers. */
   constructor(tools: readonly OfferedTool[]) {
+    this.byName = this.#byName;
     this.add(tools);
     const shown = tools.filter(({ definition }) => !definition.hidden);
     const { offered, functions } = offerOf(shown.map(({ definition }) => definition));
     this.offered = offered;
     this.functions = functions;
-  }
-
-  /** Every tool, offered or not. */
-  get byName(): ReadonlyMap<string, OfferedTool> {
-    return this.#byName;
   }
 
   /** Whether calls of any of them may have to be approved. */

@@ -1,7 +1,7 @@
 import type { Context, Span } from '@opentelemetry/api';
 import { finishRunSpan, leaveExecuteSpan } from '../../observability/spans/execute-span.ts';
 import { failSpan } from '../../observability/spans/tracing-options.ts';
-import { AgentLoopError, type ErrorCode, messageOf } from '../contracts/errors.ts';
+import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
 import type { ChildLink } from '../contracts/tool.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
@@ -35,7 +35,11 @@ class TurnFailure extends Stage<Signal> {
   }
 
   protected override take(signal: Signal): void {
-    if (signal.type === 'commit') this.#note(signal);
+    if (signal.type === 'commit') {
+      this.#state = signal.after;
+      this.#deps.node.state = signal.after;
+      if (signal.cause) this.#log(signal.after);
+    }
     this.to.next(signal);
   }
 
@@ -45,21 +49,15 @@ class TurnFailure extends Stage<Signal> {
     if (error.code === 'MISSING_TOOL' || error.code === 'MISSING_AGENT') return this.to.error(error);
     const end = this.#deps.openCall.closedBy(failed(error.code, error.message, error));
     const commit = { cause: thrown, ...commitOf(this.#deps, this.#state, [end], true) };
-    this.#note(commit);
-    this.to.next(commit);
+    this.take(commit);
     this.to.complete();
   }
 
-  #note({ after, cause }: Commit): void {
-    this.#state = after;
-    this.#deps.node.state = after;
-    if (cause) logFailure(this.#deps.hooks.stint ?? this.#deps, after.error?.code);
+  #log({ error }: LoopState): void {
+    const { turn, config } = this.#deps.hooks.stint ?? this.#deps;
+    const { taskId, agentId } = turn;
+    config.logger.error('turn failed', { taskId, agentId, code: error?.code });
   }
-}
-
-function logFailure({ turn, config }: RunDeps, code: ErrorCode | undefined): void {
-  const { taskId, agentId } = turn;
-  config.logger.error('turn failed', { taskId, agentId, code });
 }
 
 function turnError(thrown: unknown): AgentLoopError {

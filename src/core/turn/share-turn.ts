@@ -101,7 +101,8 @@ class Share implements SharedTurn, Observer<Signal> {
     this.#showing = true;
     try {
       this.#show(signal);
-      this.#settleDown();
+      if (this.#queue.length > 0 || this.#waiting.length > 0 || this.#end) this.#settleDown();
+      else this.#showing = false;
     } catch (cause) {
       this.#break(cause);
     }

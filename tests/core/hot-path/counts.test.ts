@@ -1,0 +1,79 @@
+import { execFileSync } from 'node:child_process';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+
+interface Cost {
+  /** Calls of functions of this package, and of RxJS. */
+  readonly own: number;
+  readonly rxjs: number;
+  /** Calls of `Observable.subscribe`. */
+  readonly subscriptions: number;
+}
+
+type Unit = 'turn' | 'storedTurn' | 'iteration' | 'storedIteration' | 'call' | 'callOfMany' | 'delta';
+
+/** What `measure.mjs` finds on the built package, in a process of its own. */
+function measured<T>(what: 'calls' | 'bytes', ...flags: readonly string[]): T {
+  const script = new URL('measure.mjs', import.meta.url).pathname;
+  return JSON.parse(execFileSync(process.execPath, [...flags, script, what], { encoding: 'utf8' }));
+}
+
+// The limits are what was reached, so that a change that costs more is seen. They may be lowered freely.
+describe('calls of functions', () => {
+  let cost: Record<Unit | 'lateIteration', Cost>;
+  beforeAll(() => {
+    cost = measured('calls');
+  }, 120_000);
+
+  it('W-01 are few in an iteration with one tool', () => {
+    expect(cost.iteration.own).toBeLessThanOrEqual(481);
+    expect(cost.iteration.rxjs).toBeLessThanOrEqual(78);
+  });
+
+  it('W-03 are few in a turn with one model call', () => {
+    expect(cost.turn.own).toBeLessThanOrEqual(570);
+    expect(cost.turn.rxjs).toBeLessThanOrEqual(172);
+  });
+
+  it('W-04 are few for one more call of an answer, however many there are', () => {
+    expect(cost.call.own).toBeLessThanOrEqual(204);
+    expect(cost.call.rxjs).toBeLessThanOrEqual(47);
+    expect(cost.callOfMany).toEqual(cost.call);
+  });
+
+  it('W-06 are few for a text delta', () => {
+    expect(Math.round(cost.delta.own)).toBeLessThanOrEqual(29);
+    expect(Math.round(cost.delta.rxjs)).toBeLessThanOrEqual(4);
+  });
+
+  it('W-07 are few more with a store in memory', () => {
+    expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(97);
+    expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
+  });
+
+  it('W-08 make few subscriptions', () => {
+    expect(cost.iteration.subscriptions).toBeLessThanOrEqual(2);
+    expect(cost.call.subscriptions).toBeLessThanOrEqual(1);
+    expect(cost.turn.subscriptions).toBeLessThanOrEqual(10);
+  });
+
+  it('W-09 are the same in a late iteration', () => {
+    expect(cost.lateIteration).toEqual(cost.iteration);
+  });
+});
+
+describe('bytes allocated', () => {
+  let bytes: Record<Unit, { readonly bytes: number }>;
+  beforeAll(() => {
+    bytes = measured('bytes', '--expose-gc', '--max-semi-space-size=256', '--min-semi-space-size=256');
+  }, 120_000);
+
+  it('W-02 W-04 are few for an iteration, and for one more call, however many there are', () => {
+    expect(bytes.iteration.bytes).toBeLessThanOrEqual(34_000);
+    expect(bytes.call.bytes).toBeLessThanOrEqual(14_000);
+    expect(bytes.callOfMany.bytes).toBeLessThanOrEqual(1.2 * bytes.call.bytes);
+  });
+
+  it('W-03 are few for a turn', () => {
+    expect(bytes.turn.bytes).toBeLessThanOrEqual(60_000);
+  });
+});

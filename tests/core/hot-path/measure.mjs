@@ -1,0 +1,124 @@
+// Runs turns on the built package and prints what one unit of work costs, as JSON: calls of functions and bytes, which no machine's speed
+// changes. `node measure.mjs calls` or, with `--expose-gc` and a young generation that no turn fills, `node measure.mjs bytes`.
+import { Session } from 'node:inspector';
+import { AgentLoop, InMemoryStateStore } from 'millrace';
+import { Observable } from 'rxjs';
+
+const parameters = { type: 'object' };
+const tools = [{ type: 'function', function: { name: 'echo', description: 'Says it again.', parameters } }];
+const echo = { name: 'echo', static: true, getTools: () => tools, executeTool };
+
+async function executeTool(call) {
+  return { toolCallId: call.id, content: 'ok', success: true };
+}
+
+/** A model that answers in a microtask: `iterations` answers with `calls` calls each, then a last one; before it `deltas` deltas. */
+function modelOf({ iterations = 0, calls = 1, deltas = 0 }) {
+  let answered = 0;
+  const answer = async (to) => {
+    await undefined;
+    const isLast = ++answered > iterations;
+    for (let left = isLast ? deltas : 0; left > 0; left--) to.next({ type: 'text', text: 'word ' });
+    const toolCalls = Array.from({ length: isLast ? 0 : calls }, (_, index) => callOf(`${answered}-${index}`));
+    to.next({ type: 'done', response: { message: { role: 'assistant', content: 'words' }, toolCalls } });
+    to.complete();
+  };
+  const stream = () => new Observable((to) => void answer(to));
+  return { call: () => Promise.reject(new Error('The model streams.')), stream };
+}
+
+function callOf(id) {
+  return { id, type: 'function', function: { name: 'echo', arguments: '{"text":"hello"}' } };
+}
+
+/** Runs turns to their ends, one after another, each with one subscriber. */
+async function run({ turns = 1, ...plan }) {
+  for (let left = turns; left > 0; left--) await runOne(plan);
+}
+
+async function runOne({ stored = false, ...plan }) {
+  const store = stored ? { taskStateStore: new InMemoryStateStore({ maxEndedTasks: 2 }) } : {};
+  const limits = { maxIterations: 1_000_000, toolConcurrency: 100_000 };
+  const loop = new AgentLoop({ agentId: 'a', llmProvider: modelOf(plan), toolProviders: [echo], ...limits, ...store });
+  const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);
+  turn.subscribe(() => {});
+  await turn.result();
+}
+
+const session = new Session();
+const post = (method, params) =>
+  new Promise((resolve, reject) => {
+    session.post(method, params, (error, value) => (error ? reject(error) : resolve(value)));
+  });
+
+/** How often functions were called, once all of them are warm. */
+async function callsOf(plan) {
+  for (let times = 0; times < 3; times++) await run(plan);
+  await post('Profiler.takePreciseCoverage');
+  await run(plan);
+  const { result } = await post('Profiler.takePreciseCoverage');
+  const sum = { own: 0, rxjs: 0, subscriptions: 0 };
+  for (const { url, functions } of result) {
+    const kind = url.includes('/rxjs/') ? 'rxjs' : url.includes('/dist/') ? 'own' : undefined;
+    if (!kind || (kind === 'own' && url.includes('node_modules'))) continue;
+    for (const { functionName, ranges } of functions) {
+      const [{ count }] = ranges;
+      sum[kind] += count;
+      if (kind === 'rxjs' && functionName === 'Observable.subscribe') sum.subscriptions += count;
+    }
+  }
+  return sum;
+}
+
+async function bytesOf(plan) {
+  for (let times = 0; times < 5; times++) await run(plan);
+  const grown = [];
+  for (let times = 0; times < 5; times++) {
+    globalThis.gc();
+    const before = process.memoryUsage().heapUsed;
+    await run(plan);
+    grown.push(process.memoryUsage().heapUsed - before);
+  }
+  return { bytes: grown.sort((one, other) => one - other)[2] };
+}
+
+/** What one more unit costs: the difference of two turns. */
+async function perUnit(measure, [short, long], units) {
+  const [less, more] = [await measure(short), await measure(long)];
+  return Object.fromEntries(Object.keys(more).map((name) => [name, (more[name] - less[name]) / units]));
+}
+
+const iterations = (many, options = {}) => [
+  { iterations: 2, ...options },
+  { iterations: 2 + many, ...options },
+];
+const calls = (few, many) => [
+  { iterations: 1, calls: few },
+  { iterations: 1, calls: many },
+];
+
+const turns = (options = {}) => [
+  { turns: 10, ...options },
+  { turns: 110, ...options },
+];
+
+async function measured(measure) {
+  return {
+    turn: await perUnit(measure, turns(), 100),
+    storedTurn: await perUnit(measure, turns({ stored: true }), 100),
+    iteration: await perUnit(measure, iterations(100), 100),
+    storedIteration: await perUnit(measure, iterations(100, { stored: true }), 100),
+    call: await perUnit(measure, calls(50, 100), 50),
+    callOfMany: await perUnit(measure, calls(1_000, 2_000), 1_000),
+    delta: await perUnit(measure, [{ deltas: 100 }, { deltas: 1_100 }], 1_000),
+  };
+}
+
+session.connect();
+if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytesOf)));
+else {
+  await post('Profiler.enable');
+  await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  const lateIteration = await perUnit(callsOf, [{ iterations: 4_000 }, { iterations: 4_100 }], 100);
+  console.log(JSON.stringify({ ...(await measured(callsOf)), lateIteration }));
+}
