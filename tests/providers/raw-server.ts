@@ -62,6 +62,8 @@ export async function startRawServer(): Promise<RawServer> {
   server.on('connection', () => {
     connections += 1;
   });
+  // A busy machine may need longer for an answer than a connection may rest.
+  server.keepAliveTimeout = 0;
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;

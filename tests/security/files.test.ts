@@ -195,32 +195,32 @@ describe('the built-in file tools', () => {
 
   it('H-01 nothing is read or listed outside while another process swaps files, folders and links', async () => {
     const run = await toolsIn({ root, hidden });
-    const attack = spawn(process.execPath, ['-e', swapping, root, outer.path, '7', '4000'], {
+    const attack = spawn(process.execPath, ['-e', swapping, root, outer.path, '7'], {
       stdio: ['ignore', 'ignore', 'inherit'],
     });
-    let running = true;
-    const ended = once(attack, 'exit').then(([code]) => {
-      running = false;
-      return code;
-    });
+    const ended = once(attack, 'exit');
     const answers = new Set<string>();
-    let rounds = 0;
-    while (running) {
-      rounds += 1;
-      for (const [name, args] of [
-        ['read_file', { path: 'swap/plain.txt' }],
-        ['read_file', { path: 'swapped.txt' }],
-        ['list_files', { path: 'swap' }],
-        ['search_files', { path: 'swap', query: 'T' }],
-        ['search_files', { path: 'swapped.txt', query: 'T' }],
-      ] as const) {
-        const answer = await run(name, args).catch((thrown: unknown) => `refused: ${String(thrown)}`);
-        expect(answer.replace(/"[^"]*"/g, '')).not.toContain(secret);
-        answers.add(answer.startsWith('refused') ? 'refused' : 'read');
+    const enough = performance.now() + 2_000;
+    try {
+      for (let rounds = 0; rounds <= 20 || answers.size < 2 || performance.now() < enough; rounds++) {
+        for (const [name, args] of [
+          ['read_file', { path: 'swap/plain.txt' }],
+          ['read_file', { path: 'swapped.txt' }],
+          ['list_files', { path: 'swap' }],
+          ['search_files', { path: 'swap', query: 'T' }],
+          ['search_files', { path: 'swapped.txt', query: 'T' }],
+        ] as const) {
+          const answer = await run(name, args).catch((thrown: unknown) => `refused: ${String(thrown)}`);
+          expect(answer.replace(/"[^"]*"/g, '')).not.toContain(secret);
+          answers.add(answer.startsWith('refused') ? 'refused' : 'read');
+        }
       }
+      // It has swapped them all the time.
+      expect([attack.exitCode, attack.signalCode]).toEqual([null, null]);
+    } finally {
+      attack.kill();
+      await ended;
     }
-    expect(await ended).toBe(0);
-    expect(rounds).toBeGreaterThan(20);
     expect([...answers].sort()).toEqual(['read', 'refused']);
   });
 });
@@ -229,7 +229,7 @@ describe('the built-in file tools', () => {
 const swapping = `
 const fs = require('node:fs');
 const { join } = require('node:path');
-const [root, outer, seed, rounds] = process.argv.slice(1);
+const [root, outer, seed] = process.argv.slice(1);
 let state = Number(seed);
 const random = (below) => (state = (state * 1103515245 + 12345) % 2147483648) % below;
 const away = join(root, 'swap-away');
@@ -246,7 +246,7 @@ const files = [
   () => fs.linkSync(join(outer, 'TOPSECRET.txt'), file),
   () => fs.symlinkSync('.env', file),
 ];
-for (let round = 0; round < Number(rounds); round += 1) {
+for (;;) {
   const which = random(folders.length);
   folders[which]();
   files[random(files.length)]();
@@ -255,5 +255,4 @@ for (let round = 0; round < Number(rounds); round += 1) {
   else fs.unlinkSync(join(root, 'swap'));
   fs.unlinkSync(file);
 }
-fs.renameSync(away, join(root, 'swap'));
 `;

@@ -3,7 +3,7 @@ import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
 import { turnExtension } from '../../../src/a2a/extensions.ts';
 import { agent } from '../../../src/agent/agent.ts';
 import { agentToolName, agentTools } from '../../../src/agent/agent-tools.ts';
-import { systemClock } from '../../../src/core/contracts/clock.ts';
+import { type Clock, systemClock } from '../../../src/core/contracts/clock.ts';
 import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { gate } from '../../../src/testing/gate.ts';
 import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
@@ -171,9 +171,12 @@ describe('a remote agent follows the stream that its message opens', () => {
 
   it('H-13 gives a server up that stays away for silenceMs', async () => {
     const server = await serving({ SendStreamingMessage: (call) => call.cut() }, { extensions: [turnExtension] });
-    const far = await connectTo(server, { silenceMs: 100 });
+    const sent = () => server.methods.filter((method) => method === 'SendStreamingMessage').length;
+    // Each attempt takes 60 ms, however long the machine needs for it.
+    const clock: Clock = { now: () => 60 * sent(), schedule: (ms, callback) => systemClock.schedule(ms, callback) };
+    const far = await connectTo(server, { silenceMs: 100, clock });
     await expect(far.run('Go.')).rejects.toMatchObject({ code: 'PROVIDER_STREAM_CLOSED' });
-    expect(server.methods.filter((method) => method === 'SendStreamingMessage').length).toBe(2);
+    expect(sent()).toBe(2);
   });
 
   it('asks without a stream where the server does not know that method', async () => {

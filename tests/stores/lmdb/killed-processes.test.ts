@@ -61,7 +61,7 @@ describe('a store whose process is killed', () => {
       await whenFree(store);
       await store.close();
     }
-  }, 20_000);
+  }, 120_000);
 
   it('lets exactly one of several processes that race for a lease have it', async () => {
     const path = stores.path();
