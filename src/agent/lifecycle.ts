@@ -1,9 +1,9 @@
 import { type Observable, Subject } from 'rxjs';
-import { AgentLoopError, type Logger, type Tool } from '../core/contracts/index.ts';
+import { type AgentEvent, AgentLoopError, type Logger, type Tool } from '../core/contracts/index.ts';
+import { type LoopState, resultOf } from '../core/journal/index.ts';
 import type { Turn } from '../core/turn/index.ts';
-import { type AgentNotice, type AgentState, isKind, type NoticeOf } from './agent-events.ts';
+import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './between-turns.ts';
-import { receivedMessage } from './received-message.ts';
 import type { RunningTurns } from './running-turns.ts';
 import type { TurnSpanContext } from './turn-span-context.ts';
 
@@ -117,4 +117,11 @@ export class Lifecycle {
     this.#state = state;
     this.#notices.next({ kind: 'agent:state', agentId: this.#options.agentId, state });
   }
+}
+
+/** What the agent tells in front of the last event of a turn that completed. */
+function receivedMessage(event: AgentEvent, state: LoopState | undefined): MessageReceivedEvent | undefined {
+  if (event.kind !== 'status-update' || !event.final || event.status.state !== 'completed' || !state) return undefined;
+  const { message = { role: 'assistant' as const, content: '' }, text, taskId, contextId, agentId } = resultOf(state);
+  return { kind: 'message:received', agentId, taskId, contextId, message, text };
 }

@@ -9,6 +9,7 @@ import {
   shownValue,
   type ToolProvider,
 } from '../core/contracts/index.ts';
+import type { TurnIdentity } from '../core/journal/index.ts';
 import { knownOptions } from '../core/options/index.ts';
 import { contextManagement as manageContext } from '../extensions/context-management.ts';
 import { structuredOutput } from '../extensions/structured-output/structured-output.ts';
@@ -18,10 +19,9 @@ import { withArtifactTools } from '../tools/artifact-tools.ts';
 import { LocalToolProvider } from '../tools/local-tools.ts';
 import { withArgumentChecks } from '../tools/schema-checks.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies } from './agent-options.ts';
+import type { AgentOptions, AgentSettings, BusyPolicy, Dependencies, PromptFunction } from './agent-options.ts';
 import { checkAgentOptions, checkTools } from './check-agent-options.ts';
 import { messagesOf } from './messages-of.ts';
-import { promptFunction } from './prompt-function.ts';
 
 /** The options of an agent, checked, with every default filled in. */
 export interface ResolvedAgent {
@@ -211,4 +211,22 @@ function providerOf({ provider, providers = {} }: AgentSettings): LLMProvider {
       ? `the names in providers are: ${known.join(', ')}`
       : 'a name stands for a member of providers, and there are none; give an object, e.g. new LiteLLMProvider({ … }) of millrace/litellm or await createProvider("anthropic:…") of millrace/ai-sdk';
   throw invalidConfig(`provider ${shownValue(provider)} is not known`, cure);
+}
+
+/** Puts what a function gives in front of the instructions of each model call, unless the turn has a system prompt of its own: that is for the agent that runs it first. */
+function promptFunction(prompt: PromptFunction): Extension {
+  const asked = new WeakMap<TurnIdentity, Promise<string>>();
+  return {
+    name: 'system-prompt',
+    async prepareIteration({ systemPrompt }, context) {
+      const { turn, changes, agentChanges } = context.state;
+      const given = agentChanges <= 1 && turn.settings.systemPrompt !== undefined;
+      if (given || changes.settings.systemPrompt !== undefined) return undefined;
+      const answer = asked.get(turn) ?? Promise.resolve(prompt(context));
+      asked.set(turn, answer);
+      const own = await answer;
+      if (typeof own !== 'string') throw new TypeError('systemPrompt must return a string');
+      return { view: { systemPrompt: systemPrompt === undefined ? own : `${own}\n\n${systemPrompt}` } };
+    },
+  };
 }

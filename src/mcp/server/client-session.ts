@@ -1,9 +1,8 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { JSONRPCRequest, Tool } from '@modelcontextprotocol/sdk/types.js';
+import type { AgentSettings } from '../../agent/agent-options.ts';
 import type { ServerSdk } from '../load-sdk.ts';
-import { connectChecked } from './checked-requests.ts';
-import { outputJsonSchema } from './output-json-schema.ts';
 import { failedCall, runTurn, type ServedAgent } from './run-turn.ts';
 
 export interface ClientSessionOptions {
@@ -122,4 +121,63 @@ function argumentsOf(given: Readonly<Record<string, unknown>> = {}): GivenArgume
     message: typeof message === 'string' && message.trim() !== '' ? message : undefined,
     conversation: conversation === undefined || typeof conversation === 'string' ? conversation : null,
   };
+}
+
+/**
+ * Connects a server to its client, and answers requests whose parameters do not fit their method with `InvalidParams`, naming the first
+ * member that is wrong. The SDK answers them with an internal error, as if the server had failed.
+ */
+async function connectChecked(server: Server, transport: Transport, { types }: ServerSdk): Promise<void> {
+  const schemas = {
+    initialize: types.InitializeRequestSchema,
+    ping: types.PingRequestSchema,
+    'tools/list': types.ListToolsRequestSchema,
+    'tools/call': types.CallToolRequestSchema,
+  };
+  const problemOf = (request: JSONRPCRequest): string | undefined => {
+    const { method } = request;
+    if (!isKeyOf(schemas, method)) return undefined;
+    const { error } = schemas[method].safeParse(request);
+    if (!error) return undefined;
+    const { path = [], message = 'is not right' } = error.issues[0] ?? {};
+    return `${path.join('.') || 'The request'}: ${message}`;
+  };
+  await server.connect(transport);
+  const receive = transport.onmessage;
+  transport.onmessage = (message, extra) => {
+    const problem = types.isJSONRPCRequest(message) ? problemOf(message) : undefined;
+    if (problem === undefined || !types.isJSONRPCRequest(message)) return receive?.(message, extra);
+    const error = { code: types.ErrorCode.InvalidParams, message: problem };
+    // A client that is gone needs no answer.
+    transport.send({ jsonrpc: '2.0', id: message.id, error }).catch(() => {});
+  };
+}
+
+function isKeyOf<T extends object>(table: T, name: string): name is Extract<keyof T, string> {
+  return Object.hasOwn(table, name);
+}
+
+/**
+ * The JSON Schema of an agent's values for clients: the schema itself, or that of a Standard Schema's output. Undefined where the agent
+ * ends with text, and where the schema cannot tell, or describes no object: values are texts then.
+ */
+function outputJsonSchema(schema: AgentSettings['outputSchema']): Tool['outputSchema'] {
+  if (schema === undefined) return undefined;
+  const described: unknown = '~standard' in schema ? givenOut(schema['~standard']) : schema;
+  return isObjectSchema(described) ? described : undefined;
+}
+
+function givenOut(standard: unknown): unknown {
+  if (typeof standard !== 'object' || standard === null || !('jsonSchema' in standard)) return undefined;
+  const { jsonSchema } = standard;
+  if (typeof jsonSchema !== 'object' || jsonSchema === null || !('output' in jsonSchema)) return undefined;
+  try {
+    return typeof jsonSchema.output === 'function' ? jsonSchema.output({ target: 'draft-2020-12' }) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObjectSchema(value: unknown): value is NonNullable<Tool['outputSchema']> {
+  return typeof value === 'object' && value !== null && 'type' in value && value.type === 'object';
 }

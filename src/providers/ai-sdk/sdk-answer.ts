@@ -7,15 +7,16 @@ import type {
   LanguageModelV3StreamPart,
   LanguageModelV3ToolCall,
   LanguageModelV3ToolResult,
+  LanguageModelV3Usage,
 } from '@ai-sdk/provider';
 import type { LLMChunk, LLMResponse, Usage } from '../../core/contracts/index.ts';
 import { GrowingText } from '../../core/journal/index.ts';
 import type { ModelServer } from '../openai-wire/model-server.ts';
+import { usageOf } from '../openai-wire/usage.ts';
 import type { AnswerBlock, CallBlock, TextBlock } from './answer-blocks.ts';
 import { messageOfBlocks } from './answer-message.ts';
 import { sdkProtocolError } from './sdk-errors.ts';
 import { sdkFinishReason } from './sdk-finish-reason.ts';
-import { type SdkUsage, sdkUsage } from './sdk-usage.ts';
 import type { VendorData } from './vendor-parts.ts';
 
 type TextType = 'text' | 'reasoning';
@@ -243,4 +244,25 @@ function withData(data: VendorData | undefined, more: VendorData | undefined): V
   const merged = { ...data };
   for (const [vendor, members] of Object.entries(more)) merged[vendor] = { ...merged[vendor], ...members };
   return merged;
+}
+
+type SdkUsage = LanguageModelV3Usage;
+
+/**
+ * The AI SDK's usage as ours. Where the vendor's own numbers are those of the OpenAI wire they are read as `LiteLLMProvider` reads them, so
+ * that both count the same. Prompt tokens include those that a cache gave or took. `undefined` where the numbers are not there.
+ */
+function sdkUsage({ inputTokens, outputTokens, raw }: SdkUsage): Usage | undefined {
+  const ofWire = usageOf(raw);
+  if (ofWire !== undefined) return ofWire;
+  const { total: promptTokens, cacheRead: cachedTokens } = inputTokens;
+  const { total: completionTokens, reasoning: reasoningTokens } = outputTokens;
+  if (promptTokens === undefined && completionTokens === undefined) return undefined;
+  return {
+    promptTokens: promptTokens ?? 0,
+    completionTokens: completionTokens ?? 0,
+    totalTokens: (promptTokens ?? 0) + (completionTokens ?? 0),
+    ...(cachedTokens === undefined ? {} : { cachedTokens }),
+    ...(reasoningTokens === undefined ? {} : { reasoningTokens }),
+  };
 }

@@ -1,4 +1,4 @@
-import { catchError, concat, defer, EMPTY, type Observable, of, repeat, throwError } from 'rxjs';
+import { catchError, concat, defer, EMPTY, Observable, of, repeat, throwError } from 'rxjs';
 import {
   type AgentLoopError,
   type Clock,
@@ -8,7 +8,6 @@ import {
 } from '../../core/contracts/index.ts';
 import { backoffMs } from './backoff.ts';
 import { beginAttempt, voidAttempt } from './next-attempt.ts';
-import { pause } from './pause.ts';
 import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
 
@@ -103,4 +102,9 @@ function delayBeforeRetry(settings: RetrySettings, error: AgentLoopError, retryN
 function isWorthRetrying(statusCodes: ReadonlySet<number>, { status, retryable }: AgentLoopError): boolean {
   if (status === undefined) return retryable;
   return statusCodes.has(status) && (retryable || !defaultStatusCodes.includes(status));
+}
+
+/** Completes once `ms` milliseconds are over. Unsubscribing takes the timer back. */
+function pause(clock: Clock, ms: number): Observable<never> {
+  return new Observable((subscriber) => clock.schedule(ms, () => subscriber.complete()));
 }
