@@ -31,6 +31,17 @@ export interface RawServer {
   close(): Promise<void>;
 }
 
+/** When connections are gone; one serves many requests. */
+const goneSockets = new WeakMap<Socket, Promise<unknown>>();
+
+function goneOf(socket: Socket): Promise<unknown> {
+  const known = goneSockets.get(socket);
+  if (known) return known;
+  const gone = socket.destroyed ? Promise.resolve() : once(socket, 'close');
+  goneSockets.set(socket, gone);
+  return gone;
+}
+
 /** An HTTP server on a free port of the loopback. */
 export async function startRawServer(): Promise<RawServer> {
   const arrived: Exchange[] = [];
@@ -52,7 +63,7 @@ export async function startRawServer(): Promise<RawServer> {
         body: JSON.parse(Buffer.concat(pieces).toString('utf8')),
         response,
         socket: request.socket,
-        gone: request.socket.destroyed ? Promise.resolve() : once(request.socket, 'close'),
+        gone: goneOf(request.socket),
       };
       const take = handler ?? waiting.shift();
       if (take === undefined) arrived.push(exchange);

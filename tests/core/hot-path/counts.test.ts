@@ -24,17 +24,17 @@ describe('calls of functions', () => {
     cost = measured('calls');
   }, 120_000);
 
-  it('W-01 are few in an iteration with one tool', () => {
+  it('are few in an iteration with one tool', () => {
     expect(cost.iteration.own).toBeLessThanOrEqual(481);
     expect(cost.iteration.rxjs).toBeLessThanOrEqual(78);
   });
 
-  it('W-03 are few in a turn with one model call', () => {
+  it('are few in a turn with one model call', () => {
     expect(cost.turn.own).toBeLessThanOrEqual(570);
     expect(cost.turn.rxjs).toBeLessThanOrEqual(172);
   });
 
-  it('W-04 are few for one more call of an answer, however many there are', () => {
+  it('are few for one more call of an answer, however many there are', () => {
     expect(cost.call.own).toBeLessThanOrEqual(204);
     expect(cost.call.rxjs).toBeLessThanOrEqual(47);
     expect(cost.callOfMany).toEqual(cost.call);
@@ -45,7 +45,7 @@ describe('calls of functions', () => {
     expect(Math.round(cost.delta.rxjs)).toBeLessThanOrEqual(4);
   });
 
-  it('W-07 are few more with a store in memory', () => {
+  it('are few more with a store in memory', () => {
     expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(97);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
   });
@@ -67,13 +67,13 @@ describe('bytes allocated', () => {
     bytes = measured('bytes', '--expose-gc', '--max-semi-space-size=256', '--min-semi-space-size=256');
   }, 120_000);
 
-  it('W-02 W-04 are few for an iteration, and for one more call, however many there are', () => {
+  it('are few for an iteration, and for one more call, however many there are', () => {
     expect(bytes.iteration.bytes).toBeLessThanOrEqual(34_000);
     expect(bytes.call.bytes).toBeLessThanOrEqual(14_000);
     expect(bytes.callOfMany.bytes).toBeLessThanOrEqual(1.2 * bytes.call.bytes);
   });
 
-  it('W-03 are few for a turn', () => {
+  it('are few for a turn', () => {
     expect(bytes.turn.bytes).toBeLessThanOrEqual(60_000);
   });
 });

@@ -119,6 +119,6 @@ if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytes
 else {
   await post('Profiler.enable');
   await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
-  const lateIteration = await perUnit(callsOf, [{ iterations: 4_000 }, { iterations: 4_100 }], 100);
+  const lateIteration = await perUnit(callsOf, [{ iterations: 10_000 }, { iterations: 10_100 }], 100);
   console.log(JSON.stringify({ ...(await measured(callsOf)), lateIteration }));
 }
