@@ -1,6 +1,6 @@
 import { innermostQuestion, type Question } from '../core/journal/index.ts';
 import { columnsOf } from './one-line.ts';
-import { meaningOf, type QuestionLineOptions } from './questions.ts';
+import { calledBy, meaningOf, type QuestionLineOptions } from './questions.ts';
 
 /** More lines than this are shown where they are asked for only. */
 const mostLines = 24;
@@ -46,12 +46,6 @@ export function questionBlock(
       ? []
       : [indent + style.yellow(`${style.glyphs.ellipsis} ${atLeast}${left} more lines; /all shows them`)]),
   ];
-}
-
-/** The tools from the turn's own call to that of the child turn which asks. */
-function calledBy(question: Question): readonly string[] {
-  const inner = innermostQuestion(question);
-  return inner === question ? [question.toolName] : [question.toolName, inner.toolName];
 }
 
 /** The words of a question, and each member of what it is about. */

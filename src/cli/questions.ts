@@ -35,17 +35,28 @@ export interface QuestionLineOptions {
   readonly columns: number;
 }
 
-/** A question for a person: the call that asks, its tool, what it asks about, and its prompt. */
+/**
+ * A question for a person: the call that asks, its tool, what it asks about, and its prompt. Where a child turn asks, its tool, data and prompt.
+ */
 export function questionLines(question: Question, { style, columns }: QuestionLineOptions): readonly string[] {
-  const { id, kind, toolName, prompt } = question;
+  const { id } = question;
+  const asking = innermostQuestion(question);
+  const { prompt } = asking;
   const head = `  ? ${id}  `;
-  const about = oneLine(question.data);
-  const said = `${oneLine(toolName)} ${meanings[kind]}${about === '' ? '' : `: ${about}`}`;
+  const about = oneLine(asking.data);
+  const tools = calledBy(question).map(oneLine).join(` ${style.glyphs.arrow} `);
+  const said = `${tools} ${meaningOf(asking)}${about === '' ? '' : `: ${about}`}`;
   const indent = ' '.repeat(head.length);
   return [
     `  ${style.yellow('?')} ${style.bold(id)}  ${cut(said, columns - 1 - head.length, style.glyphs.ellipsis)}`,
     ...(prompt === undefined ? [] : wrapLines(oneLine(prompt), columns - 1 - head.length).map((line) => indent + line)),
   ];
+}
+
+/** The tools from the turn's own call to that of the child turn which asks. */
+export function calledBy(question: Question): readonly string[] {
+  const inner = innermostQuestion(question);
+  return inner === question ? [question.toolName] : [question.toolName, inner.toolName];
 }
 
 /** The command that answers all questions, with examples to be changed. */

@@ -26,6 +26,21 @@ describe('a question', () => {
     ]);
   });
 
+  it('of a sub-agent is shown as the sub-agent asks it', () => {
+    const child = { taskId: 't.1', agentId: 'clerk' };
+    const outer: Question = {
+      id: '1:1',
+      callId: '1:1',
+      kind: 'input',
+      toolName: 'ask_clerk',
+      data: { ...child, question: refund },
+      child,
+    };
+    expect(questionLines(outer, { style, columns: 80 })).toEqual([
+      `  ? 1:1  ask_clerk ${style.glyphs.arrow} refund needs approval: order: 7, cents: 1250`,
+    ]);
+  });
+
   it('never takes more columns than there are, and steers no terminal', () => {
     const long: Question = { ...refund, toolName: 'x\u001b[2J', prompt: 'word '.repeat(50), data: 'y'.repeat(200) };
     const lines = questionLines(long, { style, columns: 40 });
