@@ -34,7 +34,7 @@ export function listFromEnv(variable: string): readonly string[] | undefined {
   return names?.map((name) => name.trim()).filter((name) => name !== '');
 }
 
-/** Undefined, too, where it is no number. */
+/** Undefined, too, where it is not a number. */
 export function numberFromEnv(variable: string): number | undefined {
   const value = stringFromEnv(variable);
   if (value === undefined) return undefined;

@@ -100,7 +100,7 @@ export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: Exec
   }
 }
 
-/** The same for the state behind the last record of a run; with the failure of a turn that failed. Writes nothing where the turn has no outcome. */
+/** The same for the state after the last record of a run; with the failure of a turn that failed. Writes nothing where the turn has no outcome. */
 export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState): void {
   const { outcome, finalMessage, iteration, toolCalls, usage, turn } = state;
   if (!outcome) return;

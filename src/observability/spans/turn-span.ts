@@ -65,7 +65,7 @@ export function finishTurnSpan(tracing: TurnTracing, span: Span, result: TurnSpa
   if (tracing.captureContent) span.setAttribute(attribute.outputMessages, messagesJson(tracing, result.messages));
 }
 
-/** The same for the state behind the last record, with the failure of a turn that failed. The end of the span is the caller's. */
+/** The same for the state after the last record, with the failure of a turn that failed. The end of the span is the caller's. */
 export function finishTurnSpanAt(tracing: TurnTracing, span: Span, state: LoopState): void {
   if (!span.isRecording()) return;
   const { status, ...result } = resultOf(state);
