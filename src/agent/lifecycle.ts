@@ -1,10 +1,11 @@
 import { type Observable, Subject } from 'rxjs';
 import { type AgentEvent, AgentLoopError, type Logger, type Tool } from '../core/contracts/index.ts';
 import { type LoopState, resultOf } from '../core/journal/index.ts';
+import { DirectSubscriber } from '../core/streams/index.ts';
 import type { Turn } from '../core/turn/index.ts';
 import { type AgentNotice, type AgentState, isKind, type MessageReceivedEvent, type NoticeOf } from './agent-events.ts';
 import type { BetweenTurns } from './between-turns.ts';
-import type { RunningTurns } from './running-turns.ts';
+import type { RunningTurn, RunningTurns } from './running-turns.ts';
 import type { TurnSpanContext } from './turn-span-context.ts';
 
 /** Why turns of a closed agent are cancelled. */
@@ -63,33 +64,36 @@ export class Lifecycle {
   /** Keeps a turn among those that run, from its first event to its end, and passes its events on. */
   watch(turn: Turn, span: TurnSpanContext): void {
     const { running, between } = this.#options;
-    let known = false;
+    let entry: RunningTurn | undefined;
     const over = (lost?: { readonly cause: unknown }) => {
       span.end(turn.state, lost);
       if (running.get(turn.taskId)?.endsHere) between?.start(turn.contextId);
       running.delete(turn);
-      if (known && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
+      if (entry && --this.#active === 0 && this.#state === 'busy') this.#enter('ready');
     };
     // A detached turn may have begun by now; a subscriber receives a replay of the earlier events.
     const events$ = turn.state === undefined ? turn.live$ : turn;
-    events$.subscribe({
+    const events = new DirectSubscriber<AgentEvent>({
       next: (event) => {
-        // It was given out before the agent was closed, and begins only now.
-        if (event.kind === 'task' && this.#state === 'closed') turn.cancel(closed).catch(() => {});
-        if (event.kind === 'task' && !known && running.add(turn, event.contextId)) {
-          known = true;
-          this.#active++;
+        if (event.kind === 'task') {
+          // It was given out before the agent was closed, and begins only now.
+          if (this.#state === 'closed') turn.cancel(closed).catch(() => {});
+          if (!entry) {
+            entry = running.add(turn, event.contextId);
+            if (entry) this.#active++;
+          }
         }
-        if (!known) return;
+        if (!entry) return;
         if (this.#state === 'ready') this.#enter('busy');
-        const endsHere = running.get(turn.taskId)?.endsHere === true;
-        const received = endsHere ? receivedMessage(event, turn.state) : undefined;
+        if (!this.#notices.observed) return;
+        const received = entry.endsHere ? receivedMessage(event, turn.state) : undefined;
         if (received) this.#notices.next(received);
         this.#notices.next(event);
       },
       error: (cause: unknown) => over({ cause }),
       complete: () => over(),
     });
+    events$.subscribe(events);
   }
 
   /** Before each turn. Errors: `SHUTDOWN` once the agent is closed. */

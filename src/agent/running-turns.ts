@@ -34,12 +34,13 @@ export class RunningTurns {
     return this.#entries.get(taskId);
   }
 
-  /** Of a turn that is attached to twice, the first counts. */
-  add(turn: Turn, contextId: string): boolean {
-    if (this.#entries.has(turn.taskId)) return false;
+  /** Of a turn that is attached to twice, the first counts: the others have no entry. */
+  add(turn: Turn, contextId: string): RunningTurn | undefined {
+    if (this.#entries.has(turn.taskId)) return undefined;
     const [over, finish] = signal();
-    this.#entries.set(turn.taskId, { turn, contextId, endsHere: false, over, finish });
-    return true;
+    const entry = { turn, contextId, endsHere: false, over, finish };
+    this.#entries.set(turn.taskId, entry);
+    return entry;
   }
 
   delete(turn: Turn): void {

@@ -1,5 +1,5 @@
 import { context as activeContext } from '@opentelemetry/api';
-import { defer, Observable } from 'rxjs';
+import { from, Observable, type Subscriber } from 'rxjs';
 import {
   AgentLoopError,
   type LLMCallParams,
@@ -54,7 +54,7 @@ export function attemptStream(provider: LLMProvider): StreamCall {
         chunks.unsubscribe();
         attempt.leave();
       });
-      attempt.request().subscribe(chunks);
+      attempt.request(chunks);
       if (!subscriber.closed) attempt.limit((error) => subscriber.error(attempt.fail(error)));
     });
 }
@@ -83,11 +83,18 @@ class Attempt {
   }
 
   /** Made in the context of its span, so that what instruments the provider's HTTP client nests below. */
-  request(): Observable<LLMChunk> {
-    const source = defer(() => sourceOf(this.#provider, this.#params));
+  request(to: Subscriber<LLMChunk>): void {
     const span = this.#span;
-    if (!span) return source;
-    return new Observable((subscriber) => activeContext.with(span.traceContext, () => source.subscribe(subscriber)));
+    if (span) activeContext.with(span.traceContext, () => this.#subscribe(to));
+    else this.#subscribe(to);
+  }
+
+  #subscribe(to: Subscriber<LLMChunk>): void {
+    try {
+      from(sourceOf(this.#provider, this.#params)).subscribe(to);
+    } catch (thrown) {
+      to.error(thrown);
+    }
   }
 
   /** Calls `onSilence` where the model is silent for longer than the loop allows. */

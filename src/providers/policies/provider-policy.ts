@@ -1,4 +1,4 @@
-import { catchError, filter, lastValueFrom, map, Observable, takeUntil, throwError } from 'rxjs';
+import { filter, lastValueFrom, map, Observable } from 'rxjs';
 import {
   AgentLoopError,
   type LLMCallParams,
@@ -10,6 +10,7 @@ import {
 import { ModelSilence, ToldUsage, withDiscarded } from '../../core/model-call/index.ts';
 import { AbortScope } from '../../core/streams/index.ts';
 import { attemptStream, type StreamCall } from './attempt-stream.ts';
+import { LeavingSubscriber } from './leaving-subscriber.ts';
 import { policyNames, withPolicyNames } from './policy-names.ts';
 import { assertOrder, type PolicyName } from './policy-order.ts';
 
@@ -63,34 +64,33 @@ function streamingProvider({ info, capabilities }: LLMProvider, inner: StreamCal
  */
 function wholeCall(inner: StreamCall): StreamCall {
   return (params) =>
-    new Observable((subscriber) => {
-      subscriber.add(ModelSilence.of(params)?.suspend());
+    new Observable((to) => {
+      to.add(ModelSilence.of(params)?.suspend());
+      const { signal } = params;
+      if (signal?.aborted) return to.error(cancellation(signal.reason));
       const told = new ToldUsage(params, {});
       const noteUsage: LLMCallParams['noteUsage'] = (usage) => {
         told.add(usage);
         params.noteUsage?.(usage);
       };
-      const answer = (chunk: LLMChunk): LLMChunk =>
-        chunk.type === 'done' && told.sum
-          ? { type: 'done', response: withDiscarded(chunk.response, params, told.sum) }
-          : chunk;
-      const answers = inner({ ...params, noteUsage }).pipe(
-        map(answer),
-        takeUntil(aborted(params)),
-        catchError((error: unknown) => throwError(() => error)),
-      );
-      return answers.subscribe(subscriber);
+      const chunks = new LeavingSubscriber<LLMChunk>({
+        next: (chunk) => to.next(chunk.type === 'done' ? withToldUsage(chunk, params, told) : chunk),
+        error: (error) => to.error(error),
+        complete: () => to.complete(),
+      });
+      to.add(chunks);
+      // The signal has one listener, however many policies a call passes.
+      if (signal) chunks.add(AbortScope.of(signal).onAbort(() => chunks.error(cancellation(signal.reason))));
+      inner({ ...params, noteUsage }).subscribe(chunks);
     });
 }
 
-/** Errors once the signal is aborted, also where it was before. The signal has one listener, however many policies a call passes. */
-function aborted({ signal }: LLMCallParams): Observable<never> {
-  return new Observable((subscriber) => {
-    if (!signal) return undefined;
-    const abort = (): void => subscriber.error(cancellation(signal.reason));
-    if (signal.aborted) return abort();
-    return AbortScope.of(signal).onAbort(abort);
-  });
+function withToldUsage(
+  done: Extract<LLMChunk, { type: 'done' }>,
+  params: LLMCallParams,
+  { sum }: ToldUsage,
+): Extract<LLMChunk, { type: 'done' }> {
+  return sum ? { type: 'done', response: withDiscarded(done.response, params, sum) } : done;
 }
 
 function cancellation(reason: unknown): AgentLoopError {

@@ -1,4 +1,4 @@
-import { catchError, concat, defer, EMPTY, Observable, of, repeat, throwError } from 'rxjs';
+import { Observable, type Subscriber, type Subscription } from 'rxjs';
 import {
   type AgentLoopError,
   type Clock,
@@ -7,6 +7,7 @@ import {
   systemClock,
 } from '../../core/contracts/index.ts';
 import { backoffMs } from './backoff.ts';
+import { LeavingSubscriber } from './leaving-subscriber.ts';
 import { beginAttempt, voidAttempt } from './next-attempt.ts';
 import { aClock, aFunction, anyCount, anyMs, assertOptions, type OptionKind } from './policy-options.ts';
 import { definePolicy, type ProviderPolicy } from './provider-policy.ts';
@@ -61,33 +62,82 @@ export function retry(options: RetryOptions = {}): ProviderPolicy {
     random: options.random ?? Math.random,
     clock: options.clock ?? systemClock,
   };
-  return definePolicy('retry', (stream) => (params) => attempts(settings, () => stream(params)));
+  return definePolicy(
+    'retry',
+    (stream) => (params) =>
+      new Observable((to) => {
+        const attempts = new Attempts(settings, () => stream(params), to);
+        to.add(attempts);
+        attempts.start();
+      }),
+  );
 }
 
 interface RetrySettings extends Defined<Omit<RetryOptions, 'statusCodes'>> {
   readonly statusCodes: ReadonlySet<number>;
 }
 
-/** One attempt after the other, each subscribed once the one before is gone: many of them are no deeper than one. */
-function attempts(settings: RetrySettings, request: () => Observable<LLMChunk>): Observable<LLMChunk> {
-  return defer(() => {
-    let failures = 0;
-    let delayMs: number | undefined;
-    const attempt = (): Observable<LLMChunk> => {
-      if (delayMs === undefined) return request();
-      const paused = pause(settings.clock, delayMs);
-      delayMs = undefined;
-      return concat(paused, of(beginAttempt()), defer(request));
-    };
-    return defer(attempt).pipe(
-      catchError((error: AgentLoopError) => {
-        failures += 1;
-        if (failures <= settings.maxRetries) delayMs = delayBeforeRetry(settings, error, failures);
-        return delayMs === undefined ? throwError(() => error) : of(voidAttempt(error));
-      }),
-      repeat({ delay: () => (delayMs === undefined ? EMPTY : of(true)) }),
-    );
-  });
+/** One attempt after the other, each subscribed once the one before is gone. The subscriber of the attempts has it as its teardown. */
+class Attempts {
+  readonly #settings: RetrySettings;
+  readonly #request: () => Observable<LLMChunk>;
+  readonly #to: Subscriber<LLMChunk>;
+  #failures = 0;
+  #isDue = false;
+  #isStarting = false;
+  #attempt: Subscription | undefined;
+  #endPause: (() => void) | undefined;
+
+  constructor(settings: RetrySettings, request: () => Observable<LLMChunk>, to: Subscriber<LLMChunk>) {
+    this.#settings = settings;
+    this.#request = request;
+    this.#to = to;
+  }
+
+  /** Attempts that follow at once are started by the first: many of them are no deeper than one. */
+  start(): void {
+    this.#isDue = true;
+    if (this.#isStarting) return;
+    this.#isStarting = true;
+    while (this.#isDue) {
+      this.#isDue = false;
+      this.#begin();
+    }
+    this.#isStarting = false;
+  }
+
+  unsubscribe(): void {
+    this.#attempt?.unsubscribe();
+    this.#endPause?.();
+  }
+
+  next(chunk: LLMChunk): void {
+    this.#to.next(chunk);
+  }
+
+  error(error: AgentLoopError): void {
+    const delayMs =
+      this.#failures < this.#settings.maxRetries
+        ? delayBeforeRetry(this.#settings, error, this.#failures + 1)
+        : undefined;
+    this.#failures += 1;
+    if (delayMs === undefined) return this.#to.error(error);
+    this.#to.next(voidAttempt(error));
+    if (this.#to.closed) return;
+    this.#endPause = this.#settings.clock.schedule(delayMs, () => this.start());
+  }
+
+  complete(): void {
+    this.#to.complete();
+  }
+
+  #begin(): void {
+    if (this.#failures > 0) this.#to.next(beginAttempt());
+    if (this.#to.closed) return;
+    const attempt = new LeavingSubscriber<LLMChunk>(this);
+    this.#attempt = attempt;
+    this.#request().subscribe(attempt);
+  }
 }
 
 /** Undefined where another try is not worth it. */
