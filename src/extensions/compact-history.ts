@@ -104,13 +104,10 @@ class Compactor {
   }
 
   of({ turn }: LoopState): TurnMemory {
+    const known = this.#turns.get(turn);
+    if (known) return known;
     const { countTokens = estimateTokens } = this.#options;
-    const memory = this.#turns.get(turn) ?? {
-      tokens: new TurnTokens(countTokens),
-      failures: 0,
-      lost: undefined,
-      notBefore: 0,
-    };
+    const memory = { tokens: new TurnTokens(countTokens), failures: 0, lost: undefined, notBefore: 0 };
     this.#turns.set(turn, memory);
     return memory;
   }

@@ -11,7 +11,7 @@ import { History, type LoopState, type TurnIdentity } from '../core/journal/inde
 import { anyCount, assertOptions, someCount } from '../providers/policies/policy-options.ts';
 import { outputPart, pageOf, readToolOutputName, toolOutputReader } from './context/read-tool-output.ts';
 import { behindCompaction, compactionName, isCompaction } from './context/summary-message.ts';
-import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimToolOutputs } from './context/trim-tool-outputs.ts';
+import { firstLargeOutput, oldResultsEnd, type TrimOptions, trimBetween } from './context/trim-tool-outputs.ts';
 
 export interface ToolOutputCacheOptions {
   /** How many of the newest tool outputs stay whole; those that the model has not answered yet do in any case. Default 5. */
@@ -54,6 +54,9 @@ class TurnOutputs {
   #options: TrimOptions;
   /** Where the first large one stands among those that the compaction stands for; -1: there is none. */
   #firstCompacted = -1;
+  /** The view before, and how many of its first messages were sent as they are. */
+  #seen: readonly Message[] = [];
+  #whole = 0;
 
   constructor(limits: Pick<TrimOptions, 'keepLast' | 'maxChars'>) {
     this.#limits = limits;
@@ -70,8 +73,12 @@ class TurnOutputs {
       this.#firstCompacted = firstLargeOutput(messages.slice(0, from), this.#limits);
     }
     this.#history = history;
-    const short = trimToolOutputs(messages, this.#options, from);
-    if (short === messages && !this.#shortenedBefore(messages)) return undefined;
+    const end = oldResultsEnd(messages, this.#limits.keepLast);
+    const short = trimBetween(messages, this.#options, { from: Math.max(from, this.#firstToLookAt(messages)), end });
+    this.#noteWhole(messages, short, end);
+    // The model may know of an output that it does not see any more.
+    const shortenedBefore = this.#firstCompacted >= 0 && this.#firstCompacted < end;
+    if (short === messages && !shortenedBefore) return undefined;
     return { view: { messages: short, tools: namesWithReader(view) } };
   }
 
@@ -84,9 +91,19 @@ class TurnOutputs {
     return id === undefined ? undefined : `given by ${readToolOutputName}({"id":${JSON.stringify(id)}})`;
   }
 
-  /** Whether an output was shortened that the model does not see any more, but may know of. */
-  #shortenedBefore(messages: readonly Message[]): boolean {
-    return this.#firstCompacted >= 0 && this.#firstCompacted < oldResultsEnd(messages, this.#limits.keepLast);
+  /** Behind the messages that the view before has too, all of them whole; never between a call and its results. */
+  #firstToLookAt(messages: readonly Message[]): number {
+    let index = 0;
+    while (index < this.#whole && messages[index] === this.#seen[index]) index++;
+    while (index > 0 && messages[index]?.role === 'tool') index--;
+    return index;
+  }
+
+  #noteWhole(messages: readonly Message[], short: readonly Message[], end: number): void {
+    let index = short === messages ? end : 0;
+    while (index < end && messages[index] === short[index]) index++;
+    this.#seen = messages;
+    this.#whole = index;
   }
 }
 

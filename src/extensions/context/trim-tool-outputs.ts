@@ -32,7 +32,15 @@ const shortForms = new WeakMap<TrimOptions, WeakMap<ToolMessage, ToolMessage>>()
  * result always has the same short form, for as long as both live, and a short form is not shortened again. Linear in what is looked at.
  */
 export function trimToolOutputs(messages: readonly Message[], options: TrimOptions, from = 0): readonly Message[] {
-  const end = oldResultsEnd(messages, options.keepLast);
+  return trimBetween(messages, options, { from, end: oldResultsEnd(messages, options.keepLast) });
+}
+
+/** As `trimToolOutputs`, for results from one place to another, neither of which stands between a call and its results. */
+export function trimBetween(
+  messages: readonly Message[],
+  options: TrimOptions,
+  { from, end }: { readonly from: number; readonly end: number },
+): readonly Message[] {
   let view: Message[] | undefined;
   let asking: AssistantMessage | undefined;
   for (let index = from; index < end; index++) {

@@ -3,16 +3,20 @@ import type { LoopState } from '../../core/journal/index.ts';
 import { estimateTokens, type TokenCounter } from '../../core/model-call/index.ts';
 import { messageTokens, requestOverhead } from './view-tokens.ts';
 
-/** How large the requests of one turn are: what the vendor reported where it did, else counted. */
+/** How large the requests of one turn are: what the vendor reported where it did, else counted. Each message is counted once. */
 export class TurnTokens {
   readonly #counter: TokenCounter;
   readonly #calibrated: CalibratedCounter;
-  /** The last request of this process, counted. */
-  #request: { readonly iteration: number; readonly tokens: number } | undefined;
+  readonly #sum: MessageSum;
+  /** The last request of this process. */
+  #request: { readonly iteration: number; readonly params: LLMCallParams } | undefined;
+  #tools: LLMCallParams['tools'];
+  #toolTokens = 0;
 
   constructor(counter: TokenCounter) {
-    this.#counter = counter;
-    this.#calibrated = calibrate(counter);
+    this.#counter = oncePerMessage(counter);
+    this.#calibrated = calibrate(this.#counter);
+    this.#sum = new MessageSum(this.#counter);
   }
 
   /** Counts in the vendor's tokens, as far as its reports tell. */
@@ -20,9 +24,8 @@ export class TurnTokens {
     return this.#calibrated.countTokens;
   }
 
-  noteRequest(iteration: number, { messages, tools = [] }: LLMCallParams): void {
-    const frame = requestOverhead({ systemPrompt: undefined, tools }, this.#counter);
-    this.#request = { iteration, tokens: frame + messageTokens(messages, this.#counter) };
+  noteRequest(iteration: number, params: LLMCallParams): void {
+    this.#request = { iteration, params };
   }
 
   /** About what a request of the history as it is now would take, made like the last one. */
@@ -30,12 +33,58 @@ export class TurnTokens {
     if (!lastResponse) return messageTokens(visible(), this.countTokens);
     const { iteration, usage, message } = lastResponse;
     const request = this.#request?.iteration === iteration ? this.#request : undefined;
-    if (request && usage) this.#calibrated.learn(request.tokens, usage);
+    const requested = request && this.#tokensOf(request.params);
+    if (requested !== undefined && usage) this.#calibrated.learn(requested, usage);
     const added = messageTokens(messagesBehind(history, message), this.countTokens);
     if (isReported(usage)) return usage.promptTokens + answerTokens(usage) + added;
-    if (!request) return messageTokens(visible(), this.countTokens);
-    return Math.ceil(request.tokens * this.#calibrated.factor) + this.countTokens(message) + added;
+    if (requested === undefined) return messageTokens(visible(), this.countTokens);
+    return Math.ceil(requested * this.#calibrated.factor) + this.countTokens(message) + added;
   }
+
+  #tokensOf({ messages, tools }: LLMCallParams): number {
+    if (tools !== this.#tools) {
+      this.#tools = tools;
+      this.#toolTokens = requestOverhead({ systemPrompt: undefined, tools: tools ?? [] }, this.#counter);
+    }
+    return this.#toolTokens + this.#sum.of(messages);
+  }
+}
+
+/** The tokens of arrays that have most of their messages in common, as the requests of a turn: counts only where one differs from the one before. */
+class MessageSum {
+  readonly #counter: TokenCounter;
+  #messages: readonly Message[] = [];
+  #sum = 0;
+
+  constructor(counter: TokenCounter) {
+    this.#counter = counter;
+  }
+
+  of(messages: readonly Message[]): number {
+    const before = this.#messages;
+    const longest = Math.max(before.length, messages.length);
+    for (let index = 0; index < longest; index++) {
+      const [old, message] = [before[index], messages[index]];
+      if (old === message || (old?.role === 'system' && message?.role === 'system' && old.content === message.content))
+        continue;
+      if (old) this.#sum -= this.#counter(old);
+      if (message) this.#sum += this.#counter(message);
+    }
+    this.#messages = messages;
+    return this.#sum;
+  }
+}
+
+/** A counter of the caller's own may remember nothing. */
+function oncePerMessage(counter: TokenCounter): TokenCounter {
+  if (counter === estimateTokens) return counter;
+  const counted = new WeakMap<Message, number>();
+  return (what) => {
+    if (typeof what === 'string') return counter(what);
+    const count = counted.get(what) ?? counter(what);
+    counted.set(what, count);
+    return count;
+  };
 }
 
 function isReported(usage: Usage | undefined): usage is Usage {
