@@ -189,6 +189,21 @@ describe('compactHistory', () => {
     expect(shown?.payload.tokensBefore).toBeGreaterThan(910);
   });
 
+  it('W-17 counts each message of a turn once, and the system prompt too', async () => {
+    const counted = new Map<Message, number>();
+    const countTokens = (what: string | Message) => {
+      if (typeof what !== 'string') counted.set(what, (counted.get(what) ?? 0) + 1);
+      return estimateTokens(what);
+    };
+    const compaction = { contextWindow: 100_000, countTokens };
+    const { turn } = await play([look, look, look, look, done], { compaction, config: { systemPrompt: 'Be short.' } });
+    const roles = [...counted.keys()].map(({ role }) => role);
+    expect(roles.filter((role) => role === 'system')).toHaveLength(1);
+    expect(roles.filter((role) => role === 'tool')).toHaveLength(4);
+    expect(new Set(counted.values())).toEqual(new Set([1]));
+    expect(turn.state?.messages.filter((message) => !counted.has(message))).toMatchObject([{ content: 'Done.' }]);
+  });
+
   it.each([
     ['mine', undefined, 1],
     ['vendor/mine-2026-01-01', undefined, 1],

@@ -153,8 +153,3 @@ function isWorthRetrying(statusCodes: ReadonlySet<number>, { status, retryable }
   if (status === undefined) return retryable;
   return statusCodes.has(status) && (retryable || !defaultStatusCodes.includes(status));
 }
-
-/** Completes once `ms` milliseconds are over. Unsubscribing takes the timer back. */
-function pause(clock: Clock, ms: number): Observable<never> {
-  return new Observable((subscriber) => clock.schedule(ms, () => subscriber.complete()));
-}

@@ -19,7 +19,7 @@ function measured<T>(what: 'calls' | 'bytes', ...flags: readonly string[]): T {
 
 // The limits are what was reached, so that a change that costs more is seen. They may be lowered freely.
 describe('calls of functions', () => {
-  let cost: Record<Unit | 'lateIteration', Cost>;
+  let cost: Record<Unit | 'lateIteration' | 'agentIteration' | 'lateAgentIteration' | 'managedIteration', Cost>;
   beforeAll(() => {
     cost = measured('calls');
   }, 120_000);
@@ -58,6 +58,13 @@ describe('calls of functions', () => {
 
   it('W-09 are the same in a late iteration', () => {
     expect(cost.lateIteration).toEqual(cost.iteration);
+  });
+
+  it('W-17 are few more in an iteration of agent() than of a loop with the same configuration, also in a late one', () => {
+    const sum = ({ own, rxjs }: Cost) => own + rxjs;
+    expect(sum(cost.agentIteration) / sum(cost.managedIteration)).toBeLessThanOrEqual(1.25);
+    expect(sum(cost.agentIteration) / sum(cost.iteration)).toBeLessThanOrEqual(1.9);
+    expect(sum(cost.lateAgentIteration)).toBeLessThanOrEqual(sum(cost.agentIteration) + 1);
   });
 });
 

@@ -1,7 +1,7 @@
 // Runs turns on the built package and prints what one unit of work costs, as JSON: calls of functions and bytes, which no machine's speed
 // changes. `node measure.mjs calls` or, with `--expose-gc` and a young generation that no turn fills, `node measure.mjs bytes`.
 import { Session } from 'node:inspector';
-import { AgentLoop, InMemoryStateStore } from 'millrace';
+import { AgentLoop, agent, contextManagement, InMemoryStateStore, retry } from 'millrace';
 import { Observable } from 'rxjs';
 
 const parameters = { type: 'object' };
@@ -36,11 +36,21 @@ async function run({ turns = 1, ...plan }) {
   for (let left = turns; left > 0; left--) await runOne(plan);
 }
 
-async function runOne({ stored = false, ...plan }) {
+let contexts = 0;
+
+/** `managed`: what an agent has by default, with `agent()` or, as `'loop'`, with a loop of the same configuration. */
+async function runOne({ stored = false, managed, ...plan }) {
   const store = stored ? { taskStateStore: new InMemoryStateStore({ maxEndedTasks: 2 }) } : {};
   const limits = { maxIterations: 1_000_000, toolConcurrency: 100_000 };
-  const loop = new AgentLoop({ agentId: 'a', llmProvider: modelOf(plan), toolProviders: [echo], ...limits, ...store });
-  const turn = loop.startTurn([{ role: 'user', content: 'Hello' }]);
+  const model = modelOf(plan);
+  const config = { toolProviders: [echo], ...limits, ...store };
+  const loopWith = (options) => new AgentLoop({ agentId: 'a', ...config, ...options });
+  const makers = {
+    agent: () => agent({ id: 'a', provider: model, ...config }),
+    loop: () => loopWith({ llmProvider: retry({ maxRetries: 4 })(model), extensions: contextManagement() }),
+  };
+  const runner = managed ? makers[managed]() : loopWith({ llmProvider: model });
+  const turn = runner.startTurn([{ role: 'user', content: 'Hello' }], { contextId: `c-${contexts++}` });
   turn.subscribe(() => {});
   await turn.result();
 }
@@ -119,6 +129,17 @@ if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytes
 else {
   await post('Profiler.enable');
   await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  const agentIteration = await perUnit(callsOf, iterations(100, { managed: 'agent' }), 100);
+  const lateAgentIteration = await perUnit(
+    callsOf,
+    [
+      { iterations: 400, managed: 'agent' },
+      { iterations: 500, managed: 'agent' },
+    ],
+    100,
+  );
+  const managedIteration = await perUnit(callsOf, iterations(100, { managed: 'loop' }), 100);
+  const ofAgents = { agentIteration, lateAgentIteration, managedIteration };
   const lateIteration = await perUnit(callsOf, [{ iterations: 10_000 }, { iterations: 10_100 }], 100);
-  console.log(JSON.stringify({ ...(await measured(callsOf)), lateIteration }));
+  console.log(JSON.stringify({ ...(await measured(callsOf)), lateIteration, ...ofAgents }));
 }
