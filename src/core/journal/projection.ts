@@ -40,7 +40,7 @@ export interface ProjectionOptions {
   /** False for a record of a suspended turn that is not the last: the turn went on after it. */
   readonly last: boolean;
   /** Writes the events, where one is there for all records of a turn. */
-  readonly to?: Projection;
+  readonly to?: Projection | undefined;
 }
 
 type Reason = Pick<StatusUpdateEvent, 'reason' | 'error' | 'questions' | 'usage' | 'durationMs'>;
