@@ -119,7 +119,7 @@ async function measured(measure) {
     storedTurn: await perUnit(measure, turns({ stored: true }), 100),
     iteration: await perUnit(measure, iterations(100), 100),
     storedIteration: await perUnit(measure, iterations(100, { stored: true }), 100),
-    call: await perUnit(measure, calls(50, 100), 50),
+    call: await perUnit(measure, calls(100, 500), 400),
     callOfMany: await perUnit(measure, calls(1_000, 2_000), 1_000),
     delta: await perUnit(measure, [{ deltas: 100 }, { deltas: 1_100 }], 1_000),
   };
