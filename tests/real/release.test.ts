@@ -34,7 +34,12 @@ function repository(scripts: Readonly<Record<string, string>>): void {
 }
 
 function release(...args: readonly string[]) {
-  const env = { ...process.env, npm_config_registry: registry, npm_config_userconfig: join(folder, '.npmrc') };
+  const env = {
+    ...process.env,
+    npm_config_loglevel: 'notice',
+    npm_config_registry: registry,
+    npm_config_userconfig: join(folder, '.npmrc'),
+  };
   const options = { cwd: folder, env, encoding: 'utf8' } as const;
   const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...args], options);
   return { status, printed: stdout + stderr };
