@@ -78,19 +78,7 @@ class Task {
   }
 
   summary(now: number): TaskSummary {
-    const { taskId, contextId, agentId, parent, at } = this.started;
-    return {
-      taskId,
-      contextId,
-      agentId,
-      ...(parent && { parentTaskId: parent.taskId }),
-      state: this.status,
-      seq: this.records.length,
-      createdAt: new Date(at).toISOString(),
-      updatedAt: new Date(this.records.at(-1)?.at ?? at).toISOString(),
-      statusAt: new Date(this.statusAt).toISOString(),
-      held: this.isHeld(now),
-    };
+    return kit.summaryOfRecords(this.records, { state: this.status, statusAt: this.statusAt, held: this.isHeld(now) });
   }
 
   #append(records: readonly JournalRecord[], status: TaskState, expiresAt: number): void {

@@ -9,3 +9,4 @@ export { Broadcast } from './memory/broadcast.ts';
 export { OpenAttempt } from './memory/open-attempt.ts';
 export { selectTasks } from './select-tasks.ts';
 export { busy, ended, fenced, newerSchema, notFound } from './store-errors.ts';
+export { summaryOfRecords } from './task-summary.ts';

@@ -52,7 +52,7 @@ import {
   released,
   renewed,
   shortened,
-  summaryOf,
+  summaryOfHead,
 } from './task-head.ts';
 import { TaskTable } from './task-table.ts';
 import { WakeUps } from './wake-ups.ts';
@@ -258,13 +258,13 @@ export class LmdbStateStore implements TaskStateStore {
   describe(taskId: string): TaskSummary | null {
     assertTaskId(taskId);
     const head = this.#database.read(() => this.#tasks.findHead(taskId));
-    return head ? summaryOf(head, this.#clock.now()) : null;
+    return head ? summaryOfHead(head, this.#clock.now()) : null;
   }
 
   /** The one created last first. The index changes with the journals, so it is never behind. */
   list(query: TaskQuery = {}): readonly TaskSummary[] {
     const now = this.#clock.now();
-    return this.#database.read(() => this.#tasks.list(query, now)).map((head) => summaryOf(head, now));
+    return this.#database.read(() => this.#tasks.list(query, now)).map((head) => summaryOfHead(head, now));
   }
 
   /** In one transaction with its child turns. Their followers get `NOT_FOUND`. */

@@ -1,6 +1,7 @@
 import type { AppendOptions, Lease, TaskState, TaskSummary, Under } from '../../core/contracts/index.ts';
 import { isTerminal, type JournalRecord, kindOf, type Stamped, type TurnStarted } from '../../core/journal/index.ts';
 import { statusTimeIn } from '../context-group.ts';
+import { summaryOf } from '../task-summary.ts';
 
 /** The model call that a journal is in the middle of. */
 export interface OpenCall {
@@ -155,21 +156,8 @@ export function appended(
   };
 }
 
-export function summaryOf(head: TaskHead, now: number): TaskSummary {
-  const { taskId, contextId, agentId, parentTaskId, status, seq, createdAt, updatedAt, bytes } = head;
-  return {
-    taskId,
-    contextId,
-    agentId,
-    ...(parentTaskId !== undefined && { parentTaskId }),
-    state: status,
-    seq,
-    createdAt: new Date(createdAt).toISOString(),
-    updatedAt: new Date(updatedAt).toISOString(),
-    statusAt: new Date(statusTimeOf(head)).toISOString(),
-    held: isHeld(head, now),
-    ...(bytes !== undefined && { bytes }),
-  };
+export function summaryOfHead(head: TaskHead, now: number): TaskSummary {
+  return summaryOf({ ...head, state: head.status, statusAt: statusTimeOf(head), held: isHeld(head, now) });
 }
 
 /** The time of the last record with a state. */

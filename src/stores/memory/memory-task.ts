@@ -12,6 +12,7 @@ import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '
 import { checkAppend } from '../check-append.ts';
 import { statusTimeIn } from '../context-group.ts';
 import { fenced, notFound } from '../store-errors.ts';
+import { summaryOfRecords } from '../task-summary.ts';
 import { Broadcast } from './broadcast.ts';
 import { CommandBox } from './command-box.ts';
 import { OpenAttempt } from './open-attempt.ts';
@@ -108,19 +109,7 @@ export class MemoryTask {
   }
 
   summary(now: number): TaskSummary {
-    const { taskId, contextId, agentId, at, parent } = this.started;
-    return {
-      taskId,
-      contextId,
-      agentId,
-      ...(parent && { parentTaskId: parent.taskId }),
-      state: this.status,
-      seq: this.records.length,
-      createdAt: new Date(at).toISOString(),
-      updatedAt: new Date(this.records.at(-1)?.at ?? at).toISOString(),
-      statusAt: new Date(this.statusAt).toISOString(),
-      held: this.isHeld(now),
-    };
+    return summaryOfRecords(this.records, { state: this.status, statusAt: this.statusAt, held: this.isHeld(now) });
   }
 
   #show(records: readonly JournalRecord[]): void {

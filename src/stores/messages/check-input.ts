@@ -6,11 +6,12 @@ import {
   type Message,
   type MetadataOptions,
   shownValue,
+  type TurnAppendOptions,
   taskIdPattern,
 } from '../../core/contracts/index.ts';
 import { encodeJson } from '../check-metadata.ts';
 import { assertTaskId } from '../store-errors.ts';
-import { entryOf, type MessageStamp } from './stored-messages.ts';
+import { entryOf, withStamps } from './stored-messages.ts';
 
 /** How large the messages of one turn may be, in characters of their JSON. */
 const maxTurnLength = 32 * 1024 * 1024;
@@ -37,18 +38,23 @@ export function assertAgentId(agentId: string | undefined, needed?: 'needed'): v
   throw invalid(`agentId must be a string of 1 to ${maxAgentIdLength} characters, got ${shownValue(agentId)}.`);
 }
 
-/** The messages of a turn as JSON, one text each, with their stamps where these are given. Errors: `INVALID_INPUT` for what is no message, changes in JSON, or is too large. */
-export function encodeMessages(
-  taskId: string,
-  messages: readonly Message[],
-  stamps: readonly MessageStamp[] = [],
-): readonly string[] {
+/** What `append` of a message store was called with, and the time, in milliseconds since 1970. */
+interface AppendedTurn extends TurnAppendOptions {
+  readonly contextId: string;
+  readonly taskId: string;
+  readonly messages: readonly Message[];
+  readonly now: number;
+}
+
+/** Checks the arguments of `append`. Returns the messages as JSON, one string each, with their stamps. Errors: `INVALID_INPUT`, also for what is no message, changes in JSON, or is too large. */
+export function encodeTurn({ contextId, agentId, messages, ...stamping }: AppendedTurn): readonly string[] {
+  const { taskId } = stamping;
+  assertTurn(contextId, taskId);
+  assertAgentId(agentId);
   checkMessages(messages);
-  const texts = messages.map((message, index) => {
-    const text = encodeJson(message, `messages[${index}]`);
-    const stamp = stamps[index];
-    return stamp ? entryOf(text, stamp) : text;
-  });
+  const texts = withStamps(messages, stamping).map(({ message, stamp }, index) =>
+    entryOf(encodeJson(message, `messages[${index}]`), stamp),
+  );
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length <= maxTurnLength) return texts;
   throw invalid(

@@ -27,15 +27,18 @@ interface Stamping extends Pick<TurnAppendOptions, 'createdAt'> {
   readonly now: number;
 }
 
-/** A stamp for each message. Errors: `INVALID_INPUT` for times that are none, or not one for each. */
-export function stampsOf(messages: readonly Message[], { taskId, createdAt, now }: Stamping): readonly MessageStamp[] {
+/** Each message with its stamp. Errors: `INVALID_INPUT` for times that are none, or not one for each. */
+export function withStamps(
+  messages: readonly Message[],
+  { taskId, createdAt, now }: Stamping,
+): readonly { readonly message: Message; readonly stamp: MessageStamp }[] {
   if (createdAt && createdAt.length !== messages.length) {
     throw invalid(`createdAt has ${createdAt.length} times for ${messages.length} messages; give one for each.`);
   }
   const appended = new Date(now).toISOString();
   return messages.map((message, index) => {
     const given = message.createdAt ?? createdAt?.[index];
-    return { taskId, createdAt: given === undefined ? appended : isoOf(given) };
+    return { message, stamp: { taskId, createdAt: given === undefined ? appended : isoOf(given) } };
   });
 }
 
@@ -49,7 +52,7 @@ function isoOf(time: string): string {
 /** The member of an entry that holds the stamp, after those of the message: earlier versions read such an entry as a message. */
 const stampName = 'millrace.stored';
 
-/** The JSON of a message and of its stamp in one text. */
+/** The JSON of a message and of its stamp in one string. */
 export function entryOf(text: string, stamp: MessageStamp): string {
   return `${text.slice(0, -1)},"${stampName}":${JSON.stringify(stamp)}}`;
 }

@@ -21,12 +21,12 @@ import {
   assertTurn,
   assertVersion,
   contextQueryOf,
-  encodeMessages,
+  encodeTurn,
   versionConflict,
 } from './check-input.ts';
 import { type ContextHead, ContextRows, newContextHead } from './context-rows.ts';
 import { pageOf, summaryOf } from './context-summary.ts';
-import { messagePageOf, pageRequestOf, pageSpan, spanOf, stampsOf } from './stored-messages.ts';
+import { messagePageOf, pageRequestOf, pageSpan, spanOf } from './stored-messages.ts';
 
 /** Which contexts a store keeps. */
 export interface ContextLimit {
@@ -73,13 +73,11 @@ export class TableMessageStore<Read extends Timing, Write extends Timing> implem
     contextId: string,
     taskId: string,
     messages: readonly Message[],
-    { agentId, createdAt }: TurnAppendOptions = {},
+    options: TurnAppendOptions = {},
   ): Answer<Write, { readonly appended: boolean }> {
     return this.#table.write(() => {
-      assertTurn(contextId, taskId);
-      assertAgentId(agentId);
-      const stamps = stampsOf(messages, { taskId, createdAt, now: this.#clock.now() });
-      const texts = encodeMessages(taskId, messages, stamps);
+      const texts = encodeTurn({ ...options, contextId, taskId, messages, now: this.#clock.now() });
+      const { agentId } = options;
       return (rows) => this.#append(new ContextRows(rows), contextId, { taskId, texts, agentId });
     });
   }

@@ -24,11 +24,11 @@ import {
   assertTurn,
   assertVersion,
   contextQueryOf,
-  encodeMessages,
+  encodeTurn,
 } from '../messages/check-input.ts';
 import { parsedPart } from '../messages/context-errors.ts';
 import { pageOf, summaryOf } from '../messages/context-summary.ts';
-import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf, stampsOf } from '../messages/stored-messages.ts';
+import { messagePageOf, pageRequestOf, type StampedMessage, stampedOf } from '../messages/stored-messages.ts';
 import { assertPrefix, assertTimeToLive } from './check-options.ts';
 import { type ContextCall, ContextScripts } from './context-scripts.ts';
 import { IdIndex } from './id-index.ts';
@@ -93,13 +93,10 @@ export class RedisMessageStore implements MessageStore {
     contextId: string,
     taskId: string,
     messages: readonly Message[],
-    { agentId, createdAt }: TurnAppendOptions = {},
+    options: TurnAppendOptions = {},
   ): Promise<{ readonly appended: boolean }> {
-    assertTurn(contextId, taskId);
-    assertAgentId(agentId);
-    const stamps = stampsOf(messages, { taskId, createdAt, now: systemClock.now() });
-    const texts = encodeMessages(taskId, messages, stamps);
-    const args = [this.#seconds, taskId, randomUUID(), agentId ?? '', ...texts];
+    const texts = encodeTurn({ ...options, contextId, taskId, messages, now: systemClock.now() });
+    const args = [this.#seconds, taskId, randomUUID(), options.agentId ?? '', ...texts];
     return { appended: (await this.#change({ script: 'append', contextId, args })) === 1 };
   }
 

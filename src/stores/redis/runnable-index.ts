@@ -7,7 +7,7 @@ import { listOf, ScriptAnswer } from './script-answer.ts';
 import { sendCommand } from './send-command.ts';
 import type { TaskIndex } from './task-index.ts';
 import { runnableKey } from './task-keys.ts';
-import { summaryOf } from './task-summary.ts';
+import { summaryOfAnswer } from './task-summary.ts';
 
 export interface RunnableIndexDeps {
   readonly client: RedisClient;
@@ -66,7 +66,7 @@ export class RunnableIndex {
     const [, more, tasks] = await evaluate(client, { script, keys: [this.#key], args: [prefix, offset, pageSize] });
     const found = listOf(tasks).map((task) => {
       const [taskId, ...described] = listOf(task);
-      return summaryOf(String(taskId), new ScriptAnswer(described, { taskId: String(taskId) }));
+      return summaryOfAnswer(String(taskId), new ScriptAnswer(described, { taskId: String(taskId) }));
     });
     return { found, next: more === 1 ? offset + found.length : undefined };
   }

@@ -5,7 +5,7 @@ import { RunnableIndex, type RunnablePage } from './runnable-index.ts';
 import type { ScriptRunner } from './script-runner.ts';
 import type { IndexedTask, TaskIndex } from './task-index.ts';
 import { taskKeys } from './task-keys.ts';
-import { summaryOf } from './task-summary.ts';
+import { summaryOfAnswer } from './task-summary.ts';
 
 export interface TaskListDeps {
   readonly client: RedisClient;
@@ -84,7 +84,10 @@ export class TaskList {
     const { scripts, prefix } = this.#deps;
     const { head } = taskKeys(prefix, taskId);
     try {
-      return summaryOf(taskId, await scripts.run({ script: 'describe', keys: [head], args: [], subject: { taskId } }));
+      return summaryOfAnswer(
+        taskId,
+        await scripts.run({ script: 'describe', keys: [head], args: [], subject: { taskId } }),
+      );
     } catch (error) {
       if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return undefined;
       throw error;

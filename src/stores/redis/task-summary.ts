@@ -1,22 +1,23 @@
 import { AgentLoopError, type TaskState, type TaskSummary } from '../../core/contracts/index.ts';
+import { summaryOf } from '../task-summary.ts';
 import type { ScriptAnswer } from './script-answer.ts';
 
 /** What `lua/describe-1.lua` gives of a task. */
-export function summaryOf(taskId: string, answer: ScriptAnswer): TaskSummary {
+export function summaryOfAnswer(taskId: string, answer: ScriptAnswer): TaskSummary {
   const [parentTaskId, bytes] = [answer.text(9), answer.text(10)];
-  return {
+  return summaryOf({
     taskId,
     contextId: answer.text(1),
     agentId: answer.text(2),
-    ...(parentTaskId !== '' && { parentTaskId }),
+    parentTaskId: parentTaskId === '' ? undefined : parentTaskId,
     state: stateOf(answer.text(3)),
     seq: answer.int(4),
-    createdAt: new Date(Number(answer.text(5))).toISOString(),
-    updatedAt: new Date(Number(answer.text(6))).toISOString(),
-    statusAt: new Date(Number(answer.text(8))).toISOString(),
+    createdAt: Number(answer.text(5)),
+    updatedAt: Number(answer.text(6)),
+    statusAt: Number(answer.text(8)),
     held: answer.int(7) === 1,
-    ...(bytes !== '' && { bytes: Number(bytes) }),
-  };
+    bytes: bytes === '' ? undefined : Number(bytes),
+  });
 }
 
 const states: Readonly<Record<TaskState, true>> = {
