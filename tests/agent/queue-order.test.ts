@@ -154,6 +154,18 @@ describe('a message behind a turn that waits for an answer', () => {
     await expect(replay(await store.read('next')).result()).resolves.toMatchObject({ text: 'Two.', deviations: [] });
   });
 
+  it('fails with POISON after maxResumes where each process that resumes it is killed', async () => {
+    const path = stores.path();
+    const { ada } = serving(stores.open({ path }), { maxResumes: 2 });
+    await ada.run('Pay.', { taskId: 'asks' });
+    for (const mode of ['start', 'resume', 'resume']) {
+      const child = programs.start('queued', path, 'next', mode);
+      await once(child, 'message');
+      await kill(child);
+    }
+    await expect(ada.resume('next', { onBusy: 'wait' }).result()).rejects.toMatchObject({ code: 'POISON' });
+  });
+
   it('fails with POISON after maxResumes where it never gets as far as to wait', async () => {
     const store = stores.open();
     const { ada } = serving(store);

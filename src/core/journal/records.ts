@@ -92,7 +92,7 @@ export interface TurnResumed {
   readonly trace?: TraceLink;
   /** Where the run before was lost with its process: when that was last seen alive, in milliseconds since 1970. */
   readonly lostAt?: number;
-  /** Another turn of its context was before it: this resume does not count towards `maxResumes`. */
+  /** Another turn of its context was before it, and the run before ended in order: this resume does not count towards `maxResumes`. */
   readonly queued?: true;
 }
 

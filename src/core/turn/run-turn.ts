@@ -309,7 +309,8 @@ function resumption(deps: RunDeps, state: LoopState, { request, resumed, traced:
     type: 'turn.resumed' as const,
     ...(link && { trace: link }),
     ...(lostAt !== undefined && { lostAt }),
-    ...(resumed?.queued && { queued: true as const }),
+    // A queued turn whose process crashed may be what crashed it.
+    ...(resumed?.queued && lostAt === undefined && { queued: true as const }),
   };
   return commitOf(deps, state, [record, ...recordsOfAnswers(state, request.answers ?? {})]);
 }
