@@ -7,7 +7,7 @@ import { OpenCall } from './core/model-call/index.ts';
 import { resolveConfig } from './core/options/index.ts';
 import { TurnNode } from './core/ownership/index.ts';
 import { AbortScope } from './core/streams/index.ts';
-import { collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
+import { CallNotes, collectTools, executeTools as executeWithJournal, ToolSet } from './core/tool-call/index.ts';
 import { Inbox, loopIterations as loopWithJournal, type TurnDeps } from './core/turn/index.ts';
 import { startExecuteSpan } from './observability/spans/execute-span.ts';
 import { turnTracing } from './observability/spans/tracing-options.ts';
@@ -114,8 +114,7 @@ export async function operatorTurn(
     authContext: undefined,
     context: undefined,
     hooks: new Hooks(config.hooks),
-    checks: new WeakMap(),
-    deciding: new WeakSet(),
+    callNotes: new CallNotes(),
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),

@@ -24,7 +24,7 @@ export interface Asking<Name extends AskedHookName> {
   readonly take: (answer: AnswerOf<Name>, extension: Extension, context: AskedHook) => boolean;
   /** Records what child turns of the hook used, where the hook changes nothing. */
   readonly count?: (used: readonly AgentUsage[], extension: Extension) => void;
-  /** Told the context of each question before it is asked. */
+  /** Told the context of a question whose answer comes later. */
   readonly asked?: (context: AskedHook) => void;
 }
 
@@ -60,7 +60,6 @@ function askOne<Name extends AskedHookName>(
   const subject: HookSubject<Name> = hookSubjects[asking.hook];
   const about = asking.about(question.state);
   const context = subject.context(question, extension, about);
-  asking.asked?.(context);
   try {
     const answer = subject.ask(extension, context, about);
     if (answer === undefined || answer === null) {
@@ -68,6 +67,7 @@ function askOne<Name extends AskedHookName>(
       return true;
     }
     if (!isPromiseLike(answer)) return given(asking, { answer, extension, context });
+    asking.asked?.(context);
     return limited(deps, { hook, extension, context, answer })
       .then((settled) => given(asking, { answer: settled, extension, context }))
       .catch((error: unknown) => fail(deps, { hook, extension, context, error }));

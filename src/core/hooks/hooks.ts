@@ -1,5 +1,4 @@
 import type { AgentLoopError } from '../contracts/errors.ts';
-import type { ToolCall } from '../contracts/messages.ts';
 import type { LLMCallParams } from '../contracts/provider.ts';
 import type { ExtensionError } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
@@ -18,14 +17,6 @@ interface HookedRun {
   readonly config: { readonly hooks: HookLists };
 }
 
-/** A question that a hook may answer later. */
-interface OpenQuestion {
-  /** A limit of the place where it is asked was over before its own. */
-  expire(afterMs: number): void;
-  /** Nobody waits for the answer any more. */
-  leave(reason: unknown): void;
-}
-
 /** The hooks of one run of a turn: where their failures are shown, and which of them were asked between two steps. */
 export class Hooks<Run extends HookedRun = HookedRun> {
   lists: HookLists;
@@ -33,16 +24,12 @@ export class Hooks<Run extends HookedRun = HookedRun> {
   stint: Run | undefined;
   /** Set by a hook around a tool call by which the turn fails; the batch fails it once its calls have stopped. */
   failure: AgentLoopError | undefined;
-  /** Calls of tools that a hook is asked about: it has its own time for that. */
-  readonly askedAbout = new WeakSet<ToolCall>();
-  /** What an extension is asked about a call that has not started, until it has answered. */
-  readonly asking = new WeakMap<ToolCall, OpenQuestion>();
   /** What the last model call of this run was asked. */
   lastCall: LastCall | undefined;
   /** Where failures of hooks are shown. */
   out: { next(error: ExtensionError): void } | undefined;
   /** The iteration at which each was asked last. */
-  readonly #asked = new Map<StepHook, number>();
+  #asked: Map<StepHook, number> | undefined;
 
   constructor(lists: HookLists) {
     this.lists = lists;
@@ -53,17 +40,18 @@ export class Hooks<Run extends HookedRun = HookedRun> {
     this.stint = stint;
     this.lists = stint.config.hooks;
     this.lastCall = undefined;
-    this.#asked.delete('beforeTurn');
+    this.#asked?.delete('beforeTurn');
   }
 
   /** Whether a hook that comes once in an iteration still has to be asked. */
   isDue(hook: StepHook, state: LoopState): boolean {
     if (this.lists[hook].length === 0) return false;
     const decided: Readonly<Partial<Record<StepHook, number>>> = state.changes.decided;
-    return this.#asked.get(hook) !== state.iteration && decided[hook] !== state.iteration;
+    return this.#asked?.get(hook) !== state.iteration && decided[hook] !== state.iteration;
   }
 
   noteAsked(hook: StepHook, { iteration }: LoopState): void {
+    this.#asked ??= new Map();
     this.#asked.set(hook, iteration);
   }
 }

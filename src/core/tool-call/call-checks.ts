@@ -44,7 +44,7 @@ export class CallChecks {
     const limits = [...(this.#limits ?? [])];
     for (const [callId, { call }] of limits) {
       this.end(callId);
-      this.#deps.hooks.asking.get(call)?.leave(reason);
+      this.#deps.callNotes.of(call).question?.leave(reason);
     }
     return limits.map(([callId]) => callId);
   }
@@ -55,12 +55,11 @@ export class CallChecks {
     if (ms === 0) return () => {};
     let callOff = () => {};
     const late = () => {
-      if (this.#deps.hooks.askedAbout.has(call)) return start();
+      const { isAsked, isDeciding, question } = this.#deps.callNotes.of(call);
+      if (isAsked) return start();
       this.#limits?.delete(callId);
-      this.#deps.hooks.asking.get(call)?.expire(ms);
-      this.#refuse(
-        refusedCall(callId, toolError(this.#deps.deciding.has(call) ? 'undecided' : 'check_late', { limitMs: ms })),
-      );
+      question?.expire(ms);
+      this.#refuse(refusedCall(callId, toolError(isDeciding ? 'undecided' : 'check_late', { limitMs: ms })));
     };
     const start = () => {
       callOff = clock.schedule(ms, late);

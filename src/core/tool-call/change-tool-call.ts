@@ -43,18 +43,16 @@ export function changeToolCall(
     hook: 'beforeToolCall',
     place: { state, traceContext },
     about: () => ({ pending, tool: checked.tool, arguments: argumentsNow() }),
-    asked: (context) => void deps.hooks.asking.set(pending.call, context),
+    asked: (question) => deps.callNotes.add(pending.call, { question }),
     take(change) {
       deadline = earliest(deadline, change.deadline);
       decided = decisionOf(change, argumentsNow()) ?? decided;
       return 'changed' in decided || decided.verdict === 'run';
     },
   });
-  const answered = () => deps.hooks.asking.delete(pending.call);
+  const answered = () => deps.callNotes.add(pending.call, { question: undefined });
   const changed = () => ({ answer: decided, deadline });
-  if (asked instanceof Promise) return asked.finally(answered).then(changed);
-  answered();
-  return changed();
+  return asked instanceof Promise ? asked.finally(answered).then(changed) : changed();
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {

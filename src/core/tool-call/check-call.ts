@@ -46,9 +46,9 @@ function askExtensions(deps: TurnDeps, place: CallPlace, checked: CheckedCall): 
 }
 
 /** Notes for as long as a promise is open that extensions are asked about a call. */
-function noted<T>({ hooks }: TurnDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
-  hooks.askedAbout.add(pending.call);
-  return answer.finally(() => hooks.askedAbout.delete(pending.call));
+function noted<T>({ callNotes }: TurnDeps, { pending }: CallPlace, answer: Promise<T>): Promise<T> {
+  callNotes.add(pending.call, { isAsked: true });
+  return answer.finally(() => callNotes.add(pending.call, { isAsked: false }));
 }
 
 /** Once somebody was asked about these very arguments, it is theirs to decide; a call that was started before was let through then. */
@@ -62,7 +62,7 @@ function withDecision(deps: TurnDeps, place: CallPlace, checked: CheckedCall): C
     return { verdict: 'refused', error: rejected(decided.reason), arguments: checked.arguments };
   };
   if (!(decision instanceof Promise)) return answer(decision);
-  deps.deciding.add(pending.call);
+  deps.callNotes.add(pending.call, { isDeciding: true });
   return decision.then(answer);
 }
 

@@ -295,7 +295,9 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
 
   /** What an extension left it. Milliseconds. */
   get #leftMs(): number {
-    const checked = this.#deps.checks.get(this.#run.started.call);
+    const { callNotes, hooks } = this.#deps;
+    if (hooks.lists.beforeToolCall.length === 0) return Number.POSITIVE_INFINITY;
+    const { checked } = callNotes.of(this.#run.started.call);
     const deadline = checked instanceof Promise || checked?.verdict !== 'run' ? undefined : checked.deadline;
     return deadline === undefined ? Number.POSITIVE_INFINITY : Math.max(0, deadline - this.#deps.now());
   }

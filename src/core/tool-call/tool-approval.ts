@@ -43,14 +43,14 @@ type Maybe<T> = T | undefined | Promise<T | undefined>;
 /** The decision of the first extension that has an opinion. A hook that fails is shown and logged by `askHooks`. */
 function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidate): Maybe<Decision> {
   const { call } = candidate.pending;
-  const { asking } = deps.hooks;
   let decision: Decision | undefined;
+  const answered = () => deps.callNotes.add(call, { question: undefined });
   const refuse = (error: unknown): Decision => {
-    asking.delete(call);
+    answered();
     return { decision: 'reject', reason: messageOf(error) };
   };
   const decided = () => {
-    asking.delete(call);
+    answered();
     return decision;
   };
   try {
@@ -58,13 +58,13 @@ function decideByExtension(deps: TurnDeps, place: HookPlace, candidate: Candidat
       hook: 'approveToolCall',
       place,
       about: () => candidate,
-      asked: (context) => void asking.set(call, context),
+      asked: (question) => deps.callNotes.add(call, { question }),
       take(given) {
         decision = decisionOf(given);
         return false;
       },
     });
-    return asked instanceof Promise ? asked.then(decided).catch(refuse) : decided();
+    return asked instanceof Promise ? asked.then(decided).catch(refuse) : decision;
   } catch (error) {
     return refuse(error);
   }

@@ -253,7 +253,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const asked = this.#state.calls.at(index);
     const inDoubt = asked?.intent !== undefined;
     // Extensions are asked again, as they are where another process continues with the answer.
-    if (asked) this.#deps.checks.delete(asked.call);
+    if (asked) this.#deps.callNotes.add(asked.call, { checked: undefined });
     if (inDoubt) this.#busy.set(callId, undefined);
     else this.#pipe.next(index);
     this.#write(record);

@@ -151,7 +151,7 @@ function refusedResult(
 /** Calls for which an extension fails the turn. They wait for no place. */
 function failing(deps: TurnDeps, { pendingToolCalls }: LoopState, busy: BusyCalls): readonly ToolResultRecord[] {
   return pendingToolCalls.flatMap(({ callId, call, result }) => {
-    const checked = result || busy.has(callId) ? undefined : deps.checks.get(call);
+    const checked = result || busy.has(callId) ? undefined : deps.callNotes.of(call).checked;
     if (!checked || checked instanceof Promise || checked.verdict !== 'refused' || !checked.fails) return [];
     return [refusedResult(callId, checked)];
   });
@@ -170,15 +170,15 @@ function skipped({ pendingToolCalls }: LoopState, busy: BusyCalls): readonly Too
 /** Checks a call; a check that is asynchronous, or that somebody decides, is made once and its answer kept for the next plan. */
 function checkOnce(deps: TurnDeps, place: CallPlace): CheckedCall | Promise<unknown> {
   const { call } = place.pending;
-  const known = deps.checks.get(call);
+  const known = deps.callNotes.of(call).checked;
   if (known) return known;
   const checked = checkCall(deps, place);
   if (!(checked instanceof Promise)) {
-    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.checks.set(call, checked);
+    if (mayAsk(deps) || deps.hooks.lists.beforeToolCall.length > 0) deps.callNotes.add(call, { checked });
     return checked;
   }
-  const done = checked.then((answer) => deps.checks.set(call, answer));
-  deps.checks.set(call, done);
+  const done = checked.then((answer) => deps.callNotes.add(call, { checked: answer }));
+  deps.callNotes.add(call, { checked: done });
   return done;
 }
 

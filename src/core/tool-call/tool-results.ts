@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../contracts/errors.ts';
 import type { ToolAnswer } from '../contracts/extension.ts';
-import { textOf } from '../contracts/messages.ts';
+import { type ToolCall, textOf } from '../contracts/messages.ts';
 import type { ToolError } from '../contracts/tool-errors.ts';
 import type { ToolResultRecord } from '../journal/records.ts';
 import type { OfferedTool } from './tool-set.ts';
@@ -29,6 +29,43 @@ export type CheckedCall =
       /** How the turn fails, where an extension says so. */
       readonly fails?: ToolResultRecord['fails'];
     };
+
+/** What an extension is asked about a call, and may answer later. */
+interface OpenQuestion {
+  /** A limit of the place where it is asked was over before its own. */
+  expire(afterMs: number): void;
+  /** Nobody waits for the answer any more. */
+  leave(reason: unknown): void;
+}
+
+/** What a run knows of a call that has not started. */
+interface CallNote {
+  /** A check that is asynchronous, or that somebody decides: running, or its answer. */
+  readonly checked?: CheckedCall | Promise<unknown> | undefined;
+  /** Its arguments were found in order, and its approval takes a while. */
+  readonly isDeciding?: boolean;
+  /** A hook is asked about it, which has its own time for that. */
+  readonly isAsked?: boolean;
+  /** What an extension is asked about it, until it has answered. */
+  readonly question?: OpenQuestion | undefined;
+}
+
+const nothing: CallNote = {};
+
+/** What a run knows of calls that have not started. Most calls are decided about at once, and nothing is noted of them. */
+export class CallNotes {
+  #notes: WeakMap<ToolCall, CallNote> | undefined;
+
+  of(call: ToolCall): CallNote {
+    return this.#notes?.get(call) ?? nothing;
+  }
+
+  /** Replaces the members that `note` has. */
+  add(call: ToolCall, note: CallNote): void {
+    this.#notes ??= new WeakMap();
+    this.#notes.set(call, { ...this.of(call), ...note });
+  }
+}
 
 /** The result of a call that did not run, or of which nobody knows whether it did; `asked` says what it was called with, where no intent does. */
 export function refusedCall(

@@ -7,7 +7,6 @@ import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { Message } from '../contracts/messages.ts';
 import type { TaskStateStore } from '../contracts/store.ts';
-import { turnPartials } from '../contracts/turn-partials.ts';
 import { eventsBehind, projectEvents, seqOf } from '../journal/event-operators.ts';
 import { observeTree } from '../journal/observe-tree.ts';
 import { observeTurn } from '../journal/observe-turn.ts';
@@ -91,8 +90,8 @@ export class AgentLoop {
     const { taskId, contextId } = start;
     const { before } = admissionOf(options) ?? {};
     const execution = (request: RunRequest) => {
-      const run$ = startRun(request, { start, contextId: options.contextId });
-      return before ? before(run$) : run$;
+      const run = () => startRun(request, { start, contextId: options.contextId });
+      return before ? before(defer(run)) : run();
     };
     return newTurn(config, options, { taskId, contextId, execution });
   }
@@ -223,7 +222,7 @@ function newTurn(
 ): Turn {
   const parent = parentTurnOf(options);
   const scope = new AbortScope();
-  const inbox = new Inbox((message) => incomingMessage(config.hooks.beforeMessage, message));
+  const inbox = new Inbox(config.hooks.beforeMessage);
   // Read here and nowhere else: when the turn is subscribed to, another context may be the active one.
   const {
     parentContext = activeContext.active(),
@@ -245,7 +244,7 @@ function newTurn(
     scope,
     inbox,
     projection: { checkpoints: config.taskStateStore !== undefined, now: () => config.clock.now() },
-    partialsOf: turnPartials(config),
+    config,
     detached: options.detached ?? false,
     from: options.from,
   });

@@ -1,6 +1,8 @@
+import type { Extension } from '../contracts/extension.ts';
 import type { Message } from '../contracts/messages.ts';
 import type { Command } from '../contracts/store.ts';
 import type { LoopState } from '../journal/state.ts';
+import { incomingMessage } from './incoming-message.ts';
 
 /** A message that enters the history before the next model call. */
 export interface Steering {
@@ -24,6 +26,8 @@ export interface PauseRequest {
   readonly commands: readonly string[];
 }
 
+const noExtensions: readonly Extension[] = [];
+
 /** What a running turn was asked to do and has not done yet. The loop empties it between its steps. */
 export class Inbox {
   #pause: PauseRequest | undefined;
@@ -33,11 +37,11 @@ export class Inbox {
   #wake: (() => void) | undefined;
   #post: ((command: Command) => void) | undefined;
   #last: LoopState | undefined;
-  readonly #incoming: (message: Message) => Message;
+  readonly #extensions: readonly Extension[];
 
-  /** `incoming` gives what a message is taken in as; what it throws refuses the message. */
-  constructor(incoming: (message: Message) => Message = (message) => message) {
-    this.#incoming = incoming;
+  /** `extensions` are asked about each message; what they throw refuses the message. */
+  constructor(extensions: readonly Extension[] = noExtensions) {
+    this.#extensions = extensions;
   }
 
   /** The state before the end of the turn, which is being written: what is asked now comes too late. */
@@ -87,7 +91,7 @@ export class Inbox {
   }
 
   steer(given: Message, command?: string): void {
-    const message = this.#incoming(given);
+    const message = incomingMessage(this.#extensions, given);
     if (this.#post) this.#post({ id: crypto.randomUUID(), type: 'steer', message });
     else this.#steering.push({ message, command });
   }

@@ -1,10 +1,11 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber } from 'rxjs';
+import { Observable, type Subscriber, type Unsubscribable } from 'rxjs';
 import type { TurnSuspended } from '../journal/records.ts';
 import { type Commit, type CommitDraft, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { prepareView } from '../model-call/prepare-view.ts';
 import { limitReason, summaryFallback } from '../model-call/response.ts';
+import type { AbortListener } from '../streams/abort-scope.ts';
 import { backoffAfter, withoutRetries } from './backoff.ts';
 import { decideStep } from './decide-step.ts';
 import { type ModelStep, type RunIteration, runIteration, type StepOwner } from './model-step.ts';
@@ -35,24 +36,16 @@ export function loopIterations(deps: TurnDeps, traceContext: Context): (state: L
   return (state) =>
     new Observable((subscriber) => {
       deps.hooks.out = subscriber;
-      const loop = new IterationLoop(deps, {
-        state,
-        out: subscriber,
-        iterate: runIteration(deps, traceContext),
-        decide: decideStep(deps, traceContext),
-        prepare: prepareView(deps, traceContext),
-      });
-      subscriber.add(() => loop.stop());
+      const loop = new IterationLoop(deps, { state, traceContext, out: subscriber });
+      subscriber.add(loop);
       loop.advance();
     });
 }
 
 interface LoopOptions {
   readonly state: LoopState;
+  readonly traceContext: Context;
   readonly out: Subscriber<Signal>;
-  readonly iterate: RunIteration;
-  readonly decide: ReturnType<typeof decideStep>;
-  readonly prepare: ReturnType<typeof prepareView>;
 }
 
 const stepsBetweenYields = 100;
@@ -60,13 +53,11 @@ const stepsBetweenYields = 100;
 /** The longest delay of a timer in Node. */
 const longestTimerMs = 2 ** 31 - 1;
 
-class IterationLoop implements StepOwner {
+class IterationLoop implements StepOwner, AbortListener, Unsubscribable {
   readonly #deps: TurnDeps;
+  readonly #traceContext: Context;
   readonly #out: Subscriber<Signal>;
-  readonly #iterate: LoopOptions['iterate'];
-  readonly #decide: LoopOptions['decide'];
-  readonly #prepare: LoopOptions['prepare'];
-  readonly #stops: readonly (() => void)[];
+  readonly #iterate: RunIteration;
   #state: LoopState;
   #iteration: ModelStep | undefined;
   /** Extensions that have not answered yet. */
@@ -84,12 +75,12 @@ class IterationLoop implements StepOwner {
 
   constructor(deps: TurnDeps, options: LoopOptions) {
     this.#deps = deps;
+    this.#traceContext = options.traceContext;
     this.#out = options.out;
-    this.#iterate = options.iterate;
-    this.#decide = options.decide;
-    this.#prepare = options.prepare;
+    this.#iterate = runIteration(deps, options.traceContext);
     this.#state = options.state;
-    this.#stops = [deps.scope, deps.drain].map((scope) => scope.onAbort(() => this.#leaveStep()));
+    deps.scope.listen(this);
+    deps.drain.listen(this);
   }
 
   /** Takes steps until one of them is asynchronous. A trampoline: synchronous steps do not nest, and after every 100 the event loop runs. */
@@ -111,8 +102,9 @@ class IterationLoop implements StepOwner {
     else this.#take(nextStep(this.#deps, this.#state, this.#waitedUntil));
   }
 
-  stop(): void {
-    for (const stop of this.#stops) stop();
+  unsubscribe(): void {
+    this.#deps.scope.forget(this);
+    this.#deps.drain.forget(this);
     clearImmediate(this.#yield);
     this.#asking = undefined;
     this.#stopWaiting();
@@ -133,7 +125,9 @@ class IterationLoop implements StepOwner {
       case 'write':
         return this.#write(step.records);
       case 'ask':
-        return this.#await(this.#decide(this.#state, step.question), (draft) => this.#commit(draft));
+        return this.#await(decideStep(this.#deps, this.#traceContext)(this.#state, step.question), (draft) =>
+          this.#commit(draft),
+        );
       case 'call':
         return this.#call(step);
       case 'tools':
@@ -172,7 +166,7 @@ class IterationLoop implements StepOwner {
   #call(step: CallStep): void {
     if (this.#deps.node.parent && this.#deps.node.stopAtLimit()) return this.advance();
     if (this.#deps.hooks.lists.prepareIteration.length === 0) return this.#run(step);
-    this.#await(this.#prepare(this.#state), ({ view, draft }) => {
+    this.#await(prepareView(this.#deps, this.#traceContext)(this.#state), ({ view, draft }) => {
       if (draft.after.changes.finish) return this.#commit(draft);
       if (draft.steps.length > 0) this.pass(draft.finish(false));
       this.#run(callWith(this.#deps, this.#state, { start: step.start, view }));
@@ -187,7 +181,7 @@ class IterationLoop implements StepOwner {
       (given) => this.#isAsking(answer) && this.#attempt(() => goOn(given)),
       (error: unknown) => this.#isAsking(answer) && this.#out.error(error),
     );
-    if (this.#stopped) this.#leaveStep();
+    if (this.#stopped) this.onAbort();
   }
 
   #isAsking(answer: Promise<unknown>): boolean {
@@ -264,7 +258,7 @@ class IterationLoop implements StepOwner {
   }
 
   /** On cancel and drain: leaves a wait, a hook or a model call at once. Tools get `abortGraceMs` to stop. */
-  #leaveStep(): void {
+  onAbort(): void {
     if (this.#wake) return this.#wake();
     if (this.#asking) {
       this.#asking = undefined;

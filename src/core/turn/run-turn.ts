@@ -22,6 +22,7 @@ import { restoreRuns } from '../ownership/restore-runs.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { handOver } from '../streams/hand-over.ts';
 import { type FusibleOperator, fuse } from '../streams/operate.ts';
+import { CallNotes } from '../tool-call/tool-results.ts';
 import type { Admission } from './admission.ts';
 import { followCommands } from './command-operators.ts';
 import {
@@ -67,7 +68,8 @@ interface NewRun {
 /**
  * Runs a new turn: creates its journal, takes the lease, loops, and gives the lease back. Where the task exists already, it is
  * taken over or watched. The first signal is the commit of the records that there are. Completes when the turn ended or
- * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope.
+ * suspended; errors where it is lost. Unsubscribing leaves everything at once and writes nothing; to cancel, abort the scope. It may begin
+ * when this is called, and throws what it then errors with: call it on subscription.
  */
 export function startRun(request: RunRequest, { start, contextId }: NewRun): Observable<Signal> {
   return childRun(request, start.taskId, () => {
@@ -92,7 +94,7 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
   });
 }
 
-/** Resumes a turn that was started before. Signals and endings as for `startRun`; errors also as for `openOldTurn`. */
+/** Resumes a turn that was started before. When to call it, signals and endings as for `startRun`; errors also as for `openOldTurn`. */
 export function resumeRun(
   request: RunRequest,
   store: TaskStateStore,
@@ -110,11 +112,11 @@ export function resumeRun(
 /** Nothing begins in a process that shuts down; a child turn follows the call that it runs for. */
 function childRun(request: RunRequest, taskId: string, run: () => Observable<Signal>): Observable<Signal> {
   const { parent, scope } = request;
-  const run$ = defer(() => {
+  const begin = () => {
     if (drainsOf(request).some(({ aborted }) => aborted)) throw shutDown(taskId);
     return run();
-  });
-  return parent ? belowParent(run$, { parent, scope, taskId }) : run$;
+  };
+  return parent ? belowParent(defer(begin), { parent, scope, taskId }) : begin();
 }
 
 /** What tells this process to leave the turn: its own shutdown, and that of the parent turn. */
@@ -265,8 +267,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     context,
     tracing,
     hooks,
-    checks: new WeakMap(),
-    deciding: new WeakSet(),
+    callNotes: new CallNotes(),
     scope,
     drain: new AbortScope(),
     inbox,

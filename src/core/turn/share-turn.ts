@@ -18,6 +18,8 @@ export interface ShareOptions {
 /** Many subscribers, one execution. */
 export interface SharedTurn<X extends Tool = Tool> {
   readonly events$: Observable<AgentEvent<X>>;
+  /** Subscribes to `events$`. */
+  attach(subscriber: Subscriber<AgentEvent<X>>): void;
   /** What is shown from now on; subscribing starts nothing, and who looks on is no reader. */
   readonly live$: Observable<AgentEvent<X>>;
   /** The state after the last record that was emitted. */
@@ -50,8 +52,6 @@ interface End {
 }
 
 class Share implements SharedTurn, Observer<Signal> {
-  readonly events$: Observable<AgentEvent>;
-  readonly live$: Observable<AgentEvent>;
   state: LoopState | undefined;
   cause: unknown;
   endedBefore = false;
@@ -75,8 +75,14 @@ class Share implements SharedTurn, Observer<Signal> {
   constructor(execution$: Observable<Signal>, options: ShareOptions) {
     this.#execution$ = execution$;
     this.#options = options;
-    this.events$ = new Observable((subscriber) => this.#attach(subscriber));
-    this.live$ = new Observable((subscriber) => this.#lookOn(subscriber));
+  }
+
+  get events$(): Observable<AgentEvent> {
+    return new Observable((subscriber) => this.attach(subscriber));
+  }
+
+  get live$(): Observable<AgentEvent> {
+    return new Observable((subscriber) => this.#lookOn(subscriber));
   }
 
   connect(): void {
@@ -190,7 +196,7 @@ class Share implements SharedTurn, Observer<Signal> {
     });
   }
 
-  #attach(subscriber: Subscriber<AgentEvent>): void {
+  attach(subscriber: Subscriber<AgentEvent>): void {
     subscriber.add(() => this.#detach(subscriber));
     if (!this.#connected) {
       this.#readers = [...this.#readers, subscriber];

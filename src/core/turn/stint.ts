@@ -1,5 +1,5 @@
 import type { Context } from '@opentelemetry/api';
-import { Observable, type Subscriber } from 'rxjs';
+import { defer, Observable, type Subscriber } from 'rxjs';
 import { startStintSpan } from '../../observability/spans/stint-span.ts';
 import {
   cancelSpan,
@@ -124,13 +124,20 @@ class Stints {
  * with what a provider throws, on a turn that is resumed as `MISSING_TOOL`; and with that for an open call of a tool that is gone.
  */
 function loopStint(deps: RunDeps, traceContext: Context, resumed: boolean): (state: LoopState) => Observable<Signal> {
-  return (state) =>
-    toolsOf(deps, state, resumed).pipe(
-      handOver((tools) => {
-        if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
-        return loopIterations(withTools(deps, tools), traceContext)(state);
-      }),
-    );
+  return (state) => {
+    const loop = (tools: ToolSet) => {
+      if (!onlyCloses(deps, state)) checkToolsOfOpenCalls({ tools }, state);
+      return loopIterations(withTools(deps, tools), traceContext)(state);
+    };
+    return defer(() => {
+      if (onlyCloses(deps, state)) return loop(noTools);
+      const { turn, authContext, context } = deps;
+      const waiting = new Set<ToolProvider>();
+      const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
+      if (!(tools instanceof Promise)) return loop(new ToolSet(tools));
+      return toolsInTime(deps, { tools, waiting, resumed }).pipe(handOver(loop));
+    });
+  };
 }
 
 /** Whether the turn is stopped, or was resumed too often without getting any further: it calls no tool and no model any more. */
@@ -138,18 +145,20 @@ function onlyCloses({ scope, drain, config }: RunDeps, { resumes }: LoopState): 
   return scope.aborted || drain.aborted || resumes > config.maxResumes;
 }
 
+interface ListedTools {
+  readonly tools: Extract<ReturnType<typeof collectTools>, Promise<unknown>>;
+  /** Providers that have not answered yet. */
+  readonly waiting: ReadonlySet<ToolProvider>;
+  readonly resumed: boolean;
+}
+
 /** A turn that is resumed where its tools cannot be had is lost here, not failed: elsewhere, or later, they may be. */
-function toolsOf(deps: RunDeps, state: LoopState, resumed: boolean): Observable<ToolSet> {
+function toolsInTime(deps: RunDeps, { tools, waiting, resumed }: ListedTools): Observable<ToolSet> {
   return new Observable((subscriber) => {
     const give = (tools: ToolSet) => {
       subscriber.next(tools);
       subscriber.complete();
     };
-    if (onlyCloses(deps, state)) return give(noTools);
-    const { turn, authContext, context } = deps;
-    const waiting = new Set<ToolProvider>();
-    const tools = collectTools(deps.config.toolProviders, { authContext, context, ...turn }, waiting);
-    if (!(tools instanceof Promise)) return give(new ToolSet(tools));
     const fail = (error: unknown) => subscriber.error(resumed ? missingTools(deps, error) : error);
     const { toolListTimeoutMs: ms, clock } = deps.config;
     if (ms > 0) subscriber.add(clock.schedule(ms, () => fail(lateTools(waiting, ms))));
@@ -181,8 +190,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     context: deps.context,
     tracing: deps.tracing,
     hooks: deps.hooks,
-    checks: deps.checks,
-    deciding: deps.deciding,
+    callNotes: deps.callNotes,
     scope: deps.scope,
     drain: deps.drain,
     inbox: deps.inbox,

@@ -1,5 +1,4 @@
 import type { TurnTracing } from '../../observability/spans/tracing-options.ts';
-import type { ToolCall } from '../contracts/messages.ts';
 import type { LLMProvider } from '../contracts/provider.ts';
 import type { AuthContext } from '../contracts/tool.ts';
 import type { Hooks } from '../hooks/hooks.ts';
@@ -10,7 +9,7 @@ import type { ResolvedConfig } from '../options/resolve-config.ts';
 import type { TurnNode } from '../ownership/child-turns.ts';
 import type { LeaseHold } from '../ownership/lease-hold.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
-import type { CheckedCall } from '../tool-call/tool-results.ts';
+import type { CallNotes } from '../tool-call/tool-results.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { Inbox } from './inbox.ts';
 
@@ -29,10 +28,8 @@ export interface RunDeps extends Stamper {
   readonly context: unknown;
   readonly tracing: TurnTracing;
   readonly hooks: Hooks<RunDeps>;
-  /** Checks that are asynchronous or that somebody decides, by call: running, or their answer. */
-  readonly checks: WeakMap<ToolCall, CheckedCall | Promise<unknown>>;
-  /** Calls whose arguments were found in order, and whose approval takes a while. */
-  readonly deciding: WeakSet<ToolCall>;
+  /** What is known of calls that have not started. */
+  readonly callNotes: CallNotes;
   /** Aborted when the turn is cancelled. */
   readonly scope: AbortScope;
   /** Aborted when the process shuts down and the turn shall be left to another. */

@@ -1,10 +1,12 @@
 import { Observable } from 'rxjs';
 import { checkMessages } from '../contracts/check-messages.ts';
+import type { AgentLoopConfig } from '../contracts/config.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { AgentEvent } from '../contracts/events.ts';
 import type { Message } from '../contracts/messages.ts';
 import { isSuspended } from '../contracts/task-state.ts';
 import type { Tool } from '../contracts/tool.ts';
+import { turnPartials } from '../contracts/turn-partials.ts';
 import { eventsBehind } from '../journal/event-operators.ts';
 import { EventProjector, type EventProjectorOptions } from '../journal/event-projector.ts';
 import { iterate, iterateEvents } from '../journal/iterate-events.ts';
@@ -25,8 +27,8 @@ export interface TurnOptions {
   readonly scope: AbortScope;
   readonly inbox: Inbox;
   readonly projection: EventProjectorOptions;
-  /** The partial value of the turn while the model writes it. */
-  readonly partialsOf: (events$: Observable<AgentEvent>) => Observable<unknown>;
+  /** Whose extensions read partial values. */
+  readonly config: Pick<AgentLoopConfig, 'extensions' | 'agents'>;
   /** Starts at once, and nobody's leaving stops it. */
   readonly detached: boolean;
   /** The cursor of the last event that readers know. */
@@ -53,10 +55,9 @@ export class Turn<T = unknown, X extends Tool = Tool>
   readonly taskId: string;
   readonly #contextId: string;
   readonly #shared: SharedTurn<X>;
-  readonly #shown$: Observable<AgentEvent<X>>;
   readonly #scope: AbortScope;
   readonly #inbox: Inbox;
-  readonly #partialsOf: TurnOptions['partialsOf'];
+  readonly #config: TurnOptions['config'];
   #end: End | undefined;
   #whenOver: (() => void)[] = [];
   #started = false;
@@ -64,13 +65,14 @@ export class Turn<T = unknown, X extends Tool = Tool>
   private constructor(options: TurnOptions) {
     super((subscriber) => {
       this.#started = true;
-      return this.#shown$.subscribe(subscriber);
+      if (options.from === undefined) return this.#shared.attach(subscriber);
+      return this.#shared.events$.pipe(eventsBehind(options.from)).subscribe(subscriber);
     });
     this.taskId = options.taskId;
     this.#contextId = options.contextId;
     this.#scope = options.scope;
     this.#inbox = options.inbox;
-    this.#partialsOf = options.partialsOf;
+    this.#config = options.config;
     this.#shared = shareTurn(options.execution$, {
       projector: new EventProjector(options.projection),
       onIdle: () => {
@@ -78,7 +80,6 @@ export class Turn<T = unknown, X extends Tool = Tool>
       },
       onEnd: (error) => this.#settle(error),
     });
-    this.#shown$ = this.#shared.events$.pipe(eventsBehind(options.from));
     if (options.detached) this.#start();
   }
 
@@ -139,7 +140,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
    */
   partials(): TurnStream<Partially<T>>;
   partials(): TurnStream<unknown> {
-    const partials$ = this.#partialsOf(this.#throwing());
+    const partials$ = turnPartials(this.#config)(this.#throwing());
     return new TurnStream(partials$, () => iterate(partials$, (_, later) => later));
   }
 

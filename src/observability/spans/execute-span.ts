@@ -102,14 +102,14 @@ export function finishExecuteSpan(tracing: TurnTracing, span: Span, result: Exec
 
 /** The same for the state after the last record of a run; with the failure of a turn that failed. Writes nothing where the turn has no outcome. */
 export function finishRunSpan(tracing: TurnTracing, span: Span, state: LoopState): void {
-  const { outcome, finalMessage, iteration, toolCalls, usage, turn } = state;
-  if (!outcome) return;
+  const { outcome, finalMessage, iteration, toolCalls, turn } = state;
+  if (!outcome || !span.isRecording()) return;
   finishExecuteSpan(tracing, span, {
     outcome: outcome.state,
     stopReason: outcome.reason,
     iterations: iteration,
     toolCalls,
-    usage,
+    usage: state.usage,
     ...(finalMessage === undefined ? {} : { output: finalMessage }),
   });
   const { error } = outcome;

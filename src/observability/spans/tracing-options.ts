@@ -60,6 +60,7 @@ export interface TracedSpan {
 /** Of spans whose turn has one of its own. */
 const redactions = new WeakMap<Span, (text: string) => string>();
 const contentLength = 16_384;
+const noAttributes: Attributes = {};
 const silentSpan = trace.wrapSpanContext(INVALID_SPAN_CONTEXT);
 const silentTracer: Tracer = {
   startSpan: () => silentSpan,
@@ -78,14 +79,14 @@ const silentTracer: Tracer = {
 export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing {
   const tracer = options.enableTracing === false ? undefined : registeredTracer();
   const measured = instruments();
-  const isOnlyMeasured = tracer === undefined && measured !== undefined;
+  const isTraced = tracer !== undefined;
   return {
     tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
-    isTraced: tracer !== undefined,
+    isTraced,
     ids,
-    captureContent: !isOnlyMeasured && (options.captureContent ?? captureFromEnvironment()),
+    captureContent: isTraced && (options.captureContent ?? captureFromEnvironment()),
     spanNames: options.spanNames ?? 'millrace',
-    base: baseAttributes(ids),
+    base: isTraced || measured !== undefined ? baseAttributes(ids) : noAttributes,
     redact: options.redact === undefined ? unchanged : guarded(options.redact),
     maxContentLength: contentLength,
   };

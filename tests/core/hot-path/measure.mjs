@@ -1,5 +1,6 @@
 // Runs turns on the built package and prints what one unit of work costs, as JSON: calls of functions and bytes, which no machine's speed
-// changes. `node measure.mjs calls` or, with `--expose-gc` and a young generation that no turn fills, `node measure.mjs bytes`.
+// changes. `node measure.mjs calls` or, with `--expose-gc`, `live` for what a waiting turn holds and, with a young generation that no turn
+// fills as well, `bytes`.
 import { Session } from 'node:inspector';
 import { AgentLoop, agent, contextManagement, InMemoryStateStore, retry } from 'millrace';
 import { Observable } from 'rxjs';
@@ -12,12 +13,16 @@ async function executeTool(call) {
   return { toolCallId: call.id, content: 'ok', success: true };
 }
 
-/** A model that answers in a microtask: `iterations` answers with `calls` calls each, then a last one; before it `deltas` deltas. */
+/**
+ * A model that answers in a microtask: `iterations` answers with `calls` calls each, then a last one, and before it `deltas` deltas; then again for
+ * the next turn.
+ */
 function modelOf({ iterations = 0, calls = 1, deltas = 0 }) {
   let answered = 0;
   const answer = async (to) => {
     await undefined;
     const isLast = ++answered > iterations;
+    if (isLast) answered = 0;
     for (let left = isLast ? deltas : 0; left > 0; left--) to.next({ type: 'text', text: 'word ' });
     const toolCalls = Array.from({ length: isLast ? 0 : calls }, (_, index) => callOf(`${answered}-${index}`));
     to.next({ type: 'done', response: { message: { role: 'assistant', content: 'words' }, toolCalls } });
@@ -31,28 +36,35 @@ function callOf(id) {
   return { id, type: 'function', function: { name: 'echo', arguments: '{"text":"hello"}' } };
 }
 
-/** Runs turns to their ends, one after another, each with one subscriber. */
-async function run({ turns = 1, ...plan }) {
-  for (let left = turns; left > 0; left--) await runOne(plan);
+/** Runs turns to their ends, one after another, each with one subscriber: all by the last of `loops` loops. */
+async function run({ turns = 1, loops = 1, ...plan }) {
+  for (let left = loops; left > 1; left--) runnerOf(plan);
+  const runner = runnerOf(plan);
+  for (let left = turns; left > 0; left--) await runOne(runner);
+}
+
+/** `managed`: what an agent has by default, with `agent()` or, as `'loop'`, with a loop of the same configuration. */
+function runnerOf({ stored = false, managed, model, ...plan }) {
+  const store = stored ? { taskStateStore: new InMemoryStateStore({ maxEndedTasks: 2 }) } : {};
+  const provider = model ?? modelOf(plan);
+  const config = { toolProviders: [echo], maxIterations: 1_000_000, toolConcurrency: 100_000, ...store };
+  const loopWith = (options) => new AgentLoop({ agentId: 'a', ...config, ...options });
+  if (managed === 'agent') return agent({ id: 'a', provider, ...config });
+  if (managed === 'loop')
+    return loopWith({ llmProvider: retry({ maxRetries: 4 })(provider), extensions: contextManagement() });
+  return loopWith({ llmProvider: provider });
 }
 
 let contexts = 0;
 
-/** `managed`: what an agent has by default, with `agent()` or, as `'loop'`, with a loop of the same configuration. */
-async function runOne({ stored = false, managed, ...plan }) {
-  const store = stored ? { taskStateStore: new InMemoryStateStore({ maxEndedTasks: 2 }) } : {};
-  const limits = { maxIterations: 1_000_000, toolConcurrency: 100_000 };
-  const model = modelOf(plan);
-  const config = { toolProviders: [echo], ...limits, ...store };
-  const loopWith = (options) => new AgentLoop({ agentId: 'a', ...config, ...options });
-  const makers = {
-    agent: () => agent({ id: 'a', provider: model, ...config }),
-    loop: () => loopWith({ llmProvider: retry({ maxRetries: 4 })(model), extensions: contextManagement() }),
-  };
-  const runner = managed ? makers[managed]() : loopWith({ llmProvider: model });
+function start(runner) {
   const turn = runner.startTurn([{ role: 'user', content: 'Hello' }], { contextId: `c-${contexts++}` });
   turn.subscribe(() => {});
-  await turn.result();
+  return turn;
+}
+
+async function runOne(runner) {
+  await start(runner).result();
 }
 
 const session = new Session();
@@ -78,6 +90,26 @@ async function callsOf(plan) {
     }
   }
   return sum;
+}
+
+/** What a turn holds that waits for its model. */
+async function liveBytes(plan) {
+  const waiting = {
+    call: () => Promise.reject(new Error('The model streams.')),
+    stream: () => new Observable(() => {}),
+  };
+  const runner = runnerOf({ ...plan, model: waiting });
+  const turns = Array.from({ length: 100 }, () => start(runner));
+  const settled = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+  await settled();
+  globalThis.gc();
+  const before = process.memoryUsage().heapUsed;
+  for (let more = 4_000; more > 0; more--) turns.push(start(runner));
+  await settled();
+  globalThis.gc();
+  const held = process.memoryUsage().heapUsed - before;
+  await Promise.all(turns.map((turn) => turn.cancel()));
+  return held / 4_000;
 }
 
 async function bytesOf(plan) {
@@ -115,6 +147,7 @@ const turns = (options = {}) => [
 
 async function measured(measure) {
   return {
+    loop: await perUnit(measure, [{ loops: 10 }, { loops: 110 }], 100),
     turn: await perUnit(measure, turns(), 100),
     storedTurn: await perUnit(measure, turns({ stored: true }), 100),
     iteration: await perUnit(measure, iterations(100), 100),
@@ -127,6 +160,8 @@ async function measured(measure) {
 
 session.connect();
 if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytesOf)));
+else if (process.argv[2] === 'live')
+  console.log(JSON.stringify({ turn: await liveBytes({}), storedTurn: await liveBytes({ stored: true }) }));
 else {
   await post('Profiler.enable');
   await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });

@@ -8,6 +8,7 @@ import { OpenCall } from '../../../src/core/model-call/open-call.ts';
 import { resolveConfig } from '../../../src/core/options/resolve-config.ts';
 import { TurnNode } from '../../../src/core/ownership/child-turns.ts';
 import { AbortScope } from '../../../src/core/streams/abort-scope.ts';
+import { CallNotes } from '../../../src/core/tool-call/tool-results.ts';
 import { collectTools, ToolSet } from '../../../src/core/tool-call/tool-set.ts';
 import { Inbox } from '../../../src/core/turn/inbox.ts';
 import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
@@ -47,8 +48,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     authContext: undefined,
     tracing: turnTracing(config, turn),
     hooks: new Hooks(config.hooks),
-    checks: new WeakMap(),
-    deciding: new WeakSet(),
+    callNotes: new CallNotes(),
     scope: new AbortScope(),
     drain: new AbortScope(),
     inbox: new Inbox(),
