@@ -63,7 +63,8 @@ export interface LLMResponse {
 
 /**
  * What a streaming provider emits. `attempt` chunks come from policies that call more than once: `begin` opens an attempt
- * after the first, `void` discards all that was streamed since the attempt began. `done` comes exactly once, last.
+ * after the first, `void` discards all that was streamed since the attempt began. `done` comes exactly once, last: it ends the call, and
+ * chunks and errors after it are dropped.
  */
 export type LLMChunk =
   | { readonly type: 'text'; readonly text: string }

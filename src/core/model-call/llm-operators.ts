@@ -46,7 +46,8 @@ class ResponseTap extends Stage<LLMChunk> {
 
 /**
  * Makes any failure of a model call an `AgentLoopError`, writes it to the span and the log, and passes it on. An answer without a
- * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`.
+ * message, or a source that completes without a `done` chunk, is a failure too: `PROVIDER_PROTOCOL`. Chunks and failures after `done` are
+ * dropped: the call has its answer.
  */
 export function catchLLMError(_deps: TurnDeps, call: PreparedCall): FusibleOperator<LLMChunk, LLMChunk> {
   return staged((to) => new CallFailure(call, to));
@@ -62,6 +63,7 @@ class CallFailure extends Stage<LLMChunk> {
   }
 
   protected override take(chunk: LLMChunk): void {
+    if (this.#done) return;
     if (chunk.type === 'done') {
       const flaw = responseFlaw(chunk.response);
       if (flaw) return this.failed(flaw);
@@ -71,7 +73,8 @@ class CallFailure extends Stage<LLMChunk> {
   }
 
   protected override failed(thrown: unknown): void {
-    this.to.error(this.#call.failed(thrown));
+    if (this.#done) this.to.complete();
+    else this.to.error(this.#call.failed(thrown));
   }
 
   protected override completed(): void {
@@ -117,9 +120,14 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
   }
 
   protected override take(chunk: LLMChunk): void {
+    if (this.#answered) return;
     if (chunk.type !== 'done') return this.to.next(chunk);
     this.#answered = true;
     respond(this.#deps, this.#place, { response: chunk.response, to: this });
+  }
+
+  protected override failed(error: unknown): void {
+    if (!this.#answered) this.to.error(error);
   }
 
   protected override completed(): void {

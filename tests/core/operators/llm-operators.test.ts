@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
-import { map, type OperatorFunction, tap } from 'rxjs';
+import { firstValueFrom, lastValueFrom, map, type OperatorFunction, Subject, tap, toArray } from 'rxjs';
 import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
 import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
 import type { LLMChunk, LLMResponse } from '../../../src/core/contracts/provider.ts';
@@ -203,6 +203,20 @@ describe('catchLLMError', () => {
     if (thrown !== passed) expect(errors).toMatchObject([{ cause: thrown, taskId: 'task' }]);
   });
 
+  it('drops what follows the answer', () => {
+    const logger = recordingLogger();
+    const deps = turnDeps({ logger });
+    const call = prepared(deps);
+    marbles(({ hot, expectObservable, expectSubscriptions }) => {
+      const source$ = hot<LLMChunk>('-t-d-t-d-#', values, broken);
+      expectObservable(source$.pipe(catchLLMError(deps, call))).toBe('-t-d-----|', values);
+      expectSubscriptions(source$.subscriptions).toBe('^--------!');
+    });
+    call.span.end();
+    expect(recorder.spans().map(endingOf)).toEqual([unset]);
+    expect(logger.lines).toEqual([]);
+  });
+
   it.each([
     ['completes without a response', '-t|', '"done"'],
     ['answers without a message', '-tx', 'whose message is not'],
@@ -258,6 +272,25 @@ describe('mapLLMResponseToState', () => {
       expectSubscriptions(source$.subscriptions).toBe('^---!');
     });
   });
+
+  it.each(['completes', 'fails'])(
+    'drops what follows the answer while afterLLMCall is asked: the source %s',
+    async (how) => {
+      const asked$ = new Subject<undefined>();
+      const extensions = [{ name: 'slow', afterLLMCall: () => firstValueFrom(asked$) }];
+      const source$ = new Subject<LLMChunk>();
+      const types$ = source$.pipe(
+        mapLLMResponseToState(turnDeps({ extensions }), callingState()),
+        map(({ type }) => type),
+      );
+      const types = lastValueFrom(types$.pipe(toArray()));
+      for (const chunk of [values.t, values.d, values.t, values.d]) source$.next(chunk);
+      if (how === 'fails') source$.error(broken);
+      else source$.complete();
+      asked$.next(undefined);
+      expect(await types).toEqual(['text', 'commit']);
+    },
+  );
 
   it('passes errors on, and leaves the source with who leaves it', () => {
     marbles(({ hot, expectObservable, expectSubscriptions }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import { concat, map, NEVER, Observable, of, skip, take } from 'rxjs';
+import { concat, firstValueFrom, lastValueFrom, map, NEVER, Observable, of, Subject, skip, take, toArray } from 'rxjs';
 import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
 import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
 import type { Signal } from '../../../src/core/journal/signals.ts';
@@ -131,6 +131,23 @@ describe('the model call of an iteration', () => {
     });
     expect(endingsOf('llm.call')).toMatchObject([{ status: 'ERROR', errorType: 'PROVIDER_PROTOCOL' }]);
   });
+
+  it.each(['completes', 'fails'])(
+    'completes with the answer while afterLLMCall is asked: the stream %s',
+    async (how) => {
+      const asked$ = new Subject<undefined>();
+      const extensions = [{ name: 'slow', afterLLMCall: () => firstValueFrom(asked$) }];
+      const answer$ = new Subject<LLMChunk>();
+      const deps = turnDeps({ llmProvider: streaming(() => answer$), extensions });
+      const seen = lastValueFrom(iterationOf(deps).pipe(kindOf, toArray()));
+      for (const chunk of [values.t, values.d, values.t, values.d]) answer$.next(chunk);
+      if (how === 'fails') answer$.error(broken);
+      else answer$.complete();
+      asked$.next(undefined);
+      expect(await seen).toEqual([kinds.s, kinds.t, kinds.e]);
+      expect(endingsOf('llm.call', 'iteration[1]')).toEqual([unset, unset]);
+    },
+  );
 
   it('starts no span of tools for a response without calls', () => {
     marbles(({ cold, expectObservable, expectSubscriptions }) => {
