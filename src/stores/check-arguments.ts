@@ -233,6 +233,7 @@ export const stateStoreArguments: StoreArguments<TaskStateStore> = {
         state: text,
         contextId: text,
         roots: flag,
+        parentTaskId: text,
         byStatus: (value) => statusMembers(value) ?? withGroup(value),
         limit: number,
       }),

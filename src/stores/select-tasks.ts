@@ -15,6 +15,7 @@ export function fits(query: TaskQuery, task: TaskSummary): boolean {
   const { state, contextId, parentTaskId } = task;
   if (query.state !== undefined && state !== query.state) return false;
   if (query.roots && parentTaskId !== undefined) return false;
+  if (query.parentTaskId !== undefined && parentTaskId !== query.parentTaskId) return false;
   if (query.contextId !== undefined && contextId !== query.contextId) return false;
   if (query.byStatus === undefined) return true;
   return groupOf(contextId) === query.byStatus.group && isWithin(query.byStatus, placeOf(task));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
+import { answerOf, deadTurn, firstCall, intentOf, question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';
@@ -58,6 +58,19 @@ describe('AgentLoop.cancel', () => {
     const turn = AgentLoop.resume('t', bench.config(bench.model([])));
     await expect(turn.result()).rejects.toMatchObject({ code: 'CANCELED', reason: 'enough' });
     await canceled;
+  });
+
+  it('cancels a child turn that a hook started, however many tasks of the context are newer', async () => {
+    deadTurn(bench, [firstCall]);
+    const parent = { taskId: 't', callId: 'hook', agentId: 'tester', rootTaskId: 't' };
+    deadTurn(bench, [firstCall], { taskId: 'child', agentId: 'helper', parent });
+    for (let number = 0; number < 1_000; number++) {
+      const taskId = `newer-${number}`;
+      bench.store.create(taskId, startedRecord(bench.clock, { taskId }));
+    }
+    await cancel();
+    expect(bench.store.load('child')).toMatchObject({ status: 'canceled' });
+    expect(bench.store.load('newer-7')).toMatchObject({ isComplete: false });
   });
 
   it('does nothing to a turn that has ended', async () => {

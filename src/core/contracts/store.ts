@@ -85,6 +85,8 @@ export interface TaskQuery {
   readonly runnable?: boolean | undefined;
   /** Only turns that no other turn started: child turns are left out. Default false. */
   readonly roots?: boolean | undefined;
+  /** Only the child turns of this turn, in any context. The cost does not depend on how many other tasks there are. */
+  readonly parentTaskId?: string | undefined;
   /**
    * The index by the time of the status: tasks of contexts whose id begins with `group` and a colon, by `statusAt`, the newest first, and of one
    * time by their ids, the last first. `after`: only tasks after this position in that order. `since`: only tasks whose `statusAt` is this or

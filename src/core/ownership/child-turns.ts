@@ -279,14 +279,10 @@ export function belowParent(
   });
 }
 
-const mostOfContext = 1_000;
-
-/** Child turns in the context of their parent turn: those that hooks started, which no intent names. Errors: those of the store. */
-export async function listedChildren(
-  store: TaskStateStore,
-  { taskId, contextId }: { readonly taskId: string; readonly contextId: string },
-): Promise<readonly TaskSummary[]> {
-  const tasks = await store.list({ contextId, limit: mostOfContext });
+/** All child turns of a turn, also those that hooks started, which no intent names. Errors: those of the store. */
+export async function listedChildren(store: TaskStateStore, taskId: string): Promise<readonly TaskSummary[]> {
+  const tasks = await store.list({ parentTaskId: taskId, limit: Number.MAX_SAFE_INTEGER });
+  // A store that does not know `parentTaskId` gives other tasks too.
   return tasks.filter(({ parentTaskId }) => parentTaskId === taskId);
 }
 

@@ -103,11 +103,11 @@ class ChildRuns {
     if (past && endedInOrder(past)) await this.restore(past.after.turn, earlierRuns(past, lostAt));
   }
 
-  async #childrenOfHooks(turn: TurnIdentity, lostAt: number): Promise<readonly string[]> {
+  async #childrenOfHooks({ taskId }: TurnIdentity, lostAt: number): Promise<readonly string[]> {
     const isWanted = ({ state, updatedAt }: TaskSummary) =>
       state !== 'submitted' && state !== 'working' && Date.parse(updatedAt) + exportedAfterMs > lostAt;
     const children = await this.#told(
-      () => listedChildren(this.#store, turn),
+      () => listedChildren(this.#store, taskId),
       (listed) => listed.filter(isWanted).map(({ taskId }) => taskId),
     );
     return children ?? [];

@@ -67,7 +67,7 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
 
 /** Child turns that a hook had started when its process died. */
 async function childrenOfHooks(store: TaskStateStore, { turn }: LoopState): Promise<readonly ChildLink[]> {
-  return (await listedChildren(store, turn)).filter(({ state }) => !ended.has(state));
+  return (await listedChildren(store, turn.taskId)).filter(({ state }) => !ended.has(state));
 }
 
 const ended: ReadonlySet<TaskState> = new Set(['completed', 'failed', 'canceled', 'rejected']);

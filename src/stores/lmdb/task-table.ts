@@ -29,8 +29,8 @@ interface Meta {
  * The journals, heads, commands and indexes in an LMDB file, typed. Every method stands inside a `read` or `write` of the database.
  *
  * Keys: `['head', task]`, `['record', task, seq]`, `['command', task, n]`, `['command-id', task, hash]`, and for `list`
- * `['all', born]`, `['context', hash, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`, which hold the task
- * id, for a child turn also the parent's, separated by a blank. Other values are JSON.
+ * `['all', born]`, `['context', hash, born]`, `['child', parent, born]`, `['state', state, born]`, `['group', hash, time of the status, task]`,
+ * which hold the task id, for a child turn also the parent's, separated by a blank. Other values are JSON.
  */
 export class TaskTable {
   readonly #db: LmdbDatabase;
@@ -79,12 +79,13 @@ export class TaskTable {
   }
 
   putHead(head: TaskHead, before: TaskHead | undefined): void {
-    const { taskId, born, status, contextId } = head;
+    const { taskId, born, status, contextId, parentTaskId } = head;
     const entry = entryOf(head);
     this.#db.put(['head', taskId], JSON.stringify(head));
     if (before === undefined) {
       this.#db.put(['all', born], entry);
       this.#db.put(['context', hashOf(contextId), born], entry);
+      if (parentTaskId !== undefined) this.#db.put(['child', parentTaskId, born], entry);
     }
     this.#putGroup(head, before);
     if (before?.status === status) return;
@@ -187,17 +188,18 @@ export class TaskTable {
 
   /** For a task whose head does not say where it is listed. */
   #searchIndexes(taskId: string): void {
-    for (const kind of ['all', 'context', 'state', 'group']) {
+    for (const kind of ['all', 'context', 'child', 'state', 'group']) {
       for (const { key, value } of this.#db.range({ start: [kind], end: [kind, last] })) {
-        if (taskIn(value) === taskId) this.#db.remove(key);
+        if (inEntry(value)[0] === taskId) this.#db.remove(key);
       }
     }
   }
 
   #removeFromIndexes(head: TaskHead): void {
-    const { born, status, contextId } = head;
+    const { born, status, contextId, parentTaskId } = head;
     this.#db.remove(['all', born]);
     this.#db.remove(['context', hashOf(contextId), born]);
+    if (parentTaskId !== undefined) this.#db.remove(['child', parentTaskId, born]);
     this.#db.remove(['state', status, born]);
     const group = groupKey(head);
     if (group) this.#db.remove(group);
@@ -205,9 +207,10 @@ export class TaskTable {
 
   /** The newest first, or the order of a group; runnable tasks by their states, where nothing else is asked for. */
   list(query: TaskQuery, now: number): readonly TaskHead[] {
-    const { state, contextId, byStatus, runnable = false, limit = 50 } = query;
+    const { state, contextId, parentTaskId, byStatus, runnable = false, limit = 50 } = query;
     const fits = runnable ? (head: TaskHead) => isRunnable(head.status) && !isHeld(head, now) : () => true;
-    if (runnable && state === undefined && contextId === undefined && byStatus === undefined) {
+    const isOfAll = contextId === undefined && parentTaskId === undefined && byStatus === undefined;
+    if (runnable && state === undefined && isOfAll) {
       const working = this.#found(query, ['state', 'working', last], ['state', 'working', 0], fits);
       const more = { ...query, limit: limit - working.length };
       return [...working, ...this.#found(more, ['state', 'submitted', last], ['state', 'submitted', 0], fits)];
@@ -219,7 +222,8 @@ export class TaskTable {
       return this.#found(query, start, [...index, since === undefined ? 0 : Date.parse(since)], fits);
     }
     const ofState = state === undefined ? ['all'] : ['state', state];
-    const index = contextId === undefined ? ofState : ['context', hashOf(contextId)];
+    const ofContext = contextId === undefined ? ofState : ['context', hashOf(contextId)];
+    const index = parentTaskId === undefined ? ofContext : ['child', parentTaskId];
     return this.#found(query, [...index, last], [...index, 0], fits);
   }
 
@@ -230,9 +234,9 @@ export class TaskTable {
     this.#db.put(now, entryOf(head));
   }
 
-  /** Of the entries of an index behind `start`, backwards. Child turns are left out by their entries, before their heads are read. */
+  /** Of the entries of an index behind `start`, backwards. Whose child turn a task is, its entry says, before its head is read. */
   #found(
-    { state, contextId, roots = false, limit = 50 }: TaskQuery,
+    { state, contextId, parentTaskId, roots = false, limit = 50 }: TaskQuery,
     start: Key,
     end: Key,
     fits: (head: TaskHead) => boolean,
@@ -241,8 +245,9 @@ export class TaskTable {
     if (!(limit > 0)) return found;
     for (const { value } of this.#behind({ start, end, limit: Math.min(limit, pageSize) })) {
       if (found.length >= limit) break;
-      if (roots && isChild(value)) continue;
-      const head = this.findHead(taskIn(value));
+      const [taskId, parent] = inEntry(value);
+      if ((roots && parent !== undefined) || (parentTaskId !== undefined && parent !== parentTaskId)) continue;
+      const head = this.findHead(taskId);
       if (!head || (state !== undefined && head.status !== state) || !fits(head)) continue;
       if (contextId === undefined || head.contextId === contextId) found.push(head);
     }
@@ -285,12 +290,10 @@ function entryOf({ taskId, parentTaskId }: TaskHead): string {
   return parentTaskId === undefined ? taskId : `${taskId} ${parentTaskId}`;
 }
 
-function taskIn(entry: string): string {
-  return entry.split(' ', 1)[0] ?? entry;
-}
-
-function isChild(entry: string): boolean {
-  return entry.includes(' ');
+/** The task of an entry, and the parent turn of a child turn. */
+function inEntry(entry: string): readonly [taskId: string, parentTaskId?: string] {
+  const blank = entry.indexOf(' ');
+  return blank < 0 ? [entry] : [entry.slice(0, blank), entry.slice(blank + 1)];
 }
 
 function parsedOrNothing(text: string): unknown {

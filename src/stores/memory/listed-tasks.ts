@@ -5,7 +5,7 @@ import type { MemoryTask } from './memory-task.ts';
 
 /** The tasks that a query asks for at a moment, in its order, out of all in the order of their creation. */
 export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: number): readonly MemoryTask[] {
-  const { state, contextId, byStatus: index, roots = false, runnable = false, limit = 50 } = query;
+  const { state, contextId, parentTaskId, byStatus: index, roots = false, runnable = false, limit = 50 } = query;
   const found = [...tasks].filter((task) => {
     const { status, started } = task;
     return (
@@ -13,6 +13,7 @@ export function listedTasks(tasks: Iterable<MemoryTask>, query: TaskQuery, now: 
       !(runnable && (!isRunnable(status) || task.isHeld(now))) &&
       (state === undefined || status === state) &&
       (contextId === undefined || started.contextId === contextId) &&
+      (parentTaskId === undefined || started.parent?.taskId === parentTaskId) &&
       (index === undefined || (groupOf(started.contextId) === index.group && isWithin(index, placeOf(task))))
     );
   });

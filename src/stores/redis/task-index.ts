@@ -13,7 +13,7 @@ export interface IndexedTask {
 }
 
 /** A part of the index, and where in it a page begins. */
-export interface IndexPage extends Pick<TaskQuery, 'contextId' | 'byStatus'> {
+export interface IndexPage extends Pick<TaskQuery, 'contextId' | 'parentTaskId' | 'byStatus'> {
   /** From 0. */
   readonly offset: number;
   readonly size: number;
@@ -23,8 +23,8 @@ const sampleEvery = 32;
 const sampleSize = 128;
 
 /**
- * Which tasks there are, the newest first: one sorted set of all, one for each context, and one by the time of the status for each group of
- * contexts, none atomic with the journals. Tasks whose time ran out are removed when a list meets them, and by a sample now and then, so
+ * Which tasks there are, the newest first: one sorted set of all, one for each context and for the child turns of each turn, and one by the
+ * time of the status for each group of contexts, none atomic with the journals. Tasks whose time ran out are removed when a list meets them, and by a sample now and then, so
  * that dead entries stay a fraction.
  */
 export class TaskIndex {
@@ -40,7 +40,7 @@ export class TaskIndex {
   /** Again for the same task does nothing. */
   async add(task: IndexedTask, createdAt: number): Promise<void> {
     await Promise.all([
-      this.#both(task, (key, member) => this.#send('zadd', key, 'NX', createdAt, member)),
+      this.#each(task, (key, member) => this.#send('zadd', key, 'NX', createdAt, member)),
       this.tell(task, createdAt),
     ]);
   }
@@ -54,15 +54,16 @@ export class TaskIndex {
   async remove(task: IndexedTask): Promise<void> {
     const group = groupOf(task.contextId);
     await Promise.all([
-      this.#both(task, (key, member) => this.#send('zrem', key, member)),
+      this.#each(task, (key, member) => this.#send('zrem', key, member)),
       group === undefined ? undefined : this.#send('zrem', this.#ofGroup(group), memberOf(task)),
     ]);
   }
 
   /** A page of tasks, newest first; of a group, most recent status first. */
-  async page({ contextId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
+  async page({ contextId, parentTaskId, byStatus, offset, size }: IndexPage): Promise<readonly IndexedTask[]> {
     if (byStatus === undefined) {
-      const key = contextId === undefined ? this.#all : this.#ofContext(contextId);
+      const ofContext = contextId === undefined ? this.#all : this.#ofContext(contextId);
+      const key = parentTaskId === undefined ? ofContext : this.#ofParent(parentTaskId);
       return tasksOf(await this.#send('zrevrange', key, offset, offset + size - 1));
     }
     const { group, after, since } = byStatus;
@@ -86,13 +87,20 @@ export class TaskIndex {
     return `${this.#prefix}:context:${contextId}`;
   }
 
+  #ofParent(parentTaskId: string): string {
+    return `${this.#prefix}:children:${parentTaskId}`;
+  }
+
   #ofGroup(group: string): string {
     return `${this.#prefix}:group:${group}`;
   }
 
-  #both(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
+  #each(task: IndexedTask, send: (key: string, member: string) => Promise<unknown>): Promise<unknown> {
+    const { contextId, parentTaskId } = task;
+    const keys = [this.#all, this.#ofContext(contextId)];
+    if (parentTaskId !== undefined) keys.push(this.#ofParent(parentTaskId));
     const member = memberOf(task);
-    return Promise.all([send(this.#all, member), send(this.#ofContext(task.contextId), member)]);
+    return Promise.all(keys.map((key) => send(key, member)));
   }
 
   #send(name: string, ...args: readonly (string | number)[]): Promise<unknown> {

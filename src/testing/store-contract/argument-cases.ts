@@ -68,6 +68,7 @@ export const argumentCases: ContractGroup = {
             [{ contextId: 7 }],
             [{ limit: '5' }],
             [{ roots: 'yes' }],
+            [{ parentTaskId: 7 }],
             [{ byStatus: 'group' }],
             [{ byStatus: { group: 7 } }],
             [{ byStatus: {} }],

@@ -181,6 +181,30 @@ export const listCases: ContractGroup = {
       },
     },
     {
+      title: 'T-08 list gives the child turns of a turn, however many other tasks of its context are newer',
+      async run(subject) {
+        const contextId = subject.newTaskId();
+        const [root, other] = await beginMany(subject, contextId, 2);
+        assert(root && other);
+        const first = await begin(subject, { contextId, parent: root });
+        const second = await begin(subject, { contextId: `${contextId}-2`, parent: root, at: startedAt + 1_000 });
+        const below = await begin(subject, { contextId, parent: first, at: startedAt + 2_000 });
+        const newer = upTo(1_000).map((number) => begin(subject, { contextId, at: startedAt + 3_000 + number }));
+        await Promise.all([...newer, begin(subject, { contextId, parent: other, at: startedAt + 5_000 })]);
+        await listsIds(subject, { parentTaskId: root }, [second, first]);
+        await listsIds(subject, { parentTaskId: root, limit: 1 }, [second]);
+        await listsIds(subject, { parentTaskId: root, contextId }, [first]);
+        await listsIds(subject, { parentTaskId: root, roots: true }, []);
+        await listsIds(subject, { parentTaskId: first }, [below]);
+        await listsIds(subject, { parentTaskId: below }, []);
+        await (await Owner.take(subject, first)).append(suspended);
+        await listsIds(subject, { parentTaskId: root, state: 'input-required' }, [first]);
+        await listsIds(subject, { parentTaskId: root, runnable: true }, [second]);
+        await subject.store.delete(second);
+        await listsIds(subject, { parentTaskId: root }, [first]);
+      },
+    },
+    {
       title: 'T-08 a page of roots is full, however many child turns there are between them',
       async run(subject) {
         const group = subject.newTaskId();

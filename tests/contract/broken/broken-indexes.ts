@@ -105,6 +105,18 @@ class IgnoresRoots extends InMemoryStateStore {
   }
 }
 
+class IgnoresParent extends InMemoryStateStore {
+  override list({ parentTaskId: _, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query);
+  }
+}
+
+class LimitBeforeParent extends InMemoryStateStore {
+  override list({ parentTaskId: parent, ...query }: TaskQuery = {}): readonly TaskSummary[] {
+    return super.list(query).filter(({ parentTaskId }) => parent === undefined || parentTaskId === parent);
+  }
+}
+
 class LimitBeforeRoots extends InMemoryStateStore {
   override list({ roots = false, ...query }: TaskQuery = {}): readonly TaskSummary[] {
     return super.list(query).filter(({ parentTaskId }) => !roots || parentTaskId === undefined);
@@ -148,6 +160,7 @@ const grouped = 'list gives the tasks of a group, most recent status first, in p
 const atOneTime = 'tasks of a group with the same status time are sorted by id, descending, also over pages';
 const newest = 'the task created last comes first, whatever was written since';
 
+const ofParent = 'T-08 list gives the child turns of a turn, however many other tasks of its context are newer';
 const takesChildren = 'a deleted task takes the child turns with it that its records link to, and theirs';
 const leavesOthers = 'a deleted task leaves turns alone that its records link to but that are not its child turns';
 
@@ -163,6 +176,8 @@ export const brokenIndexes: readonly BrokenStore[] = [
     'T-08 a page of roots is full, however many child turns there are between them',
     LimitBeforeRoots,
   ),
+  broken('tasks of other parents', ofParent, IgnoresParent),
+  broken('other tasks take the places of child turns', ofParent, LimitBeforeParent),
   broken('child turns outlive a delete', takesChildren, DeletesAlone),
   broken('a delete takes whatever is linked', leavesOthers, DeletesTheLinked),
   broken('the oldest comes first', newest, OldestFirst),

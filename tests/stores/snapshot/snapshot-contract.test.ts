@@ -42,6 +42,7 @@ const everywhere = {
   'list gives 50 unless told how many': unlisted,
   'T-08 list says of a child turn which turn is its parent': unlisted,
   'T-08 list of roots leaves child turns out, also of a state, a context and a group': unlisted,
+  'T-08 list gives the child turns of a turn, however many other tasks of its context are newer': unlisted,
   'T-08 a page of roots is full, however many child turns there are between them': unlisted,
   'held says whether a lease lasts: after acquire, not after release, not once it ran out': unlisted,
   'a deleted task is not listed': unlisted,
