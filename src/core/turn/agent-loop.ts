@@ -20,7 +20,7 @@ import {
 } from '../options/check-start-options.ts';
 import type { ForkOptions } from '../options/fork-options.ts';
 import { checkStore, type ResolvedConfig, resolveConfig } from '../options/resolve-config.ts';
-import { childConfig, parentTurnOf } from '../ownership/child-turns.ts';
+import { childConfig, type ParentTurn, parentTurnOf } from '../ownership/child-turns.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { admissionOf } from './admission.ts';
 import { type AnswerOptions, answerTask } from './answer-task.ts';
@@ -93,7 +93,7 @@ export class AgentLoop {
       const run = () => startRun(request, { start, contextId: options.contextId });
       return before ? before(defer(run)) : run();
     };
-    return newTurn(config, options, { taskId, contextId, execution });
+    return newTurn(config, options, { taskId, contextId, parent, execution });
   }
 
   /**
@@ -118,7 +118,7 @@ export class AgentLoop {
     checkResumeOptions(options);
     const { contextId } = options;
     const execution = (request: RunRequest) => resumeRun(request, store, { taskId, contextId });
-    return newTurn(resolved, options, { taskId, contextId: contextId ?? '', execution });
+    return newTurn(resolved, options, { taskId, contextId: contextId ?? '', parent, execution });
   }
 
   /**
@@ -147,7 +147,7 @@ export class AgentLoop {
     return newTurn(
       resolved,
       { ...options, onBusy: 'wait' },
-      { taskId: newTaskId, contextId: contextId ?? '', execution },
+      { taskId: newTaskId, contextId: contextId ?? '', parent: parentTurnOf(options), execution },
     );
   }
 
@@ -212,6 +212,7 @@ export class AgentLoop {
 interface NewTurn {
   readonly taskId: string;
   readonly contextId: string;
+  readonly parent: ParentTurn | undefined;
   readonly execution: (request: RunRequest) => Observable<Signal>;
 }
 
@@ -220,7 +221,6 @@ function newTurn(
   options: StartOptions & Pick<ResumeOptions, 'answers' | 'onBusy' | 'from'>,
   turn: NewTurn,
 ): Turn {
-  const parent = parentTurnOf(options);
   const scope = new AbortScope();
   const inbox = new Inbox(config.hooks.beforeMessage);
   // Read here and nowhere else: when the turn is subscribed to, another context may be the active one.
@@ -233,6 +233,7 @@ function newTurn(
     onBusy = 'fail',
   } = options;
   const { opened } = admissionOf(options) ?? {};
+  const { parent } = turn;
   const request = { config, scope, inbox, parentContext, authContext, context, answers, parent, onBusy, opened };
   return Turn.of({
     taskId: turn.taskId,

@@ -80,11 +80,12 @@ export function turnTracing(options: TracingOptions, ids: TurnIds): TurnTracing 
   const tracer = options.enableTracing === false ? undefined : registeredTracer();
   const measured = instruments();
   const isTraced = tracer !== undefined;
+  const isOnlyMeasured = !isTraced && measured !== undefined;
   return {
     tracer: measured === undefined ? (tracer ?? silentTracer) : meteredTracer(tracer ?? silentTracer, measured),
     isTraced,
     ids,
-    captureContent: isTraced && (options.captureContent ?? captureFromEnvironment()),
+    captureContent: !isOnlyMeasured && (options.captureContent ?? captureFromEnvironment()),
     spanNames: options.spanNames ?? 'millrace',
     base: isTraced || measured !== undefined ? baseAttributes(ids) : noAttributes,
     redact: options.redact === undefined ? unchanged : guarded(options.redact),
