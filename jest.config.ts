@@ -8,6 +8,11 @@ const config: Config = {
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/tests/real/'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['ts-jest', { useESM: true, diagnostics: false }] },
+  globalSetup: '<rootDir>/tests/build-entries.mjs',
+  moduleNameMapper: {
+    '^millrace$': '<rootDir>/.cache/tests/millrace.js',
+    '^millrace/([\\w-]+)$': '<rootDir>/.cache/tests/millrace-$1.js',
+  },
   cacheDirectory: '<rootDir>/node_modules/.cache/jest',
   // Tests of processes and of leases wait more than they work.
   maxWorkers: 3,

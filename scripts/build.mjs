@@ -32,6 +32,8 @@ await build({
   absWorkingDir: root,
   bundle: true,
   packages: 'external',
+  // tsconfig.json has paths for these.
+  external: ['millrace', 'millrace/*'],
   platform: 'node',
   format: 'esm',
   target: 'node20',

@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import type { Message } from '../src/core/contracts/messages.ts';
-import type { ToolContext } from '../src/core/contracts/tool.ts';
-import { AgentLoop } from '../src/core/turn/agent-loop.ts';
-import { gate } from '../src/testing/gate.ts';
-import { LocalToolProvider } from '../src/tools/local-tools.ts';
-import { tool } from '../src/tools/tool.ts';
+import { LocalToolProvider, type Message, type ToolContext, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { question } from './core/dead-turn.ts';
 import { plainTools } from './core/plain-tools.ts';
 import { type BenchOptions, turnBench } from './core/turn-bench.ts';

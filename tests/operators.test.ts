@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { concat, defer, finalize, lastValueFrom, Observable, of, startWith, toArray } from 'rxjs';
-import type { LLMChunk } from '../src/core/contracts/provider.ts';
+import type { LLMChunk } from 'millrace';
 import {
   beginLLMCall,
   type Commit,
@@ -19,7 +18,8 @@ import {
   startIterationSpan,
   tapAfterTurn,
   tapLLMResponse,
-} from '../src/operators.ts';
+} from 'millrace/operators';
+import { concat, defer, finalize, lastValueFrom, Observable, of, startWith, toArray } from 'rxjs';
 import { question } from './core/dead-turn.ts';
 import { plainTools } from './core/plain-tools.ts';
 import { turnBench } from './core/turn-bench.ts';

@@ -1,5 +1,5 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
-import type { FinishedSpan } from '../src/observability/finished-span.ts';
+import type { FinishedSpan } from 'millrace/otel';
 
 /** An attribute as it arrived; 64-bit integers beyond the safe ones lose precision. */
 export type ReceivedValue =

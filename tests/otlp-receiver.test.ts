@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import { startTracing, type Tracing } from '../src/observability/tracing.ts';
-import { openResources } from '../src/testing/ledger.ts';
+import { startTracing, type Tracing } from 'millrace/otel';
+import { openResources } from 'millrace/testing';
 import { type OtlpReceiver, startOtlpReceiver } from './otlp-receiver.ts';
 
 let ledger = openResources();

@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { AgentLoopError } from '../src/core/contracts/index.ts';
+import { AgentLoopError } from 'millrace';
 import { decodeTraceRequest, type ReceivedSpan } from './otlp-decode.ts';
 
 export interface OtlpReceiverOptions {

@@ -2,12 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from '@jest/globals';
+import { agent, retry, timeout } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { scriptedLLM } from 'millrace/testing';
 import ts from 'typescript';
-import { agent } from '../src/agent/agent.ts';
-import { LiteLLMProvider } from '../src/providers/litellm-provider.ts';
-import { retry } from '../src/providers/policies/retry.ts';
-import { timeout } from '../src/providers/policies/timeout.ts';
-import { scriptedLLM } from '../src/testing/scripted-llm.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const { exports }: { readonly exports: Readonly<Record<string, string | { readonly default: string }>> } = JSON.parse(

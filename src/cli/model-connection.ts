@@ -35,10 +35,8 @@ async function connectVendor({ model, apiKey, baseUrl }: VendorSettings): Promis
 }
 
 async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnection> {
-  const [{ startModelServer }, LiteLLMProvider] = await Promise.all([
-    import('../testing/model-server.ts'),
-    litellmProvider(),
-  ]);
+  const { startModelServer } = await import('../testing/model-server.ts');
+  const LiteLLMProvider = await litellmProvider();
   const server = await startModelServer({ delayMs });
   return {
     provider: new LiteLLMProvider({ baseUrl: server.baseUrl, model: 'demo' }),
@@ -50,10 +48,8 @@ async function connectStandIn({ delayMs }: StandInOptions): Promise<ModelConnect
 
 /** With the copy of `openai` that the build puts beside the command, so that a project needs none. */
 async function litellmProvider() {
-  const [{ LiteLLMProvider }, { useOpenAI }] = await Promise.all([
-    import('../providers/litellm-provider.ts'),
-    import('../providers/openai-wire/load-openai.ts'),
-  ]);
+  const { LiteLLMProvider } = await import('../providers/litellm-provider.ts');
+  const { useOpenAI } = await import('../providers/openai-wire/load-openai.ts');
   useOpenAI(() => import('openai'));
   return LiteLLMProvider;
 }

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
+import { InMemoryArtifactStore } from 'millrace';
 import { a2aBench, call, send } from './bench.ts';
 import { collect, message, request, shortOf } from './messages.ts';
 

@@ -1,12 +1,9 @@
 import type { AgentCard, Message, StreamResponse, Task } from '@a2a-js/sdk';
 import { ServerCallContext, type User } from '@a2a-js/sdk/server';
-import { type A2AHandler, type A2ARequestHandlerOptions, a2aRequestHandler } from '../../src/a2a/index.ts';
-import { agent } from '../../src/agent/agent.ts';
-import type { AgentSettings, GivenTools } from '../../src/agent/agent-options.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { agent, InMemoryStateStore, type TaskStateStore } from 'millrace';
+import { type A2AHandler, type A2ARequestHandlerOptions, a2aRequestHandler } from 'millrace/a2a';
+import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings, GivenTools } from 'millrace/types';
 import { isTask, message, request } from './messages.ts';
 import { cardAt } from './serving.ts';
 

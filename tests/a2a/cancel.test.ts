@@ -1,7 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { InMemoryStateStore } from 'millrace';
+import { fakeClock, gate } from 'millrace/testing';
 import { obedient, plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
 import { collect, message, shortOf } from './messages.ts';

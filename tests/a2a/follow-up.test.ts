@@ -1,9 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { A2AClientTools, clientToolsExtension } from '../../src/a2a/index.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { InMemoryStateStore, type ToolContext } from 'millrace';
+import { A2AClientTools, clientToolsExtension } from 'millrace/a2a';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
 import { collect, data, message, request, shortOf, text } from './messages.ts';

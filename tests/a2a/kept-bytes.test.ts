@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { KeptBytes, type ToKeep } from '../../src/a2a/kept-bytes.ts';
-import { limitOf, protocolErrors } from '../../src/a2a/protocol-errors.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
+import { KeptBytes, limitOf, protocolErrors, type ToKeep } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
 
 const alice = { group: 'alice', isAnonymous: false };
 

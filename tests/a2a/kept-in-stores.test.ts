@@ -2,12 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { KeptInStores, type StoresOfKept } from '../../src/a2a/kept-in-stores.ts';
-import { Scope } from '../../src/a2a/scope.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { InMemoryArtifactStore, InMemoryStateStore, type TaskStateStore } from 'millrace';
+import { KeptInStores, Scope, type StoresOfKept } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 import { describeRedis } from '../stores/redis/describe-redis.ts';
 import { RedisBench } from '../stores/redis/redis-bench.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type A2AServerOptions, apiKeyAuth, InMemoryPushStore } from '../../src/a2a/index.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { InMemoryStateStore } from 'millrace';
+import { type A2AServerOptions, apiKeyAuth, InMemoryPushStore } from 'millrace/a2a';
+import { gate } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { reach, type Wire, wires } from '../security/reach.ts';
 import { isTask } from './messages.ts';

@@ -1,13 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { journalSchema } from '../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { agent, agentTools, InMemoryMessageStore, InMemoryStateStore, type ToolContext } from 'millrace';
+import { journalSchema } from 'millrace/stores';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, send } from './bench.ts';
 import { collect, data, message, shortOf } from './messages.ts';

@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import type { AgentSettings, GivenTools } from '../../src/agent/agent-options.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { agent, InMemoryStateStore } from 'millrace';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings, GivenTools } from 'millrace/types';
 import { obedient, plainTools } from '../core/plain-tools.ts';
 import { refusal } from './bench.ts';
 import { artifactText, collect, data, isTask, message, request, shortOf } from './messages.ts';

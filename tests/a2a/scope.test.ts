@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import { InMemoryMessageStore, InMemoryStateStore } from 'millrace';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, type Caller, call, refusal, send } from './bench.ts';
 import { collect, message, request } from './messages.ts';

@@ -12,12 +12,7 @@ import {
 } from '@a2a-js/sdk/client';
 import { agentCardHandler, jsonRpcHandler, restHandler, UserBuilder } from '@a2a-js/sdk/server/express';
 import express from 'express';
-import {
-  type A2AHandler,
-  type A2ARequestHandlerOptions,
-  a2aRequestHandler,
-  agentExtensions,
-} from '../../src/a2a/index.ts';
+import { type A2AHandler, type A2ARequestHandlerOptions, a2aRequestHandler, agentExtensions } from 'millrace/a2a';
 
 export type Binding = 'JSONRPC' | 'HTTP+JSON';
 export type Version = '1.0' | '0.3';

@@ -1,11 +1,8 @@
 import type { StreamResponse } from '@a2a-js/sdk';
 import { describe, expect, it } from '@jest/globals';
-import { cursorHeader, extensionEventsExtension, toolEventsExtension, turnExtension } from '../../src/a2a/index.ts';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { agent, agentTools, InMemoryStateStore } from 'millrace';
+import { cursorHeader, extensionEventsExtension, toolEventsExtension, turnExtension } from 'millrace/a2a';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from './bench.ts';
 import { collect, message, request, shortOf, textIn } from './messages.ts';

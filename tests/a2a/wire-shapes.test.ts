@@ -1,10 +1,9 @@
 import { StreamResponse, Task } from '@a2a-js/sdk';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { agent, InMemoryStateStore } from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
 import { z } from 'zod';
-import { agent } from '../../src/agent/agent.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { legacyMessage, legacySchema } from './legacy-schema.ts';
 import { data, message } from './messages.ts';

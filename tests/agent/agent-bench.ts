@@ -1,9 +1,6 @@
-import { type Agent, agent } from '../../src/agent/agent.ts';
-import type { AgentSettings, GivenTools } from '../../src/agent/agent-options.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { type Agent, agent, InMemoryMessageStore, type TaskStateStore } from 'millrace';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
+import type { AgentSettings, GivenTools } from 'millrace/types';
 import { turnBench } from '../core/turn-bench.ts';
 import { eventually } from '../eventually.ts';
 

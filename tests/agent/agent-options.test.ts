@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { type Agent, agent, type Extension, InMemoryArtifactStore, tool } from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { EMPTY } from 'rxjs';
-import { type Agent, agent } from '../../src/agent/agent.ts';
-import type { AgentSettings } from '../../src/agent/agent-options.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 

@@ -1,10 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentEvent, SubAgentEvent } from '../../src/core/contracts/events.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { budget } from '../../src/extensions/usage/budget.ts';
+import { type AgentEvent, agent, agentTools, budget, type Extension, type SubAgentEvent } from 'millrace';
+import type { TurnRecord } from 'millrace/types';
 import { deadTurn, firstCall, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { ofKind, textsOf, watch } from '../core/watch-events.ts';

@@ -1,11 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import type { AgentNotice } from '../../src/agent/agent-events.ts';
-import { team } from '../../src/agent/team.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { agent, type Extension, InMemoryMessageStore, InMemoryStateStore, team } from 'millrace';
+import { gate } from 'millrace/testing';
+import type { AgentNotice } from 'millrace/types';
 import { plainTools } from '../core/plain-tools.ts';
 import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';

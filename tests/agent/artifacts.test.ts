@@ -1,8 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { artifactTools } from '../../src/tools/artifact-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
-import { writeArtifact } from '../../src/tools/write-artifact.ts';
+import { artifactTools, InMemoryArtifactStore, tool, writeArtifact } from 'millrace';
 import { deadTurn, firstCall } from '../core/dead-turn.ts';
 import { type EventOf, textOfParts, watch } from '../core/watch-events.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';

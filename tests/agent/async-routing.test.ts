@@ -1,11 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { byRole, byRule, inParallel, type RoutingContext, type RoutingRequest } from '../../src/agent/routing.ts';
-import { team } from '../../src/agent/team.ts';
-import { systemClock } from '../../src/core/contracts/clock.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { gate } from '../../src/testing/gate.ts';
+import {
+  agent,
+  byRole,
+  byRule,
+  InMemoryMessageStore,
+  InMemoryStateStore,
+  inParallel,
+  type RoutingContext,
+  systemClock,
+  team,
+} from 'millrace';
+import { gate } from 'millrace/testing';
+import type { RoutingRequest } from 'millrace/types';
 import { watch } from '../core/watch-events.ts';
 import { VirtualProcess } from '../crash/in-process.ts';
 import { mortalStore } from '../crash/workload/mortal-store.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Turn } from '../../src/core/turn/turn.ts';
+import type { Turn } from 'millrace';
 import { watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';
 

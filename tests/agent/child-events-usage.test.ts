@@ -1,13 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import {
+  AgentLoopError,
+  agentTools,
+  type Extension,
+  type JournalRecord,
+  limits,
+  type ToolCall,
+  type ToolContext,
+} from 'millrace';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { agentBench, passing, seenBy, stoppedProcess } from './agent-bench.ts';

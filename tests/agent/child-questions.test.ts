@@ -1,25 +1,31 @@
 import { execFileSync } from 'node:child_process';
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { parseAnswers } from '../../src/cli/answers.ts';
-import { questionBlock } from '../../src/cli/question-block.ts';
-import { answerCommand } from '../../src/cli/questions.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
-import { createStyle } from '../../src/cli/style.ts';
-import { typedAnswer } from '../../src/cli/typed-answer.ts';
-import type { ToolProvider } from '../../src/core/contracts/tool.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { innermostQuestion } from '../../src/core/journal/child-questions.ts';
-import type { JournalRecord, Question, Stamped, TurnStarted } from '../../src/core/journal/records.ts';
-import { commitOf } from '../../src/core/journal/signals.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  agent,
+  agentTools,
+  ClientToolProvider,
+  foldRecords,
+  InMemoryStateStore,
+  type JournalRecord,
+  LocalToolProvider,
+  type Question,
+  replay,
+  type Stamped,
+  type ToolProvider,
+  tool,
+} from 'millrace';
+import {
+  answerCommand,
+  commitOf,
+  createStyle,
+  innermostQuestion,
+  parseAnswers,
+  questionBlock,
+  storeSettings,
+  typedAnswer,
+} from 'millrace/internals';
+import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { TurnStarted } from 'millrace/types';
 import { a2aBench, refusal, send } from '../a2a/bench.ts';
 import { data, message, text } from '../a2a/messages.ts';
 import { plainTools } from '../core/plain-tools.ts';

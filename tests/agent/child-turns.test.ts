@@ -1,14 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  AgentLoopError,
+  agentTools,
+  type JournalRecord,
+  LocalToolProvider,
+  type TaskStateStore,
+  type ToolContext,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import { plainTools } from '../core/plain-tools.ts';
 import { textsOf, watch } from '../core/watch-events.ts';
 import { eventually } from '../eventually.ts';

@@ -1,10 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
+import { agent, type InMemoryMessageStore, type LLMProvider, type Message, type Turn } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';
 import { agentBench, says, user } from './agent-bench.ts';

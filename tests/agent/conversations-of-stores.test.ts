@@ -1,13 +1,15 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { team } from '../../src/agent/team.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
-import { snapshotStateStore } from '../../src/stores/snapshot/snapshot-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import {
+  agent,
+  InMemoryMessageStore,
+  InMemoryStateStore,
+  snapshotStateStore,
+  type TaskStateStore,
+  team,
+} from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
+import { scriptedLLM } from 'millrace/testing';
 import { clientOf, message, serverBench } from '../a2a/server/test-server.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';

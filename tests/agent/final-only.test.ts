@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { finalOnly } from '../../src/agent/final-only.ts';
+import { agentTools, finalOnly } from 'millrace';
 import { plainTools } from '../core/plain-tools.ts';
 import { textsOf, watch } from '../core/watch-events.ts';
 import { agentBench } from './agent-bench.ts';

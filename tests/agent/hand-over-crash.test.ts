@@ -1,10 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { team } from '../../src/agent/team.ts';
-import { systemClock } from '../../src/core/contracts/clock.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { agent, InMemoryMessageStore, InMemoryStateStore, systemClock, team, tool } from 'millrace';
 import { VirtualProcess } from '../crash/in-process.ts';
 import type { Life } from '../crash/workload/life.ts';
 import { mortalStore } from '../crash/workload/mortal-store.ts';

@@ -1,13 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentSettings } from '../../src/agent/agent-options.ts';
-import { withoutCalls } from '../../src/agent/team-view.ts';
-import type { HookContext } from '../../src/core/contracts/extension.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { doneTool } from '../../src/extensions/finish/done-tool.ts';
-import { guardrails } from '../../src/extensions/guardrails/guardrails.ts';
-import { toolPermissions } from '../../src/extensions/permissions/tool-permissions.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { doneTool, guardrails, type HookContext, tool, toolPermissions, withoutCalls } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { ofKind, textsOf, watch } from '../core/watch-events.ts';
 import { says, user } from './agent-bench.ts';
 import { answer, handing, lastOf, teamBench } from './team-bench.ts';

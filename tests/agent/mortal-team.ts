@@ -1,6 +1,4 @@
-import type { MessageStore } from '../../src/core/contracts/message-store.ts';
-import type { Message, ToolCall } from '../../src/core/contracts/messages.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
+import type { LLMProvider, Message, MessageStore, ToolCall } from 'millrace';
 import type { Life } from '../crash/workload/life.ts';
 
 /** The same store, whose process may die before and after a call. */

@@ -1,13 +1,10 @@
 import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { conversationName, settleTurnsAhead } from '../../src/agent/open-turns.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { TurnError } from '../../src/core/journal/turn-result.ts';
-import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
-import type { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { AgentLoopError, agent, type InMemoryMessageStore, TurnError } from 'millrace';
+import { conversationName, settleTurnsAhead } from 'millrace/internals';
+import { LmdbMessageStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { watch } from '../core/watch-events.ts';

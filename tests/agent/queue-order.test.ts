@@ -1,15 +1,17 @@
 import { once } from 'node:events';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import type { AgentSettings } from '../../src/agent/agent-options.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import type { TaskStateStore, TaskSummary } from '../../src/core/contracts/store.ts';
-import { replay } from '../../src/replay/replay.ts';
-import type { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  agent,
+  InMemoryStateStore,
+  type LLMProvider,
+  replay,
+  type TaskStateStore,
+  type TaskSummary,
+  tool,
+} from 'millrace';
+import type { LmdbStateStore } from 'millrace/lmdb';
+import { gate, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { describeRedis } from '../stores/redis/describe-redis.ts';

@@ -1,15 +1,10 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import type { AgentSettings } from '../../src/agent/agent-options.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import type { ScriptStep } from '../../src/testing/model-server/script-step.ts';
-import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
+import { AgentLoopError, agent, agentTools, type LLMProvider, retry } from 'millrace';
+import { AISDKProvider } from 'millrace/ai-sdk';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { type ModelServer, type ScriptStep, startModelServer } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { ofKind, watch } from '../core/watch-events.ts';
 import { agentBench, passing } from './agent-bench.ts';
 

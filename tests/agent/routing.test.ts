@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { byRole, byRule, inParallel, inSequence, router, supervisor } from '../../src/agent/routing.ts';
-import { team } from '../../src/agent/team.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { agentTools, byRole, byRule, inParallel, inSequence, router, supervisor, team } from 'millrace';
+import { gate } from 'millrace/testing';
 import { textsOf, watch } from '../core/watch-events.ts';
 import { says, user } from './agent-bench.ts';
 import { answer, handing, lastOf, teamBench } from './team-bench.ts';

@@ -1,18 +1,20 @@
 import { once } from 'node:events';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { inSequence } from '../../src/agent/routing.ts';
-import { team } from '../../src/agent/team.ts';
-import type { MessageStore, StoredMessage } from '../../src/core/contracts/message-store.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { LmdbMessageStore } from '../../src/stores/lmdb/lmdb-message-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { startModelServer } from '../../src/testing/model-server.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  agent,
+  InMemoryMessageStore,
+  InMemoryStateStore,
+  inSequence,
+  type MessageStore,
+  replay,
+  type StoredMessage,
+  team,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { LmdbMessageStore } from 'millrace/lmdb';
+import { scriptedLLM, startModelServer } from 'millrace/testing';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 import { agentBench, says, user } from './agent-bench.ts';

@@ -1,9 +1,6 @@
-import type { Agent } from '../../src/agent/agent.ts';
-import type { AgentSettings, GivenTools } from '../../src/agent/agent-options.ts';
-import { team } from '../../src/agent/team.ts';
-import type { TeamOptions } from '../../src/agent/team-options.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { type Agent, type TeamOptions, team } from 'millrace';
+import type { ScriptedLLM, ScriptedLLMStep } from 'millrace/testing';
+import type { AgentSettings, GivenTools } from 'millrace/types';
 import { agentBench } from './agent-bench.ts';
 
 export interface Player {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { byRule, inParallel, inSequence, router, supervisor } from '../../src/agent/routing.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { byRule, inParallel, inSequence, router, supervisor, tool } from 'millrace';
+import { gate } from 'millrace/testing';
 import { watch } from '../core/watch-events.ts';
 import { says, user } from './agent-bench.ts';
 import { answer, handing, lastOf, teamBench } from './team-bench.ts';

@@ -1,8 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inParallel, inSequence, supervisor } from '../../src/agent/routing.ts';
-import { team } from '../../src/agent/team.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { inParallel, inSequence, limits, supervisor, team, tool } from 'millrace';
 import { watch } from '../core/watch-events.ts';
 import { user } from './agent-bench.ts';
 import { answer, handing, lastOf, teamBench } from './team-bench.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { inParallel, router, supervisor } from '../../src/agent/routing.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { inParallel, limits, router, supervisor } from 'millrace';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { handing, type Player, teamBench } from './team-bench.ts';
 
 const bench = teamBench();

@@ -1,9 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inParallel } from '../../src/agent/routing.ts';
-import { team } from '../../src/agent/team.ts';
-import type { TeamEvent } from '../../src/agent/team-events.ts';
-import type { TeamOptions } from '../../src/agent/team-options.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { inParallel, type TeamEvent, type TeamOptions, team, tool } from 'millrace';
 import { watch } from '../core/watch-events.ts';
 import { says, user } from './agent-bench.ts';
 import { answer, lastOf, teamBench } from './team-bench.ts';

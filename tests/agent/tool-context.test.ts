@@ -1,13 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { type Agent, agent, agentTools, LocalToolProvider, type Message, type ToolContext, tool } from 'millrace';
+import { type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { z } from 'zod';
-import { type Agent, agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { same } from '../same-type.ts';
 import { says, user } from './agent-bench.ts';

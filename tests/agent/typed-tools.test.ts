@@ -1,18 +1,27 @@
 import { expect, it } from '@jest/globals';
+import {
+  type Agent,
+  type AgentEvent,
+  agent,
+  contentParts,
+  inParallel,
+  inSequence,
+  limits,
+  parseContent,
+  router,
+  structuredOutput,
+  supervisor,
+  type Team,
+  type Tool,
+  type ToolProvider,
+  type Turn,
+  team,
+  tool,
+  type ValueExtension,
+} from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
+import type { ContentOf, JsonContent, Recorded } from 'millrace/types';
 import { z } from 'zod';
-import { type Agent, agent } from '../../src/agent/agent.ts';
-import { inParallel, inSequence, router, supervisor } from '../../src/agent/routing.ts';
-import { type Team, team } from '../../src/agent/team.ts';
-import type { AgentEvent, ContentOf, JsonContent, Recorded } from '../../src/core/contracts/events.ts';
-import type { ValueExtension } from '../../src/core/contracts/extension.ts';
-import type { ToolProvider } from '../../src/core/contracts/tool.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { parseContent } from '../../src/tools/parse-content.ts';
-import { type Tool, tool } from '../../src/tools/tool.ts';
-import { contentParts } from '../../src/tools/tool-content.ts';
 import { same } from '../same-type.ts';
 
 const weather = tool({

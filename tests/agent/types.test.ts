@@ -1,13 +1,8 @@
 import { expect, it } from '@jest/globals';
+import { agent, type JSONSchema, type TurnResult, team } from 'millrace';
+import { Agent, Replay, StructuredOutput, Team, Turn } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { z } from 'zod';
-import { Agent, agent } from '../../src/agent/agent.ts';
-import { Team, team } from '../../src/agent/team.ts';
-import type { JSONSchema } from '../../src/core/contracts/tool.ts';
-import type { TurnResult } from '../../src/core/journal/turn-result.ts';
-import { Turn } from '../../src/core/turn/turn.ts';
-import { StructuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
-import { Replay } from '../../src/replay/replay.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { same } from '../same-type.ts';
 
 type ValueOf<R> = R extends Promise<TurnResult<infer T>> ? T : never;

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { parseAnswers } from '../../src/cli/answers.ts';
+import { parseAnswers } from 'millrace/internals';
 
 it('reads any JSON behind the call, also one that holds =', () => {
   expect(parseAnswers(['1:0={"approved":true}', '2:11="a=b"', '1:1=null'])).toEqual({

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { httpUrl, wholeNumber } from '../../src/cli/arguments.ts';
+import { httpUrl, wholeNumber } from 'millrace/internals';
 
 describe('wholeNumber', () => {
   it('reads whole numbers within its limits', () => {

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { foldOpenText, interruptedMessage } from '../../src/cli/conversation.ts';
+import { foldOpenText, interruptedMessage } from 'millrace/internals';
 import { llmCall, textEvent } from './events.ts';
 
 it('a response that broke off is the first message of the next turn; one without text is none', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { duration, elapsed } from '../../src/cli/duration.ts';
+import { duration, elapsed } from 'millrace/internals';
 
 describe('duration', () => {
   it.each([

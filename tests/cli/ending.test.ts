@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { endingOf, sentenceOf } from '../../src/cli/ending.ts';
-import type { StatusUpdateEvent } from '../../src/core/contracts/events.ts';
+import type { StatusUpdateEvent } from 'millrace';
+import { endingOf, sentenceOf } from 'millrace/internals';
 
 function final(state: StatusUpdateEvent['status']['state'], more: Partial<StatusUpdateEvent> = {}): StatusUpdateEvent {
   const timestamp = '2026-01-01T00:00:00.000Z';

@@ -1,10 +1,5 @@
-import type {
-  AgentEvent,
-  ArtifactUpdateEvent,
-  StatusUpdateEvent,
-  SubAgentEvent,
-  ToolCompleteEvent,
-} from '../../src/core/contracts/events.ts';
+import type { AgentEvent, ArtifactUpdateEvent, StatusUpdateEvent, SubAgentEvent } from 'millrace';
+import type { ToolCompleteEvent } from 'millrace/types';
 
 type OwnEvent = SubAgentEvent['event'];
 

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { Interruption } from '../../src/cli/interruption.ts';
+import { Interruption } from 'millrace/internals';
 
 function interrupted() {
   const source = new EventEmitter();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { eventLine, JsonPrinter } from '../../src/cli/json-printer.ts';
+import { eventLine, JsonPrinter } from 'millrace/internals';
 import { below, finalStatus, textEvent, toolProgress } from './events.ts';
 import { fakeScreen } from './screen.ts';
 

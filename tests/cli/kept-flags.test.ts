@@ -1,7 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { keepFlags, withKeptFlags } from '../../src/cli/kept-flags.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
+import { keepFlags, storeSettings, withKeptFlags } from 'millrace/internals';
 
 const placeOf = (flags = {}) => ({ taskId: 't', flags, store: storeSettings(flags, {}) });
 const flagsWith = (metadata: Readonly<Record<string, unknown>>, flags = {}) =>

@@ -1,7 +1,7 @@
 import { on } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
-import { type Entry, type LineSource, PipedLines, TypedLines } from '../../src/cli/line-source.ts';
+import { type Entry, type LineSource, PipedLines, TypedLines } from 'millrace/internals';
 
 async function collect(lines: LineSource): Promise<Entry[]> {
   const all: Entry[] = [];

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { LiveRegion } from '../../src/cli/live-region.ts';
+import { LiveRegion } from 'millrace/internals';
 
 it('redraws its lines in place, keeps what is committed above them, and writes nothing where nothing changed', () => {
   const written: string[] = [];

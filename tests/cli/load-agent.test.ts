@@ -2,8 +2,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { loadAgent } from '../../src/cli/load-agent.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { InMemoryStateStore } from 'millrace';
+import { loadAgent } from 'millrace/internals';
 import { thrownBy } from '../tools/thrown.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-agents-'));

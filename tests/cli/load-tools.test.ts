@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { loadTools } from '../../src/cli/load-tools.ts';
+import { loadTools } from 'millrace/internals';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 import { temporaryFolder } from './tools/temporary-folder.ts';

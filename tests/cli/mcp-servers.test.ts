@@ -2,8 +2,8 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { mcpServers } from '../../src/cli/mcp-servers.ts';
-import { mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { mcpServers } from 'millrace/internals';
+import { mcpTools } from 'millrace/mcp';
 import { thrownBy } from '../tools/thrown.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-mcp-'));

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ModelFlags, modelSettings } from '../../src/cli/model-settings.ts';
-import type { Environment } from '../../src/cli/style.ts';
+import { type Environment, type ModelFlags, modelSettings } from 'millrace/internals';
 
 const local = 'http://localhost:4000/v1';
 

@@ -1,7 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { quoted, resumeCommand, watchCommand } from '../../src/cli/next-commands.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
-import type { TurnFlags } from '../../src/cli/turn-flags.ts';
+import { quoted, resumeCommand, storeSettings, type TurnFlags, watchCommand } from 'millrace/internals';
 
 const placeOf = (flags: TurnFlags, env = {}) => ({ taskId: 't', flags, store: storeSettings(flags, env) });
 

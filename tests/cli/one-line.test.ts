@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from '../../src/cli/one-line.ts';
+import { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from 'millrace/internals';
 
 describe('oneLine', () => {
   it.each<[unknown, string]>([

@@ -1,8 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { openStore, storeWarnings } from '../../src/cli/open-store.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
+import { openStore, storeSettings, storeWarnings } from 'millrace/internals';
 import { temporaryFolder } from './tools/temporary-folder.ts';
 
 const folder = temporaryFolder({ file: 'no folder', 'mine/notes.txt': 'mine' });

@@ -1,6 +1,6 @@
 import { PassThrough, Writable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
-import { Output } from '../../src/cli/output.ts';
+import { Output } from 'millrace/internals';
 
 describe('Output', () => {
   it('answers without a promise while there is room, and with one until a slow reader catches up', async () => {

@@ -1,8 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldProgress, idle, type Progress, takeFinished } from '../../src/cli/progress.ts';
-import { plainStart, progressLines, toolRowLine, toolRowLines } from '../../src/cli/progress-lines.ts';
-import { createStyle } from '../../src/cli/style.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { AgentEvent } from 'millrace';
+import {
+  createStyle,
+  foldProgress,
+  idle,
+  type Progress,
+  plainStart,
+  progressLines,
+  takeFinished,
+  toolRowLine,
+  toolRowLines,
+} from 'millrace/internals';
 import {
   asked,
   below,

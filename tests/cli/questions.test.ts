@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { answerCommand, questionLines, showWaiting } from '../../src/cli/questions.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
-import { createStyle } from '../../src/cli/style.ts';
-import type { Question } from '../../src/core/journal/records.ts';
+import type { Question } from 'millrace';
+import { answerCommand, createStyle, questionLines, showWaiting, storeSettings } from 'millrace/internals';
 import { fakeScreen } from './screen.ts';
 
 const style = createStyle({ color: false, unicode: true });

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { queueLogger } from '../../src/cli/queue-logger.ts';
+import { queueLogger } from 'millrace/internals';
 import { fakeScreen } from './screen.ts';
 
 /** What is said of a queued turn while the turn before it is so. */

@@ -1,7 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
-import type { CommandHost } from '../../src/cli/command-host.ts';
-import { runProgram } from '../../src/cli/program.ts';
+import { type CommandHost, runProgram } from 'millrace/internals';
 import { type FakeScreen, fakeScreen } from './screen.ts';
 
 export interface InProcessOptions {

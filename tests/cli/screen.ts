@@ -1,7 +1,5 @@
 import { Writable } from 'node:stream';
-import type { OutputStream } from '../../src/cli/output.ts';
-import type { Environment } from '../../src/cli/style.ts';
-import { openTerminal, type Terminal } from '../../src/cli/terminal.ts';
+import { type Environment, type OutputStream, openTerminal, type Terminal } from 'millrace/internals';
 
 export interface FakeScreen {
   readonly terminal: Terminal;

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { section } from '../../src/cli/section.ts';
+import { section } from 'millrace/internals';
 import { fakeScreen } from './screen.ts';
 
 it('a section opens with its title and a rule, at most as wide as the terminal', () => {

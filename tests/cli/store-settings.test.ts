@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { shownStore, storeSettings } from '../../src/cli/store-settings.ts';
+import { shownStore, storeSettings } from 'millrace/internals';
 
 describe('storeSettings', () => {
   it.each<[string, string | undefined, Record<string, string>, object]>([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { createStyle, wantsColor, wantsUnicode } from '../../src/cli/style.ts';
+import { createStyle, wantsColor, wantsUnicode } from 'millrace/internals';
 
 describe('style', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { addToTally, emptyTally, tallyLine } from '../../src/cli/tally.ts';
+import { addToTally, emptyTally, tallyLine } from 'millrace/internals';
 import { below, finalStatus, iterationStart, llmResponse, taskEvent, toolComplete } from './events.ts';
 
 it('sums a turn up from its events', () => {

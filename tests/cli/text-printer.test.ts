@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { TextPrinter } from '../../src/cli/text-printer.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
+import type { AgentEvent } from 'millrace';
+import { TextPrinter } from 'millrace/internals';
 import {
   asked,
   attemptDiscarded,

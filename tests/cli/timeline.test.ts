@@ -1,17 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { standingLines } from '../../src/cli/standing.ts';
-import { storeSettings } from '../../src/cli/store-settings.ts';
-import { createStyle } from '../../src/cli/style.ts';
-import { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../../src/cli/timeline.ts';
-import { headLines, timelineLines } from '../../src/cli/timeline-lines.ts';
-import type { EmittedEvent, JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { agent, agentTools, InMemoryStateStore, type JournalRecord, LocalToolProvider, tool } from 'millrace';
+import {
+  AgentLoop,
+  createStyle,
+  extendTimeline,
+  headLines,
+  standingLines,
+  storeSettings,
+  type Timeline,
+  type TimelineTree,
+  timelineLines,
+  timelineOf,
+  withChildren,
+} from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
+import type { EmittedEvent, TurnRecord } from 'millrace/types';
 import { fakeScreen } from './screen.ts';
 
 const options = { style: createStyle({ color: false, unicode: true }), columns: 80, now: 100_000 };

@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { questionBlock } from '../../src/cli/question-block.ts';
-import { createStyle } from '../../src/cli/style.ts';
-import { answerHint, isSecret, typedAnswer } from '../../src/cli/typed-answer.ts';
-import type { Question } from '../../src/core/journal/records.ts';
+import type { Question } from 'millrace';
+import { answerHint, createStyle, isSecret, questionBlock, typedAnswer } from 'millrace/internals';
 
 const question = (kind: Question['kind'], data?: unknown): Question => ({
   id: '1:0',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { WordWrap } from '../../src/cli/word-wrap.ts';
+import { WordWrap } from 'millrace/internals';
 
 const backspace = new RegExp(`^${String.fromCharCode(27)}\\[(\\d+)D${String.fromCharCode(27)}\\[K`);
 

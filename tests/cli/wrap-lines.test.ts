@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { wrapLines } from '../../src/cli/wrap-lines.ts';
+import { wrapLines } from 'millrace/internals';
 
 it('puts as many words into a line as fit', () => {
   expect(wrapLines('one  two three\nfour', 9)).toEqual(['one two', 'three', 'four']);

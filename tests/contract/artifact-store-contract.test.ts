@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { InMemoryArtifactStore } from 'millrace';
+import { artifactStoreContract } from 'millrace/testing';
 import type {
   ArtifactChange,
   ArtifactContent,
@@ -7,9 +9,7 @@ import type {
   NewArtifact,
   UpdateOptions,
   VersionOptions,
-} from '../../src/core/contracts/artifact-store.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { artifactStoreContract } from '../../src/testing/artifact-store-contract.ts';
+} from 'millrace/types';
 import { runSuite } from './run-contract.ts';
 
 class Overwrites extends InMemoryArtifactStore {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { CacheSetOptions, CacheStore } from '../../src/stores/cache/cache-store.ts';
-import { InMemoryCacheStore } from '../../src/stores/cache/in-memory-cache-store.ts';
-import { cacheStoreContract } from '../../src/testing/cache-store-contract.ts';
+import { type CacheStore, InMemoryCacheStore } from 'millrace';
+import { cacheStoreContract } from 'millrace/testing';
+import type { CacheSetOptions } from 'millrace/types';
 import { runSuite } from './run-contract.ts';
 
 class NeverEnds extends InMemoryCacheStore {

@@ -1,7 +1,6 @@
 import { describe, it } from '@jest/globals';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { storeContract } from '../../src/testing/store-contract.ts';
+import { InMemoryStateStore } from 'millrace';
+import { asyncStore, storeContract } from 'millrace/testing';
 
 const runner = { describe, it };
 

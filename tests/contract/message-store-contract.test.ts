@@ -1,14 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type {
-  ContextMetadata,
-  ContextQuery,
-  LoadOptions,
-  MessageQuery,
-  MetadataOptions,
-} from '../../src/core/contracts/message-store.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import { messageStoreContract } from '../../src/testing/message-store-contract.ts';
+import { InMemoryMessageStore, type Message } from 'millrace';
+import { messageStoreContract } from 'millrace/testing';
+import type { ContextMetadata, ContextQuery, LoadOptions, MessageQuery, MetadataOptions } from 'millrace/types';
 import { runSuite } from './run-contract.ts';
 
 class AppendsTwice extends InMemoryMessageStore {

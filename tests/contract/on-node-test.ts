@@ -1,6 +1,6 @@
 import { describe, it } from 'node:test';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { storeContract } from '../../src/testing/store-contract.ts';
+import { InMemoryStateStore } from 'millrace';
+import { storeContract } from 'millrace/testing';
 
 storeContract(
   { name: 'InMemoryStateStore', createStore: (options) => new InMemoryStateStore(options) },

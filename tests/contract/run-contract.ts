@@ -1,4 +1,4 @@
-import { type ContractRunner, type StoreContractHarness, storeContract } from '../../src/testing/store-contract.ts';
+import { type ContractRunner, type StoreContractHarness, storeContract } from 'millrace/testing';
 
 export interface ContractOutcome {
   readonly passed: readonly string[];

@@ -1,13 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { FollowSignal, Lease, TaskStateStore } from '../../src/core/contracts/store.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
-import { type Reading, watch } from '../../src/testing/store-contract/expectations.ts';
-import { done, note, startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoopError, InMemoryStateStore, type JournalRecord, type TaskStateStore } from 'millrace';
+import { done, noteRecord as note, type Reading, startRecord, watch } from 'millrace/internals';
+import { asyncStore, type FakeClock, fakeClock } from 'millrace/testing';
+import type { FollowSignal, Lease, TurnRecord } from 'millrace/types';
 import { brokenJournals } from './broken/broken-journals.ts';
 import { brokenLeases } from './broken/broken-leases.ts';
 import { type Hand, modelLeaseMs, type Operation, StoreModel, type Who } from './store-model.ts';

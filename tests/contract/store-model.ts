@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../src/core/contracts/errors.ts';
+import type { ErrorCode } from 'millrace';
 
 export type Who = 'a' | 'b';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AbortScope } from '../../src/core/streams/abort-scope.ts';
+import { AbortScope } from 'millrace/internals';
 
 /** A scope, a child and a grandchild. */
 function tree() {

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig, AgentSetup } from '../../src/core/contracts/config.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import type { AgentLoopConfig, AgentSetup, Extension, JournalRecord } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

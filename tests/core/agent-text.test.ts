@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { type AgentEvent, agentText, agentTools } from 'millrace';
+import type { AgentText } from 'millrace/types';
 import { TestScheduler } from 'rxjs/testing';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import { type AgentText, agentText } from '../../src/core/journal/agent-text.ts';
 import { agentBench } from '../agent/agent-bench.ts';
 
 const on = agentBench();

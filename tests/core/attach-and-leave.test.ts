@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 import { textsOf, watch } from './watch-events.ts';

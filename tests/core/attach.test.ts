@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { StartOptions } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { gate } from '../../src/testing/gate.ts';
+import type { Message, StartOptions, TaskStateStore } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { asyncStore, gate } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

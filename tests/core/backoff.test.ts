@@ -1,12 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { RetryPlan } from '../../src/core/contracts/retry-plan.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { replay } from '../../src/replay/replay.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { type AgentEvent, AgentLoopError, agent, agentTools, type RetryPlan, replay } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { refusalOf } from './refusal-of.ts';

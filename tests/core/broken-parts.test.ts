@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import type { ToolDefinition, ToolProvider } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { AgentLoopConfig, LLMProvider, ToolDefinition, ToolProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { deadTurn, firstCall, question } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 import { watch } from './watch-events.ts';

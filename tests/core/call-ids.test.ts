@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { History } from '../../src/core/journal/history.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { replay } from '../../src/replay/replay.ts';
+import { type Message, replay } from 'millrace';
+import { AgentLoop, History } from 'millrace/internals';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

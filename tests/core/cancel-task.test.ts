@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import { AgentLoop } from 'millrace/internals';
 import { answerOf, deadTurn, firstCall, intentOf, question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { checkChangedMessages, checkMessages } from '../../src/core/contracts/check-messages.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
+import type { Message } from 'millrace';
+import { checkChangedMessages, checkMessages } from 'millrace/internals';
 import { cleanHistory } from '../extensions/context/random-history.ts';
 
 const wrong = JSON.parse('{"role":"tool","content":"whose?"}') as Message;

@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { toPersisted } from '../../src/core/journal/persisted-state.ts';
-import { LoopState } from '../../src/core/journal/state.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { foldRecords, LoopState, toPersisted } from 'millrace';
+import { faultyStore, gate } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

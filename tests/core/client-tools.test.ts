@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
+import { ClientToolProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf } from './dead-turn.ts';
 import { turnBench } from './turn-bench.ts';
 

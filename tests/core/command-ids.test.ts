@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { CommandIds } from '../../src/core/journal/command-ids.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
+import { foldRecords, type JournalRecord } from 'millrace';
+import { CommandIds } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
 import { startedRecord } from './dead-turn.ts';
 
 /** How many elements the iterators of arrays and maps give while that runs. */

@@ -1,14 +1,15 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { resolveConfig } from '../../src/core/options/resolve-config.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { openResources } from '../../src/testing/ledger.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
+import {
+  type AgentLoopConfig,
+  InMemoryArtifactStore,
+  InMemoryStateStore,
+  LocalToolProvider,
+  type Logger,
+  limits,
+  type Message,
+} from 'millrace';
+import { AgentLoop, resolveConfig } from 'millrace/internals';
+import { openResources, scriptedLLM } from 'millrace/testing';
 import { refusalOf } from './refusal-of.ts';
 
 let ledger = openResources();

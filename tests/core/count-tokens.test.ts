@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { estimateTokens, tokenCounter } from '../../src/core/model-call/count-tokens.ts';
-import { gptTokenizer } from '../../src/extensions/context/gpt-tokenizer.ts';
-import { calibrate } from '../../src/extensions/context/turn-tokens.ts';
+import { estimateTokens, gptTokenizer, type Message } from 'millrace';
+import { calibrate, tokenCounter } from 'millrace/internals';
 
 const samples = {
   English:

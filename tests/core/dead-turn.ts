@@ -1,15 +1,7 @@
-import type { Clock } from '../../src/core/contracts/clock.ts';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import {
-  journalSchema,
-  type LlmDone,
-  type Stamped,
-  type TurnRecord,
-  type TurnStarted,
-} from '../../src/core/journal/records.ts';
-import { commitOf } from '../../src/core/journal/signals.ts';
-import { taskState } from '../../src/core/journal/state.ts';
+import { type Clock, foldRecords, type Stamped, type ToolCall } from 'millrace';
+import { commitOf, type LlmDone, taskState } from 'millrace/internals';
+import { journalSchema } from 'millrace/stores';
+import type { TurnRecord, TurnStarted } from 'millrace/types';
 import type { TurnBench } from './turn-bench.ts';
 
 export const question = [{ role: 'user', content: 'How many?' }] as const;

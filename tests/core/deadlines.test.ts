@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
-import { systemClock } from '../../src/core/contracts/clock.ts';
-import { Deadlines } from '../../src/core/tool-call/deadlines.ts';
-import { fakeClock } from '../../src/testing/index.ts';
+import { systemClock } from 'millrace';
+import { Deadlines } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
 
 /** A system whose clock is set by `jumpMs` while a call with 1 s and one with 30 s run; gives when each expires. */
 function expiriesAfter(jumpMs: number): readonly string[] {

@@ -1,15 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { HookContext } from '../../src/core/contracts/extension.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { addUsage } from '../../src/core/contracts/usage.ts';
-import { estimateTokens } from '../../src/core/model-call/count-tokens.ts';
-import { estimatedUsage, estimatePromptTokens } from '../../src/core/model-call/estimate-usage.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { type AgentLoopConfig, estimateTokens, type HookContext, type TaskStateStore, type Turn } from 'millrace';
+import { AgentLoop, addUsage, estimatedUsage, estimatePromptTokens } from 'millrace/internals';
+import { asyncStore, faultyStore, gate } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

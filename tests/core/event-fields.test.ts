@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { AgentEvent, ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

@@ -1,12 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { type AgentEvent, type AgentLoopConfig, agentTools, type Extension, LocalToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
 import { agentBench } from '../agent/agent-bench.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { AgentEvent, LLMChunk, LLMProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { asyncStore, gate, type ScriptedLLMStep } from 'millrace/testing';
 import { of } from 'rxjs';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

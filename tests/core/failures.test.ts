@@ -1,10 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { SpanStatusCode } from '@opentelemetry/api';
+import { AgentLoopError, type LLMProvider, type Logger } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { of } from 'rxjs';
-import type { Logger } from '../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

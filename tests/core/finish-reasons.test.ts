@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { FinishReason } from '../../src/core/contracts/provider.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import type { FinishReason } from 'millrace';
+import type { LLMStep } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

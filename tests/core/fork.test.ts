@@ -1,14 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { toPersisted } from '../../src/core/journal/persisted-state.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import type { ForkOptions } from '../../src/core/options/fork-options.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import {
+  AgentLoopError,
+  type ForkOptions,
+  foldRecords,
+  type JournalRecord,
+  type ToolContext,
+  toPersisted,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { faultyStore, type LLMStep } from 'millrace/testing';
 import { question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { configOf, randomScript } from './random-turns.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { GrowingText } from '../../src/core/journal/growing-text.ts';
+import { GrowingText } from 'millrace/internals';
 
 describe('GrowingText', () => {
   it('is the text of its pieces since it was cleared, however many there are', () => {

@@ -1,15 +1,18 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  AgentLoop,
+  type AgentLoopConfig,
+  InMemoryStateStore,
+  type LLMCallParams,
+  type LLMChunk,
+  LocalToolProvider,
+  systemClock,
+  type ToolProvider,
+  tool,
+} from 'millrace';
 import { from, lastValueFrom, Observable } from 'rxjs';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import { systemClock } from '../../src/core/contracts/clock.ts';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { LLMCallParams, LLMChunk } from '../../src/core/contracts/provider.ts';
-import type { ToolProvider } from '../../src/core/contracts/tool.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
 
 // Costs as counts: they are the same on every machine.
 

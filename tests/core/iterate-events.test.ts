@@ -1,10 +1,9 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
+import { type AgentEvent, AgentLoopError } from 'millrace';
+import { iterateEvents } from 'millrace/internals';
+import { faultyStore } from 'millrace/testing';
 import { Subject } from 'rxjs';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import { iterateEvents } from '../../src/core/journal/iterate-events.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { OnLimit, StartOptions } from '../../src/core/contracts/config.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import type { StartOptions } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { OnLimit } from 'millrace/types';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { type BenchOptions, turnBench } from './turn-bench.ts';

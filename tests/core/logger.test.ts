@@ -1,9 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Logger } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { openResources } from '../../src/testing/ledger.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { Logger, Message } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { openResources, scriptedLLM } from 'millrace/testing';
 
 let ledger = openResources();
 beforeEach(() => {

@@ -1,10 +1,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
+import type { LLMChunk, LLMProvider, LLMResponse, ToolCall } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { concat, map, of, range, Subject } from 'rxjs';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import type { LLMChunk, LLMProvider, LLMResponse } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

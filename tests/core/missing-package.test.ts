@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { missingPackage } from '../../src/core/contracts/missing-package.ts';
+import { missingPackage } from 'millrace/internals';
 
 it('names the package and what to install, without the places that Node looked at', () => {
   const cause = new Error(

@@ -1,21 +1,25 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  agent,
+  agentTools,
+  circuitBreaker,
+  composePolicies,
+  fallback,
+  hedge,
+  type LLMCallParams,
+  type LLMChunk,
+  type LLMProvider,
+  limitConcurrency,
+  rateLimit,
+  replay,
+  retry,
+  type StartOptions,
+} from 'millrace';
+import { AgentLoop, ModelSilence } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
 import { catchError, EMPTY, type Observable } from 'rxjs';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentLoopConfig, StartOptions } from '../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
-import { ModelSilence } from '../../src/core/model-call/model-silence.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
-import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
-import { fallback } from '../../src/providers/policies/fallback.ts';
-import { hedge } from '../../src/providers/policies/hedge.ts';
-import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
-import { rateLimit } from '../../src/providers/policies/rate-limit.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
 import { runTurn, wait } from './tools/run-turn.ts';
 import { turnBench } from './turn-bench.ts';
 

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import { AgentLoop, type ObserveOptions } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { type AgentEvent, agentTools, type ObserveOptions } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import { agentBench } from '../agent/agent-bench.ts';
 import { eventually } from '../eventually.ts';
 import { plainTools } from './plain-tools.ts';

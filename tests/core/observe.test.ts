@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { AgentLoop, type ObserveOptions } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { type AgentEvent, InMemoryStateStore, type ObserveOptions, type TaskStateStore } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { faultyStore, gate } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { AgentLoopConfig, OnLength } from '../../src/core/contracts/config.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
-import { replay } from '../../src/replay/replay.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { type AgentLoopConfig, agentTools, type Extension, replay, structuredOutput } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { OnLength, TurnRecord } from 'millrace/types';
 import { agentBench } from '../agent/agent-bench.ts';
 import { answerOf, deadTurn, firstCall, question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { faultyStore, type HeldCall } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { AgentLoop } from 'millrace/internals';
+import { faultyStore, gate, type HeldCall } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

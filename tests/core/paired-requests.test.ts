@@ -1,13 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { type Message, Pairing, pairedMessages, type ToolCall } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { compactHistory } from '../../src/extensions/compact-history.ts';
-import { windowHistory } from '../../src/extensions/window-history.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import {
+  type AgentLoopConfig,
+  compactHistory,
+  type Extension,
+  type Logger,
+  type Message,
+  type ToolCall,
+  windowHistory,
+} from 'millrace';
+import { AgentLoop, Pairing, pairedMessages } from 'millrace/internals';
+import type { LLMStep, ScriptedLLM } from 'millrace/testing';
 import { agentBench } from '../agent/agent-bench.ts';
 import { answerOf, deadTurn, firstCall, question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { foldRecords } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { question, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { applyRecord } from '../../src/core/journal/apply-record.ts';
-import { PersistentArray } from '../../src/core/journal/persistent-array.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
-import type { LoopState } from '../../src/core/journal/state.ts';
+import { applyRecord, type JournalRecord, type LoopState } from 'millrace';
+import { PersistentArray } from 'millrace/internals';
+import type { TurnRecord } from 'millrace/types';
 import { startedState } from './operators/turn-deps.ts';
 
 describe('PersistentArray', () => {

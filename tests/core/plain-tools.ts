@@ -1,4 +1,4 @@
-import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../src/core/contracts/tool.ts';
+import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from 'millrace';
 
 type Execute = (context: ToolContext) => unknown;
 

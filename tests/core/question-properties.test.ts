@@ -1,8 +1,7 @@
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Question } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
+import type { Question, Turn } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from './dead-turn.ts';
 import { configOf, type RandomScript, randomQuestions } from './random-turns.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,8 +1,6 @@
 import fc from 'fast-check';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import type { LLMStep, LLMStepCall } from '../../src/testing/llm-step.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { AgentLoopConfig } from 'millrace';
+import { asyncStore, type LLMStep, type LLMStepCall, type ScriptedLLM, scriptedLLM } from 'millrace/testing';
 import { type PlainTool, plainTools } from './plain-tools.ts';
 import type { TurnBench } from './turn-bench.ts';
 

@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoopError } from 'millrace';
 
 /** What `act` throws; fails where it throws nothing, or nothing of ours. */
 export function refusalOf(act: () => unknown): AgentLoopError {

@@ -1,12 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import {
-  type Message,
-  missingResult,
-  repairHistory,
-  type ToolCall,
-  type ToolMessage,
-} from '../../src/core/contracts/messages.ts';
+import { type Message, repairHistory, type ToolCall, type ToolMessage } from 'millrace';
+import { missingResult } from 'millrace/internals';
 
 const id = fc.constantFrom('a', 'b', 'c', 'd');
 const call = id.map((callId): ToolCall => ({ id: callId, type: 'function', function: { name: 'f', arguments: '{}' } }));

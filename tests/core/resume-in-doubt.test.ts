@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { OnInDoubt, ToolContext, ToolPolicy } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { AgentLoopConfig, Message, ToolContext, ToolPolicy } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { OnInDoubt } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import type { AgentLoopConfig } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLMStep } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, callOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,12 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { AgentLoopError, messageOf } from '../../src/core/contracts/errors.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { journalSchema, type TurnRecord } from '../../src/core/journal/records.ts';
-import { commitOf } from '../../src/core/journal/signals.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
+import { type AgentLoopConfig, AgentLoopError, foldRecords, InMemoryStateStore } from 'millrace';
+import { AgentLoop, commitOf, messageOf } from 'millrace/internals';
+import { journalSchema } from 'millrace/stores';
+import { faultyStore } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf, startedRecord } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { ToolContext, ToolListContext } from '../../src/core/contracts/tool.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
+import { type AgentLoopConfig, InMemoryStateStore, type ToolContext, type ToolListContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { asyncStore } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,12 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { AgentLoopError, agent, agentTools, InMemoryMessageStore, limits, replay } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

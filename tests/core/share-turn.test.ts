@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError } from 'millrace';
+import { commitOf, EventProjector, replayOf, type SharedTurn, shareTurn } from 'millrace/internals';
+import type { Commit, Signal } from 'millrace/operators';
+import { journalSchema } from 'millrace/stores';
+import type { TurnRecord } from 'millrace/types';
 import { config, Observable, Subject, take } from 'rxjs';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { EventProjector } from '../../src/core/journal/event-projector.ts';
-import { replayOf } from '../../src/core/journal/observe-turn.ts';
-import { journalSchema, type TurnRecord } from '../../src/core/journal/records.ts';
-import { type Commit, commitOf, type Signal } from '../../src/core/journal/signals.ts';
-import { type SharedTurn, shareTurn } from '../../src/core/turn/share-turn.ts';
 import { outlineOf, watch } from './watch-events.ts';
 
 const now = () => 0;

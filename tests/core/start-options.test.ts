@@ -1,11 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import type { StartOptions } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { openResources } from '../../src/testing/ledger.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { InMemoryStateStore, type Message, type StartOptions } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { openResources, scriptedLLM } from 'millrace/testing';
 import { refusalOf } from './refusal-of.ts';
 
 let ledger = openResources();

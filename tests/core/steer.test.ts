@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { UserMessage } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { Extension, UserMessage } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type ScriptedLLM } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { fromAsyncIterable, type LLMChunk, type LLMProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { Observable } from 'rxjs';
-import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { fromAsyncIterable } from '../../src/providers/from-async-iterable.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,13 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { DoneSignal, TaskComplete } from '../../src/core/contracts/task-complete.ts';
-import type { ToolProvider, ToolResult } from '../../src/core/contracts/tool.ts';
-import { doneTool } from '../../src/extensions/finish/done-tool.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  agent,
+  agentTools,
+  DoneSignal,
+  doneTool,
+  type Extension,
+  LocalToolProvider,
+  TaskComplete,
+  type ToolProvider,
+  type ToolResult,
+  tool,
+} from 'millrace';
+import { gate } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

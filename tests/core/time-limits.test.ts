@@ -1,13 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  agent,
+  cacheResponses,
+  InMemoryStateStore,
+  type LLMProvider,
+  limitConcurrency,
+  rateLimit,
+  type ToolProvider,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { NEVER } from 'rxjs';
-import { agent } from '../../src/agent/agent.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import type { ToolProvider } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
-import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
-import { rateLimit } from '../../src/providers/policies/rate-limit.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
 import { question, runTurn } from './tools/run-turn.ts';
 import { fruit } from './tracing/tracing-bench.ts';
 import { turnBench } from './turn-bench.ts';

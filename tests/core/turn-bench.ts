@@ -1,13 +1,18 @@
 import { afterEach, beforeEach, expect } from '@jest/globals';
+import { AgentLoop, type AgentLoopConfig, InMemoryStateStore } from 'millrace';
+import {
+  type FakeClock,
+  fakeClock,
+  openResources,
+  type ResourceLedger,
+  recordSpans,
+  type ScriptedLLM,
+  type ScriptedLLMOptions,
+  type ScriptedLLMStep,
+  type SpanRecorder,
+  scriptedLLM,
+} from 'millrace/testing';
 import { finalize, Observable } from 'rxjs';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
-import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import { type ScriptedLLM, type ScriptedLLMOptions, scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { recordSpans, type SpanRecorder } from '../../src/testing/span-recorder.ts';
 
 /** The memory store, counting who reads its streams. */
 class WatchedStore extends InMemoryStateStore {

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { AgentLoopError } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { asyncStore, faultyStore, gate } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

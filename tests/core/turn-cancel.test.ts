@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import type { AgentLoopConfig, ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { faultyStore, gate } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,12 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { isTerminal } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import { faultyStore, type StoreFault } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { type AgentLoopConfig, AgentLoopError, type ToolContext, type Turn } from 'millrace';
+import { AgentLoop, isTerminal } from 'millrace/internals';
+import { faultyStore, gate, type StoreFault } from 'millrace/testing';
 import { question } from './dead-turn.ts';
 import { obedient, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

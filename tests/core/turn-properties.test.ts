@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { applyRecord, foldRecords } from '../../src/core/journal/apply-record.ts';
-import { toPersisted } from '../../src/core/journal/persisted-state.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/journal/records.ts';
-import { type LoopState, taskState } from '../../src/core/journal/state.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import { applyRecord, foldRecords, type JournalRecord, type LoopState, type Stamped, toPersisted } from 'millrace';
+import { AgentLoop, isTerminal, taskState } from 'millrace/internals';
+import type { TurnStarted } from 'millrace/types';
 import { question } from './dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from './random-turns.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from './dead-turn.ts';
 import { obedient, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,18 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  AgentLoopError,
+  agentTools,
+  type Extension,
+  inParallel,
+  retry,
+  structuredOutput,
+  type Turn,
+  TurnError,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
+import type { DiscardedText, TextOptions } from 'millrace/types';
 import { lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { inParallel } from '../../src/agent/routing.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { TurnError } from '../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import type { DiscardedText, TextOptions } from '../../src/core/turn/turn-text.ts';
-import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { answer, handing, teamBench } from '../agent/team-bench.ts';
 import { same } from '../same-type.ts';
 import { question } from './dead-turn.ts';

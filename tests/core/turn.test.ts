@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { AgentEvent, ToolContext, ToolListContext } from 'millrace';
+import { AgentLoop, Turn } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import { filter, firstValueFrom, isObservable, lastValueFrom, Subscriber, take } from 'rxjs';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { ToolContext, ToolListContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { Turn } from '../../src/core/turn/turn.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { obedient, plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

@@ -1,18 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  budget,
+  composePolicies,
+  estimateTokens,
+  type LLMCallParams,
+  type LLMProvider,
+  limits,
+  replay,
+  retry,
+  type Turn,
+  timeout,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
 import { concat, of, throwError } from 'rxjs';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { LLMCallParams, LLMProvider } from '../../src/core/contracts/provider.ts';
-import { estimateTokens } from '../../src/core/model-call/count-tokens.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { budget } from '../../src/extensions/usage/budget.ts';
-import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import { timeout } from '../../src/providers/policies/timeout.ts';
-import { replay } from '../../src/replay/replay.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
 import { question } from './dead-turn.ts';
 import { plainTools } from './plain-tools.ts';
 import { turnBench } from './turn-bench.ts';

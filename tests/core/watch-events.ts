@@ -1,5 +1,6 @@
+import type { AgentEvent, ExtensionEvent } from 'millrace';
+import type { ExtensionEventKind } from 'millrace/types';
 import type { Observable, Subscription } from 'rxjs';
-import type { AgentEvent, ExtensionEvent, ExtensionEventKind } from '../../src/core/contracts/events.ts';
 
 export type EventOf<K extends AgentEvent['kind']> =
   | Extract<AgentEvent, { kind: K }>

@@ -1,5 +1,5 @@
-import { textOf } from '../../src/core/contracts/messages.ts';
-import type { JournalRecord, Stamped, ToolIntent, ToolResultRecord } from '../../src/core/journal/records.ts';
+import { type JournalRecord, type Stamped, textOf } from 'millrace';
+import type { ToolIntent, ToolResultRecord } from 'millrace/internals';
 import type { Remains, Say } from './invariants.ts';
 import { isAgentCall, type PlannedCall, type Policy, tools } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
+import type { JournalRecord } from 'millrace';
 import { interruptedTurn } from './in-process.ts';
 import { violationsOf } from './invariants.ts';
 import { mutations } from './mutations.ts';

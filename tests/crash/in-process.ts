@@ -1,6 +1,5 @@
-import { type Clock, systemClock } from '../../src/core/contracts/clock.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
+import { type Clock, InMemoryStateStore, systemClock } from 'millrace';
+import { asyncStore } from 'millrace/testing';
 import { violationsOf } from './invariants.ts';
 import { Random } from './random.ts';
 import type { Life } from './workload/life.ts';

@@ -1,8 +1,5 @@
-import { messageOf } from '../../src/core/contracts/errors.ts';
-import { textOf } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { isTerminal, type JournalRecord } from '../../src/core/journal/records.ts';
-import type { LoopState } from '../../src/core/journal/state.ts';
+import { foldRecords, type JournalRecord, type LoopState, textOf } from 'millrace';
+import { isTerminal, messageOf } from 'millrace/internals';
 import { checkExecutions } from './executions.ts';
 import { finalText, type Plan, since } from './workload/plan.ts';
 import type { Deed } from './workload/world.ts';

@@ -1,7 +1,5 @@
-import { messageOf } from '../../src/core/contracts/errors.ts';
-import { textOf } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TerminalRecord } from '../../src/core/journal/records.ts';
+import { foldRecords, type JournalRecord, type Stamped, textOf } from 'millrace';
+import { isTerminal, messageOf, type TerminalRecord } from 'millrace/internals';
 import { type Say, violationsOf } from './invariants.ts';
 import type { Task } from './workload/order.ts';
 import { rootAgentOf, type TreeTurn, turnsOf, type Workload } from './workload/tree.ts';

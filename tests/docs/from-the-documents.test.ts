@@ -1,14 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
+import type * as ours from 'millrace';
+import {
+  AgentLoop,
+  artifactTools,
+  InMemoryArtifactStore,
+  type Snapshot,
+  StoreFactory,
+  snapshotStateStore,
+} from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
 import type { Observable } from 'rxjs';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import type * as ours from '../../src/index.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { StoreFactory } from '../../src/stores/factory.ts';
-import type { Snapshot } from '../../src/stores/snapshot/snapshot.ts';
-import { snapshotStateStore } from '../../src/stores/snapshot/snapshot-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { artifactTools } from '../../src/tools/artifact-tools.ts';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { codeBlocksIn, textOf } from './markdown.ts';

@@ -3,8 +3,8 @@ import { once } from 'node:events';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it, jest } from '@jest/globals';
+import { LmdbStateStore } from 'millrace/lmdb';
 import ts from 'typescript';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 import { root } from './markdown.ts';
 

@@ -1,36 +1,41 @@
 import { describe, expect, it } from '@jest/globals';
-import { resolveRemote } from '../../src/a2a/client/remote-options.ts';
-import { a2aRequestHandler } from '../../src/a2a/index.ts';
-import { defaultLimits } from '../../src/a2a/received-message.ts';
-import { assertServerOptions } from '../../src/a2a/server/check-server-options.ts';
-import { agent } from '../../src/agent/agent.ts';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import { AgentLoopError, errorCodes, messageOf } from '../../src/core/contracts/errors.ts';
-import { hookNames } from '../../src/core/hooks/hook-table.ts';
-import { compactHistory } from '../../src/extensions/compact-history.ts';
-import { limits } from '../../src/extensions/limits/limits.ts';
-import { structuredOutput } from '../../src/extensions/structured-output/structured-output.ts';
-import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
-import { windowHistory } from '../../src/extensions/window-history.ts';
-import { mcpTools } from '../../src/mcp/mcp-tools.ts';
-import { checkListening } from '../../src/mcp/server/http-listener.ts';
-import { mcpServer } from '../../src/mcp/server/mcp-server.ts';
-import { AISDKProvider } from '../../src/providers/ai-sdk/index.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { cacheResponses } from '../../src/providers/policies/cache-responses.ts';
-import { circuitBreaker } from '../../src/providers/policies/circuit-breaker.ts';
-import { fallback } from '../../src/providers/policies/fallback.ts';
-import { hedge } from '../../src/providers/policies/hedge.ts';
-import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
-import { rateLimit } from '../../src/providers/policies/rate-limit.ts';
-import { recordResponses } from '../../src/providers/policies/record-responses.ts';
-import { replayResponses } from '../../src/providers/policies/replay-responses.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import { timeout } from '../../src/providers/policies/timeout.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { S3ArtifactStore } from '../../src/stores/s3/s3-artifact-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  AgentLoop,
+  AgentLoopError,
+  agent,
+  cacheResponses,
+  circuitBreaker,
+  compactHistory,
+  errorCodes,
+  fallback,
+  hedge,
+  InMemoryStateStore,
+  limitConcurrency,
+  limits,
+  rateLimit,
+  recordResponses,
+  replayResponses,
+  retry,
+  structuredOutput,
+  timeout,
+  tool,
+  toolOutputCache,
+  windowHistory,
+} from 'millrace';
+import { a2aRequestHandler } from 'millrace/a2a';
+import { AISDKProvider } from 'millrace/ai-sdk';
+import {
+  assertServerOptions,
+  checkListening,
+  defaultLimits,
+  hookNames,
+  messageOf,
+  resolveRemote,
+} from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { mcpServer, mcpTools } from 'millrace/mcp';
+import { S3ArtifactStore } from 'millrace/s3';
+import { scriptedLLM } from 'millrace/testing';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { textOf } from './markdown.ts';
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from '@jest/globals';
-import { resolveConfig } from '../../src/core/options/resolve-config.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { resolveConfig } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 
 const [, section = ''] = readFileSync('docs/errors.md', 'utf8').split('\n## Time limits\n');
 const rows = section.split('\n## ', 1).join('').split('\n');

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { ScriptStep } from '../../src/testing/model-server/script-step.ts';
+import type { ScriptStep } from 'millrace/testing';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';

@@ -2,9 +2,9 @@ import { appendFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { done, noteRecord as note, Owner, startRecord } from 'millrace/internals';
+import { storeContract } from 'millrace/testing';
 import { JsonLinesStore } from '../../examples/own-store.ts';
-import { done, note, Owner, startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
-import { storeContract } from '../../src/testing/store-contract.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-own-store-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { type Message, textOf } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { branch } from '../../src/extensions/branch.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { AgentLoopError, branch, type Extension, type Message, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLM } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

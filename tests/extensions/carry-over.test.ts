@@ -1,17 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type Message, textOf } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { isInstruction } from '../../src/core/journal/history.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
 import {
   carryOver,
   compactConversation,
+  compactHistory,
   compactionOf,
   compactionOfTurn,
+  foldRecords,
+  type Message,
+  textOf,
   withCompaction,
-} from '../../src/extensions/carry-over.ts';
-import { compactHistory } from '../../src/extensions/compact-history.ts';
+} from 'millrace';
+import { AgentLoop, isInstruction } from 'millrace/internals';
 import { question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,18 +1,21 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { type Message, textOf } from '../../src/core/contracts/messages.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { estimateTokens } from '../../src/core/model-call/count-tokens.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { compactHistory, isCompactionEvent } from '../../src/extensions/compact-history.ts';
-import type { CompactionOptions } from '../../src/extensions/context/compaction-options.ts';
-import { ModelRegistry } from '../../src/providers/models/model-registry.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
+import {
+  AgentLoopError,
+  compactHistory,
+  type Extension,
+  estimateTokens,
+  foldRecords,
+  isCompactionEvent,
+  type LLMProvider,
+  type Message,
+  ModelRegistry,
+  retry,
+  textOf,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLM, ScriptedLLMStep } from 'millrace/testing';
+import type { CompactionOptions } from 'millrace/types';
 import { question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { type BenchOptions, turnBench } from '../core/turn-bench.ts';

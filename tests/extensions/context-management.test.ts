@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Message, textOf } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { contextManagement } from '../../src/extensions/context-management.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { contextManagement, type Message, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { callOf, question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

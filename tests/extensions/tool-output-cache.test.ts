@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Message, textOf } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { toolOutputCache } from '../../src/extensions/tool-output-cache.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { foldRecords, type Message, textOf, toolOutputCache } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { callOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

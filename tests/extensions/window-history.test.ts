@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { estimateTokens } from '../../src/core/model-call/count-tokens.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { summaryMessage } from '../../src/extensions/context/summary-message.ts';
-import { type WindowOptions, windowHistory } from '../../src/extensions/window-history.ts';
+import { estimateTokens, foldRecords, type Message, windowHistory } from 'millrace';
+import { AgentLoop, summaryMessage } from 'millrace/internals';
+import type { WindowOptions } from 'millrace/types';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { cleanHistory } from './context/random-history.ts';

@@ -1,11 +1,10 @@
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
-import { textOf } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { recordSpans } from '../../src/testing/span-recorder.ts';
+import { textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { McpProcessOptions } from 'millrace/mcp';
+import { recordSpans, scriptedLLM } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';

@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { httpTransport } from '../../src/mcp/http-transport.ts';
-import { loadClientSdk } from '../../src/mcp/load-sdk.ts';
+import { httpTransport, loadClientSdk } from 'millrace/internals';
 import { eventually } from '../eventually.ts';
 import { httpServer } from './http-server.ts';
 

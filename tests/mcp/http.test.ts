@@ -1,11 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { messageOf } from '../../src/core/contracts/errors.ts';
-import type { ToolResult } from '../../src/core/contracts/tool.ts';
-import type { McpHttpOptions } from '../../src/mcp/mcp-options.ts';
-import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import type { ToolResult } from 'millrace';
+import { messageOf } from 'millrace/internals';
+import { type McpHttpOptions, type McpTools, mcpTools } from 'millrace/mcp';
+import { scriptedLLM } from 'millrace/testing';
 import { eventually } from '../eventually.ts';
 import { thrownBy } from '../tools/thrown.ts';
 import { toolCall, toolContext } from '../tools/tool-context.ts';

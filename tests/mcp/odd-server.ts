@@ -2,10 +2,8 @@ import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Logger } from '../../src/core/contracts/config.ts';
-import type { ToolContext, ToolResult } from '../../src/core/contracts/tool.ts';
-import type { McpProcessOptions } from '../../src/mcp/mcp-options.ts';
-import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
+import type { Logger, ToolContext, ToolResult } from 'millrace';
+import { type McpProcessOptions, type McpTools, mcpTools } from 'millrace/mcp';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 
 const file = fileURLToPath(new URL('servers/odd-server.mjs', import.meta.url));

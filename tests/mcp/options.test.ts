@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { mcpTools } from '../../src/mcp/mcp-tools.ts';
+import { mcpTools } from 'millrace/mcp';
 import { thrownBy } from '../tools/thrown.ts';
 
 const command = 'c';

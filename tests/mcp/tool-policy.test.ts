@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ToolPolicy } from '../../src/core/contracts/tool.ts';
-import type { McpAnnotations, McpProcessOptions } from '../../src/mcp/mcp-options.ts';
-import { exposedName } from '../../src/mcp/tool-names.ts';
-import { policyOfTool } from '../../src/mcp/tool-policy.ts';
+import type { ToolPolicy } from 'millrace';
+import { exposedName, policyOfTool } from 'millrace/internals';
+import type { McpAnnotations, McpProcessOptions } from 'millrace/mcp';
 import { listContext } from '../tools/tool-context.ts';
 
 function policyOf(annotations: McpAnnotations, options: Partial<McpProcessOptions> = {}): ToolPolicy {

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { defaultOtlpEndpoint } from '../../src/observability/otlp-endpoint.ts';
+import { defaultOtlpEndpoint } from 'millrace/internals';
 
 let text: string;
 let services: ReadonlyMap<string, string>;

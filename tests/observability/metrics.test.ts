@@ -8,19 +8,21 @@ import {
   type MetricData,
   PeriodicExportingMetricReader,
 } from '@opentelemetry/sdk-metrics';
-import { agent } from '../../src/agent/agent.ts';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { LLMProvider, LLMResponse } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { startMetrics } from '../../src/observability/metrics.ts';
-import { composePolicies } from '../../src/providers/policies/compose-policies.ts';
-import { limitConcurrency } from '../../src/providers/policies/limit-concurrency.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { recordSpans, type SpanRecorder } from '../../src/testing/span-recorder.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  AgentLoopError,
+  agent,
+  composePolicies,
+  InMemoryStateStore,
+  type LLMProvider,
+  type LLMResponse,
+  LocalToolProvider,
+  limitConcurrency,
+  retry,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { startMetrics } from 'millrace/otel';
+import { recordSpans, type SpanRecorder, scriptedLLM } from 'millrace/testing';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const usage = { promptTokens: 30, completionTokens: 4, totalTokens: 34 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../../src/observability/otlp-endpoint.ts';
+import { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from 'millrace/internals';
 
 const base = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 const exact = 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT';

@@ -1,9 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createContextKey, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import fc from 'fast-check';
-import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
-import { carrierFromContext, contextFromCarrier } from '../../src/observability/trace-carrier.ts';
-import { startTracing, type Tracing } from '../../src/observability/tracing.ts';
+import { startChildSpan, turnTracing } from 'millrace/internals';
+import { carrierFromContext, contextFromCarrier, startTracing, type Tracing } from 'millrace/otel';
 import { ids } from './turn-spans.ts';
 
 const traceId = '0af7651916cd43dd8448eb211c80319c';

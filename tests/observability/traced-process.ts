@@ -1,6 +1,6 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
-import { startMetrics, startTracing } from '../../src/observability/tracing.ts';
+import { startChildSpan, turnTracing } from 'millrace/internals';
+import { startMetrics, startTracing } from 'millrace/otel';
 
 /** A process of its own, bundled and run by `exit-flush.test.ts`: writes one span, then ends in the way its argument names. */
 const tracing = startTracing();

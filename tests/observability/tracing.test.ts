@@ -3,12 +3,10 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { ExportResultCode } from '@opentelemetry/core';
 import { InMemorySpanExporter, type SpanExporter } from '@opentelemetry/sdk-trace-node';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import type { FinishedSpan } from '../../src/observability/finished-span.ts';
-import { spanOutline } from '../../src/observability/span-tree.ts';
-import { startChildSpan, turnTracing } from '../../src/observability/spans/tracing-options.ts';
-import { type StartTracingOptions, startTracing, type Tracing } from '../../src/observability/tracing.ts';
-import { openResources } from '../../src/testing/ledger.ts';
+import { AgentLoopError } from 'millrace';
+import { startChildSpan, turnTracing } from 'millrace/internals';
+import { type FinishedSpan, type StartTracingOptions, spanOutline, startTracing, type Tracing } from 'millrace/otel';
+import { openResources } from 'millrace/testing';
 import { type OtlpReceiver, startOtlpReceiver } from '../otlp-receiver.ts';
 import { ids, turnOutline, writeTurnSpans } from './turn-spans.ts';
 

@@ -1,13 +1,19 @@
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import type { LLMProviderInfo, LLMResponse } from '../../src/core/contracts/provider.ts';
-import type { Usage } from '../../src/core/contracts/usage.ts';
-import { finishExecuteSpan, startExecuteSpan } from '../../src/observability/spans/execute-span.ts';
-import { startLoopIterationSpan } from '../../src/observability/spans/iteration-span.ts';
-import { finishLlmSpan, startLlmSpan } from '../../src/observability/spans/llm-span.ts';
-import { finishToolSpan, startToolSpan } from '../../src/observability/spans/tool-span.ts';
-import { startToolsSpan } from '../../src/observability/spans/tools-span.ts';
-import { cancelSpan, failSpan, type TurnIds, type TurnTracing } from '../../src/observability/spans/tracing-options.ts';
+import type { LLMProviderInfo, LLMResponse, ToolCall, Usage } from 'millrace';
+import {
+  cancelSpan,
+  failSpan,
+  finishExecuteSpan,
+  finishLlmSpan,
+  finishToolSpan,
+  startExecuteSpan,
+  startLlmSpan,
+  startLoopIterationSpan,
+  startToolSpan,
+  startToolsSpan,
+  type TurnIds,
+  type TurnTracing,
+} from 'millrace/internals';
 
 export const ids: TurnIds = { taskId: 'task-1', contextId: 'context-1', agentId: 'agent-1' };
 

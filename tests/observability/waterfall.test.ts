@@ -1,9 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { FinishedSpan } from '../../src/observability/finished-span.ts';
-import { spanOutline, spanTree } from '../../src/observability/span-tree.ts';
-import { renderWaterfall } from '../../src/observability/waterfall.ts';
+import { type FinishedSpan, renderWaterfall, spanOutline, spanTree } from 'millrace/otel';
 
 interface SpanSketch extends Partial<Omit<FinishedSpan, 'startMs' | 'endMs'>> {
   readonly parent?: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { AgentLoopConfig } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';

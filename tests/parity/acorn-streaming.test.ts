@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { startModelServer } from '../../src/testing/model-server.ts';
+import type { LLMProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { gate, startModelServer } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { textOfParts, type Watcher, watch } from '../core/watch-events.ts';

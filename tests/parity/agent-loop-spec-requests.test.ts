@@ -1,11 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { AssistantMessage, Message } from '../../src/core/contracts/messages.ts';
-import type { LLMProvider } from '../../src/core/contracts/provider.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { summaryFallback } from '../../src/core/model-call/response.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { LLMStep, ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { type AgentLoopConfig, type AssistantMessage, foldRecords, type LLMProvider, type Message } from 'millrace';
+import { AgentLoop, summaryFallback } from 'millrace/internals';
+import type { LLMStep, ScriptedLLMStep } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { textsOf, watch } from '../core/watch-events.ts';

@@ -1,7 +1,6 @@
 import { expect, it } from '@jest/globals';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { Message, ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { textOfParts, watch } from '../core/watch-events.ts';

@@ -1,8 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { faultyStore } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import { asyncStore, faultyStore, gate, type LLMStep } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';

@@ -1,6 +1,4 @@
-import type { ToolContext, ToolPolicy } from '../../src/core/contracts/tool.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { LocalToolProvider, type ToolContext, type ToolPolicy, tool } from 'millrace';
 
 type Execute = (args: Readonly<Record<string, unknown>>, context: ToolContext) => unknown;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { outlineOf, watch } from '../core/watch-events.ts';

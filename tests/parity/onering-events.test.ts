@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { AgentEvent, LLMChunk, LLMProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { Observable } from 'rxjs';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { LLMChunk, LLMProvider } from '../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { gate } from '../../src/testing/gate.ts';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { outlineOf, textOfParts, textsOf, watch } from '../core/watch-events.ts';

@@ -2,10 +2,8 @@ import { getEventListeners } from 'node:events';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { openResources, type ResourceLedger } from '../../src/testing/ledger.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { AgentLoop } from 'millrace/internals';
+import { type LLMStep, openResources, type ResourceLedger, scriptedLLM } from 'millrace/testing';
 import { localTools } from './local-tools.ts';
 
 let resources: ResourceLedger;

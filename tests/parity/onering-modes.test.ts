@@ -1,13 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { TurnError } from '../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { attribute } from '../../src/observability/attributes.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import type { ScriptedLLMOptions } from '../../src/testing/scripted-llm.ts';
+import { type AgentLoopConfig, foldRecords, InMemoryStateStore, type Message, TurnError } from 'millrace';
+import { AgentLoop, attribute } from 'millrace/internals';
+import type { LLMStep, ScriptedLLMOptions } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { ofRecords, textsOf, watch } from '../core/watch-events.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
+import type { AgentEvent } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { outlineOf, watch } from '../core/watch-events.ts';

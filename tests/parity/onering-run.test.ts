@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { attribute } from '../../src/observability/attributes.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
+import type { AgentLoopConfig, Message } from 'millrace';
+import { AgentLoop, attribute } from 'millrace/internals';
+import { gate, type LLMStep } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { outlineOf, watch } from '../core/watch-events.ts';

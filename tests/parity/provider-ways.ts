@@ -1,4 +1,4 @@
-import type { ScriptedLLMOptions } from '../../src/testing/scripted-llm.ts';
+import type { ScriptedLLMOptions } from 'millrace/testing';
 
 /** The ways in which a provider may answer. What a turn does must not depend on them. */
 export const providerWays = [

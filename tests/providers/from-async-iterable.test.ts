@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { fromAsyncIterable } from 'millrace';
+import type { IterationScope } from 'millrace/types';
 import { lastValueFrom, take, toArray } from 'rxjs';
-import { fromAsyncIterable, type IterationScope } from '../../src/providers/from-async-iterable.ts';
 
 interface Step {
   readonly resolve: (result: IteratorResult<string>) => void;

@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { AgentLoopError } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { type FakeClock, fakeClock } from 'millrace/testing';
 import { lastValueFrom, take, toArray } from 'rxjs';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
 import { codedError } from './provider-error.ts';
 import {
   beginStream,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LLMChunk } from 'millrace';
 import { lastValueFrom, toArray } from 'rxjs';
-import type { LLMChunk } from '../../src/core/contracts/provider.ts';
 import { params, providerBench, ways } from './provider-bench.ts';
 import { codedError } from './provider-error.ts';
 import { beginStream, delta, type Exchange, sendStream, startRawServer } from './raw-server.ts';

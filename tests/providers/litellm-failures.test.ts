@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
+import type { LLMChunk } from 'millrace';
 import { lastValueFrom } from 'rxjs';
-import type { LLMChunk } from '../../src/core/contracts/provider.ts';
 import { byCall, byStream, params, providerBench } from './provider-bench.ts';
 import { codedError } from './provider-error.ts';
 import { delta, done, event, sendJson, sendStream } from './raw-server.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoopError } from 'millrace';
 import { replay, replayCall, replayText } from './piecewise.ts';
 import { event } from './raw-server.ts';
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
+import { AgentLoopError } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
 
 const good = { baseUrl: 'http://127.0.0.1:4000/v1', model: 'm' };
 

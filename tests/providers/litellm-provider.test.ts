@@ -2,9 +2,9 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, createContextKey, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import type { LLMCallParams } from 'millrace';
+import { LiteLLMProvider, type LiteLLMProviderOptions } from 'millrace/litellm';
 import { lastValueFrom } from 'rxjs';
-import type { LLMCallParams } from '../../src/core/contracts/provider.ts';
-import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
 import { codedError } from './provider-error.ts';
 import {
   completion,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { LLMResponse } from '../../src/core/contracts/provider.ts';
+import type { LLMResponse } from 'millrace';
 import { cutAt, fetchOf, foldChunks, replay, replayCall, replayText } from './piecewise.ts';
 import { completion, delta, done, event } from './raw-server.ts';
 

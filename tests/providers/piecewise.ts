@@ -1,6 +1,6 @@
+import type { LLMChunk, LLMResponse } from 'millrace';
+import { LiteLLMProvider, type LiteLLMProviderOptions } from 'millrace/litellm';
 import { lastValueFrom, toArray } from 'rxjs';
-import type { LLMChunk, LLMResponse } from '../../src/core/contracts/provider.ts';
-import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
 
 /** A `fetch` whose answer is a body in just these pieces. */
 export function fetchOf(pieces: readonly Uint8Array[], contentType: string): typeof globalThis.fetch {

@@ -1,9 +1,9 @@
 import { EventEmitter, once } from 'node:events';
 import { afterEach, beforeEach, expect } from '@jest/globals';
+import type { AgentLoopError } from 'millrace';
+import { LiteLLMProvider, type LiteLLMProviderOptions } from 'millrace/litellm';
+import { type FakeClock, fakeClock } from 'millrace/testing';
 import { lastValueFrom } from 'rxjs';
-import type { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { LiteLLMProvider, type LiteLLMProviderOptions } from '../../src/providers/litellm-provider.ts';
-import { type FakeClock, fakeClock } from '../../src/testing/fake-clock.ts';
 import { codedError } from './provider-error.ts';
 import { type Exchange, type RawServer, startRawServer } from './raw-server.ts';
 

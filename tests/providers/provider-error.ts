@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoopError } from 'millrace';
 
 /** The coded error that a promise rejects with; anything else fails the test. */
 export async function codedError(promise: Promise<unknown>): Promise<AgentLoopError> {

@@ -1,8 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { remoteAgent } from '../../src/a2a/client/remote-agent.ts';
-import type { RemoteAgentOptions } from '../../src/a2a/client/remote-options.ts';
-import type { Agent } from '../../src/agent/agent.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
+import { type Agent, InMemoryStateStore } from 'millrace';
+import { type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
 import { textsOf, watch } from '../core/watch-events.ts';
 import { freePort } from '../stores/redis/free-port.ts';
 import { type PythonServer, startPythonServer, startTimeoutMs } from './a2a-python-server.ts';

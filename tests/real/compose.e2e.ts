@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from '@jest/globals';
-import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
+import { RedisStateStore } from 'millrace/redis';
 import { startRedis } from '../stores/redis/redis-process.ts';
 import { describeReal } from './real-part.ts';
 

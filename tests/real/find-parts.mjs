@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import buildEntries from '../build-entries.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const run = promisify(execFile);
@@ -11,6 +12,7 @@ const installMinutes = 12;
 
 /** jest's global setup: its workers inherit the environment. Without a part of MILLRACE_REQUIRE_PARTS, names with commas, it fails. */
 export default async function findParts() {
+  await buildEntries();
   const found = await Promise.all(
     Object.entries(parts).map(async ([name, find]) => {
       try {

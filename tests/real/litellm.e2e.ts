@@ -1,14 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { ToolProvider } from '../../src/index.ts';
-import type { LiteLLMProviderOptions } from '../../src/providers/litellm-options.ts';
-import { LiteLLMProvider } from '../../src/providers/litellm-provider.ts';
-import { retry } from '../../src/providers/policies/retry.ts';
-import type { ScriptStep } from '../../src/testing/model-server/script-step.ts';
-import { type ModelServer, startModelServer } from '../../src/testing/model-server.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { type Tool, tool } from '../../src/tools/tool.ts';
+import { type AgentEvent, LocalToolProvider, retry, type Tool, type ToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LiteLLMProvider, type LiteLLMProviderOptions } from 'millrace/litellm';
+import { type ModelServer, type ScriptStep, startModelServer } from 'millrace/testing';
 import { type LiteLLMProxy, startLiteLLM, startTimeoutMs } from './litellm-proxy.ts';
 import { describeReal } from './real-part.ts';
 

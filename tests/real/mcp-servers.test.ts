@@ -6,12 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { textOf } from '../../src/core/contracts/messages.ts';
-import type { ToolResult } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { type McpTools, mcpTools } from '../../src/mcp/mcp-tools.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
+import { InMemoryStateStore, type ToolResult, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { type McpTools, mcpTools } from 'millrace/mcp';
+import { scriptedLLM } from 'millrace/testing';
 import { toolCall, toolContext } from '../tools/tool-context.ts';
 import { describeReal } from './real-part.ts';
 

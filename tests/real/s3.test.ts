@@ -10,17 +10,10 @@ import {
   type S3Client,
 } from '@aws-sdk/client-s3';
 import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
-import type { ArtifactStore } from '../../src/core/contracts/artifact-store.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { folderArtifactStore } from '../../src/stores/artifacts/folder-artifact-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { S3ArtifactStore, type S3ArtifactStoreOptions } from '../../src/stores/s3/s3-artifact-store.ts';
-import { randomChunks } from '../../src/testing/artifact-store-contract/artifact-case.ts';
-import { artifactStoreContract } from '../../src/testing/artifact-store-contract.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { type ArtifactStore, folderArtifactStore, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
+import { AgentLoop, randomChunks } from 'millrace/internals';
+import { S3ArtifactStore, type S3ArtifactStoreOptions } from 'millrace/s3';
+import { artifactStoreContract, fakeClock, scriptedLLM } from 'millrace/testing';
 import { runSuite } from '../contract/run-contract.ts';
 import { TcpProxy } from '../stores/redis/tcp-proxy.ts';
 import { CuttingProxy } from './cutting-proxy.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { redactMembers } from '../../src/redaction/redact-members.ts';
-import { isSecretName, withoutSecrets } from '../../src/redaction/redact-secrets.ts';
+import { isSecretName, redactMembers, withoutSecrets } from 'millrace/internals';
 
 const shout = (text: string) => text.toUpperCase();
 

@@ -1,10 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { withReason } from '../../src/replay/errors-of-0.1.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { type Extension, type JournalRecord, LocalToolProvider, replay, tool } from 'millrace';
+import { withReason } from 'millrace/internals';
 import { question } from '../core/dead-turn.ts';
 import { obedient, plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,12 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { parseJournal } from '../../src/stores/journal-file.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { agent, replay, tool } from 'millrace';
+import { parseJournal } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
 

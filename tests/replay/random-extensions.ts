@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import type { Extension, StepChange } from '../../src/core/contracts/extension.ts';
+import type { Extension } from 'millrace';
+import type { StepChange } from 'millrace/types';
 import { plainTools } from '../core/plain-tools.ts';
 
 const hooks = [

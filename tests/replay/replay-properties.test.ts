@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { foldRecords } from '../../src/core/journal/apply-record.ts';
-import { isTerminal, type JournalRecord, type Stamped, type TurnStarted } from '../../src/core/journal/records.ts';
-import { taskState } from '../../src/core/journal/state.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { replay } from '../../src/replay/replay.ts';
+import { type Extension, foldRecords, type JournalRecord, replay, type Stamped } from 'millrace';
+import { AgentLoop, isTerminal, taskState } from 'millrace/internals';
+import type { TurnStarted } from 'millrace/types';
 import { question } from '../core/dead-turn.ts';
 import { configOf, type RandomScript, randomScript } from '../core/random-turns.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { inSequence, type RoutingStrategy } from '../../src/agent/routing.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { inSequence, type RoutingStrategy, replay, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { answer, handing, teamBench } from '../agent/team-bench.ts';
 import { watch } from '../core/watch-events.ts';
 

@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { inParallel, router } from '../../src/agent/routing.ts';
-import { branch } from '../../src/extensions/branch.ts';
-import { replay } from '../../src/replay/replay.ts';
-import type { ScriptedLLMStep } from '../../src/testing/llm-step.ts';
+import { agentTools, branch, inParallel, replay, router } from 'millrace';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { teamBench } from '../agent/team-bench.ts';
 import { plainTools } from '../core/plain-tools.ts';
 

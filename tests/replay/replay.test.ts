@@ -1,14 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { ToolPolicy } from '../../src/core/contracts/tool.ts';
-import type { JournalRecord, TurnRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { gate } from '../../src/testing/gate.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  type AgentLoopConfig,
+  type Extension,
+  type JournalRecord,
+  LocalToolProvider,
+  replay,
+  type ToolPolicy,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type LLMStep } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../core/dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { mcpServer } from '../../src/mcp/index.ts';
-import { gate } from '../../src/testing/gate.ts';
+import { agent } from 'millrace';
+import { mcpServer } from 'millrace/mcp';
+import { gate } from 'millrace/testing';
 import { McpWire } from './mcp-wire.ts';
 
 const open: (() => Promise<unknown>)[] = [];

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { apiKeyAuth } from '../../src/a2a/index.ts';
-import { agent } from '../../src/agent/agent.ts';
-import { mcpServer } from '../../src/mcp/index.ts';
+import { agent } from 'millrace';
+import { apiKeyAuth } from 'millrace/a2a';
+import { mcpServer } from 'millrace/mcp';
 import { key, serverBench, wireMessage } from '../a2a/server/test-server.ts';
 import { readyModel } from './fuzz/a2a-server.ts';
 

@@ -3,7 +3,7 @@ import { type ClientHttp2Session, connect } from 'node:http2';
 import { deflateSync } from 'node:zlib';
 import { A2AService } from '@a2a-js/sdk/server/grpc';
 import { afterAll, expect, it } from '@jest/globals';
-import { apiKeyAuth } from '../../src/a2a/index.ts';
+import { apiKeyAuth } from 'millrace/a2a';
 import { key, serverBench } from '../a2a/server/test-server.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
 

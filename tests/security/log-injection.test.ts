@@ -1,9 +1,8 @@
 import { Readable } from 'node:stream';
 import { afterEach, expect, it } from '@jest/globals';
-import { complain, note } from '../../src/cli/notes.ts';
-import type { Logger } from '../../src/core/contracts/config.ts';
-import { guardedLogger } from '../../src/core/contracts/guarded-logger.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/index.ts';
+import type { Logger } from 'millrace';
+import { complain, guardedLogger, noteLine as note } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 import { ServeProcess } from '../a2a/server/serve-process.ts';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';

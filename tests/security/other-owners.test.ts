@@ -1,10 +1,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { type A2AServer, a2aServer, apiKeyAuth, InMemoryPushStore } from '../../src/a2a/index.ts';
-import { agent } from '../../src/agent/agent.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { agent, InMemoryStateStore, tool } from 'millrace';
+import { type A2AServer, a2aServer, apiKeyAuth, InMemoryPushStore } from 'millrace/a2a';
 import { isTask } from '../a2a/messages.ts';
 import { message } from '../a2a/server/test-server.ts';
 import { readyModel } from './fuzz/a2a-server.ts';

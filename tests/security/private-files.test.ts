@@ -2,14 +2,11 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { folderArtifactStore, recordResponses, type TaskStateStore } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LmdbCacheStore, LmdbMessageStore, LmdbPushStore, LmdbStateStore } from 'millrace/lmdb';
+import { recordTurn, scriptedLLM } from 'millrace/testing';
 import { lastValueFrom } from 'rxjs';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { TaskStateStore } from '../../src/index.ts';
-import { recordResponses } from '../../src/providers/policies/record-responses.ts';
-import { folderArtifactStore } from '../../src/stores/artifacts/folder-artifact-store.ts';
-import { LmdbCacheStore, LmdbMessageStore, LmdbPushStore, LmdbStateStore } from '../../src/stores/lmdb/index.ts';
-import { recordTurn } from '../../src/testing/cassette.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 
 let folder: string;

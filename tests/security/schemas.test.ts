@@ -1,13 +1,15 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { textOf } from '../../src/core/contracts/messages.ts';
-import type { JSONSchema } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { escapeText } from '../../src/extensions/structured-output/xml/to-xml.ts';
-import { modelServer } from '../../src/providers/openai-wire/model-server.ts';
-import { httpError } from '../../src/providers/openai-wire/wire-errors.ts';
-import { withoutSecrets } from '../../src/redaction/redact-secrets.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { foreignSchemaChecker, jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
+import { type JSONSchema, textOf } from 'millrace';
+import {
+  AgentLoop,
+  escapeText,
+  foreignSchemaChecker,
+  httpError,
+  jsonSchemaChecker,
+  modelServer,
+  withoutSecrets,
+} from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { oddServer } from '../mcp/odd-server.ts';
 
 const odd = oddServer({ env: { TRAPS: '1' } });

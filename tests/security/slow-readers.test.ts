@@ -2,9 +2,9 @@ import { connect, type Socket } from 'node:net';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, it } from '@jest/globals';
+import type { LLMChunk, LLMProvider } from 'millrace';
+import { gate } from 'millrace/testing';
 import { from } from 'rxjs';
-import type { LLMChunk, LLMProvider } from '../../src/index.ts';
-import { gate } from '../../src/testing/gate.ts';
 import { answerOf, rpc, serverBench, wireMessage } from '../a2a/server/test-server.ts';
 import { eventually } from '../eventually.ts';
 

@@ -3,7 +3,7 @@ import { A2AService } from '@a2a-js/sdk/server/grpc';
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { beforeAll, expect, it } from '@jest/globals';
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, type JWTPayload, SignJWT } from 'jose';
-import { bearerAuth } from '../../src/a2a/index.ts';
+import { bearerAuth } from 'millrace/a2a';
 import { rpc, serverBench } from '../a2a/server/test-server.ts';
 import { readyModel } from './fuzz/a2a-server.ts';
 

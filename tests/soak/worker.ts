@@ -1,11 +1,8 @@
 // Runs, or goes on with, the turns of every batch that its parent sends, hundreds at once on one store, until it is killed.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentLoopConfig } from '../../src/core/contracts/config.ts';
-import { AgentLoopError, messageOf } from '../../src/core/contracts/errors.ts';
-import { TurnError } from '../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../src/core/turn/turn.ts';
-import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
+import { type AgentLoopConfig, AgentLoopError, type Turn, TurnError } from 'millrace';
+import { AgentLoop, messageOf } from 'millrace/internals';
+import { RedisStateStore } from 'millrace/redis';
 import type { Life, Moment } from '../crash/workload/life.ts';
 import type { Task } from '../crash/workload/order.ts';
 import { promptOf } from '../crash/workload/plan.ts';

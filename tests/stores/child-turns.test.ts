@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { childrenIn, parentIn, takesAtOnce } from '../../src/stores/child-turns.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { callsOfChildren, done, Owner, startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
+import { InMemoryStateStore } from 'millrace';
+import { callsOfChildren, done, Owner, parentIn, startRecord } from 'millrace/internals';
+import { childrenIn, takesAtOnce } from 'millrace/stores';
 
 describe('takesAtOnce', () => {
   const before = { taskId: 'parent', epoch: 5 };

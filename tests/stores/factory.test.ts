@@ -1,13 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
-import { type StateStoreOptions, StoreFactory } from '../../src/stores/factory.ts';
-import { LmdbCacheStore } from '../../src/stores/lmdb/lmdb-cache-store.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { RedisCacheStore } from '../../src/stores/redis/redis-cache-store.ts';
-import { RedisStateStore } from '../../src/stores/redis/redis-state-store.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
-import { startRecord } from '../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoopError, InMemoryStateStore, StoreFactory } from 'millrace';
+import { type StateStoreOptions, startRecord } from 'millrace/internals';
+import { LmdbCacheStore, LmdbStateStore } from 'millrace/lmdb';
+import { RedisCacheStore, RedisStateStore } from 'millrace/redis';
+import { fakeClock } from 'millrace/testing';
 import { TemporaryStores } from './lmdb/temporary-stores.ts';
 
 function thrownBy(run: () => unknown): unknown {

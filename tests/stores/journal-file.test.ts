@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { formatJournal, parseJournal } from '../../src/stores/journal-file.ts';
+import type { JournalRecord } from 'millrace';
+import { AgentLoop, formatJournal, parseJournal } from 'millrace/internals';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../core/dead-turn.ts';
 import { configOf, randomScript } from '../core/random-turns.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -2,13 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import type { TaskStateStore } from '../../src/core/contracts/store.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { snapshotStateStore } from '../../src/stores/snapshot/snapshot-state-store.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { refuses } from '../../src/testing/store-contract/expectations.ts';
+import { InMemoryStateStore, snapshotStateStore, type TaskStateStore } from 'millrace';
+import { AgentLoop, refuses } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 import { PlainMap } from './snapshot/plain-map.ts';
 
 const question = [{ role: 'user', content: 'Well?' }] as const;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { FollowSignal } from '../../src/core/contracts/store.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { llmStart, startRecord, textDelta } from '../../src/testing/store-contract/journal-fixture.ts';
+import { InMemoryStateStore } from 'millrace';
+import { llmStart, startRecord, textDelta } from 'millrace/internals';
+import { asyncStore } from 'millrace/testing';
+import type { FollowSignal } from 'millrace/types';
 
 const working = { status: 'working', barrier: false } as const;
 

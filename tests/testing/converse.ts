@@ -1,5 +1,5 @@
-import { demoModel, type ModelReply } from '../../src/testing/index.ts';
-import { type ChatRequest, chatRequestOf } from '../../src/testing/model-server/chat-request.ts';
+import { chatRequestOf } from 'millrace/internals';
+import { type ChatRequest, demoModel, type ModelReply } from 'millrace/testing';
 
 export interface TestTool {
   readonly name: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fakeClock } from '../../src/testing/index.ts';
+import { fakeClock } from 'millrace/testing';
 
 describe('fakeClock', () => {
   it('stands still until it is moved', () => {

@@ -1,12 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Lease, TaskStateStore } from '../../src/core/contracts/store.ts';
-import type { JournalRecord } from '../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../src/testing/async-store.ts';
-import { type FailingCall, faultyStore, type StoreFault } from '../../src/testing/fault-injection.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { llmStart, note, startRecord, textDelta } from '../../src/testing/store-contract/journal-fixture.ts';
+import { InMemoryStateStore, type JournalRecord, type TaskStateStore } from 'millrace';
+import { llmStart, noteRecord as note, startRecord, textDelta } from 'millrace/internals';
+import { asyncStore, type FailingCall, faultyStore, gate, type StoreFault } from 'millrace/testing';
+import type { Lease } from 'millrace/types';
 import { runContract } from '../contract/run-contract.ts';
 
 const working = { status: 'working', barrier: true } as const;

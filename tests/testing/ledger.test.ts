@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { openResources } from '../../src/testing/index.ts';
+import { openResources } from 'millrace/testing';
 
 function portOf(server: Server): number {
   const address = server.address();

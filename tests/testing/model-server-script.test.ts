@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { gate, type ModelServer, type ScriptStep, startModelServer } from 'millrace/testing';
 import OpenAI from 'openai';
-import { gate } from '../../src/testing/gate.ts';
-import { type ModelServer, type ScriptStep, startModelServer } from '../../src/testing/index.ts';
 
 const ask = { model: 'm', messages: [{ role: 'user' as const, content: 'Hello' }] };
 

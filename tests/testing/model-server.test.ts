@@ -1,7 +1,7 @@
 import { request } from 'node:http';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { type ModelServer, type ModelServerOptions, openResources, startModelServer } from 'millrace/testing';
 import OpenAI from 'openai';
-import { type ModelServer, type ModelServerOptions, openResources, startModelServer } from '../../src/testing/index.ts';
 
 const calculate = {
   type: 'function' as const,

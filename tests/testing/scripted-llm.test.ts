@@ -1,9 +1,8 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
+import type { LLMCallParams, LLMChunk } from 'millrace';
+import { gate, type ScriptedLLM, scriptedLLM } from 'millrace/testing';
 import { firstValueFrom, lastValueFrom, type Observable, takeWhile, tap, toArray } from 'rxjs';
-import type { LLMCallParams, LLMChunk } from '../../src/core/contracts/provider.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../src/testing/index.ts';
 
 const ask: LLMCallParams = { messages: [{ role: 'user', content: 'Hello' }] };
 

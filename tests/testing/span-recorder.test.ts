@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { recordSpans, type SpanRecorder } from '../../src/testing/index.ts';
+import { recordSpans, type SpanRecorder } from 'millrace/testing';
 
 describe('recordSpans', () => {
   let recorder: SpanRecorder | undefined;

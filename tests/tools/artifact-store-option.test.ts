@@ -3,22 +3,24 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import { branch } from '../../src/extensions/branch.ts';
-import { eagerTools } from '../../src/extensions/eager-tools/eager-tools.ts';
-import { operatorTurn } from '../../src/operators.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { folderArtifactStore } from '../../src/stores/artifacts/folder-artifact-store.ts';
-import { InMemoryArtifactStore } from '../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { InMemoryCacheStore } from '../../src/stores/cache/in-memory-cache-store.ts';
-import { LmdbStateStore } from '../../src/stores/lmdb/lmdb-state-store.ts';
-import type { ScriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { artifactTools } from '../../src/tools/artifact-tools.ts';
-import { cacheTools } from '../../src/tools/cache-tools.ts';
-import { checkedTools } from '../../src/tools/checked-tools.ts';
+import {
+  AgentLoop,
+  agent,
+  agentTools,
+  artifactTools,
+  branch,
+  cacheTools,
+  checkedTools,
+  type Extension,
+  eagerTools,
+  folderArtifactStore,
+  InMemoryArtifactStore,
+  InMemoryCacheStore,
+  replay,
+} from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { operatorTurn } from 'millrace/operators';
+import type { ScriptedLLM } from 'millrace/testing';
 import { question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { BatchedCall } from '../../src/tools/batched-calls.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { LocalToolProvider, tool } from 'millrace';
+import type { BatchedCall } from 'millrace/types';
 import { question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { watch } from '../core/watch-events.ts';

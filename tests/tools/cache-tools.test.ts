@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ToolProvider } from '../../src/core/contracts/tool.ts';
-import { InMemoryCacheStore } from '../../src/stores/cache/in-memory-cache-store.ts';
-import { fakeClock } from '../../src/testing/fake-clock.ts';
-import { type CacheToolsOptions, cacheTools } from '../../src/tools/cache-tools.ts';
+import { cacheTools, InMemoryCacheStore, type ToolProvider } from 'millrace';
+import { fakeClock } from 'millrace/testing';
+import type { CacheToolsOptions } from 'millrace/types';
 import { question } from '../core/dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

@@ -1,6 +1,5 @@
 import { expect, it } from '@jest/globals';
-import type { JSONSchema, ToolDefinition, ToolProvider } from '../../src/core/contracts/tool.ts';
-import { checkedTools } from '../../src/tools/checked-tools.ts';
+import { checkedTools, type JSONSchema, type ToolDefinition, type ToolProvider } from 'millrace';
 import { thrownBy } from './thrown.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { type ClientToolAnswer, ClientToolProvider } from 'millrace';
 import { z } from 'zod';
-import type { ClientToolAnswer } from '../../src/core/contracts/tool.ts';
-import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
 import { thrownBy } from './thrown.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 

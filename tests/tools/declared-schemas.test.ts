@@ -1,30 +1,29 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../src/agent/agent.ts';
-import { agentTools } from '../../src/agent/agent-tools.ts';
-import { team } from '../../src/agent/team.ts';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import type { AgentLoopConfig, Logger } from '../../src/core/contracts/config.ts';
-import type { IterationStep } from '../../src/core/contracts/extension.ts';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import type {
-  ArgumentChecks,
-  JSONSchema,
-  ToolContext,
-  ToolDefinition,
-  ToolPolicy,
-  ToolProvider,
-} from '../../src/core/contracts/tool.ts';
-import type { TurnRecord } from '../../src/core/journal/records.ts';
-import { branch } from '../../src/extensions/branch.ts';
-import { eagerTools } from '../../src/extensions/eager-tools/eager-tools.ts';
-import { operatorTurn } from '../../src/operators.ts';
-import { replay } from '../../src/replay/replay.ts';
-import { InMemoryMessageStore } from '../../src/stores/messages/in-memory-message-store.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { ClientToolProvider } from '../../src/tools/client-tool-provider.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { jsonSchemaChecks } from '../../src/tools/schema-checks.ts';
-import { tool } from '../../src/tools/tool.ts';
+import {
+  AgentLoop,
+  type AgentLoopConfig,
+  agent,
+  agentTools,
+  branch,
+  ClientToolProvider,
+  eagerTools,
+  InMemoryMessageStore,
+  type JSONSchema,
+  LocalToolProvider,
+  type Logger,
+  replay,
+  type ToolCall,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolPolicy,
+  type ToolProvider,
+  team,
+  tool,
+} from 'millrace';
+import { type ArgumentChecks, jsonSchemaChecks } from 'millrace/internals';
+import { operatorTurn } from 'millrace/operators';
+import type { LLMStep } from 'millrace/testing';
+import type { IterationStep, TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, question } from '../core/dead-turn.ts';
 import { turnBench } from '../core/turn-bench.ts';
 

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../src/agent-loop.ts';
-import type { Extension } from '../../src/core/contracts/extension.ts';
-import type { ArgumentChecks, JSONSchema, ToolProvider } from '../../src/core/contracts/tool.ts';
-import { gate } from '../../src/testing/gate.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
+import { AgentLoop, type Extension, type JSONSchema, LocalToolProvider, type ToolProvider, tool } from 'millrace';
+import type { ArgumentChecks } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, question } from '../core/dead-turn.ts';
 import { plainTools } from '../core/plain-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';

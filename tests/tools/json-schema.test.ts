@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ArgumentCheck, JSONSchema } from '../../src/core/contracts/tool.ts';
-import { verifyJsonSchema } from '../../src/tools/json-schema-engine.ts';
-import { jsonSchemaChecker } from '../../src/tools/limited-schema.ts';
+import type { JSONSchema } from 'millrace';
+import { jsonSchemaChecker, verifyJsonSchema } from 'millrace/internals';
+import type { ArgumentCheck } from 'millrace/types';
 import { thrownBy } from './thrown.ts';
 
 async function messageFor(schema: JSONSchema, value: unknown): Promise<string> {

@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { contentParts, LocalToolProvider, type ToolDefinition, tool } from 'millrace';
 import { z } from 'zod';
-import type { ToolDefinition } from '../../src/core/contracts/tool.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
-import { contentParts } from '../../src/tools/tool-content.ts';
 import { thrownBy } from './thrown.ts';
 import { toolCall, toolContext } from './tool-context.ts';
 

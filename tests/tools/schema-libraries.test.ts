@@ -2,11 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import { type } from 'arktype';
 import { Schema } from 'effect';
+import { agent, tool } from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
 import * as v from 'valibot';
 import { z } from 'zod';
-import { agent } from '../../src/agent/agent.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { tool } from '../../src/tools/tool.ts';
 import { thrownBy } from './thrown.ts';
 
 const jsonSchema = {

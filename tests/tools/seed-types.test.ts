@@ -1,11 +1,16 @@
 import { expect, it } from '@jest/globals';
+import {
+  checkedTools,
+  type JSONSchema,
+  type LLMChunk,
+  LocalToolProvider,
+  type Message,
+  type LLMProvider as OurLLMProvider,
+  type ToolProvider as OurToolProvider,
+  type ToolContext,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import type { Observable } from 'rxjs';
-import type { Message } from '../../src/core/contracts/messages.ts';
-import type { LLMChunk, LLMProvider as OurLLMProvider } from '../../src/core/contracts/provider.ts';
-import type { JSONSchema, ToolProvider as OurToolProvider, ToolContext } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import { checkedTools } from '../../src/tools/checked-tools.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
 import { turnBench } from '../core/turn-bench.ts';
 import { listContext, toolCall, toolContext } from './tool-context.ts';
 

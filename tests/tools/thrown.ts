@@ -1,4 +1,4 @@
-import { AgentLoopError } from '../../src/core/contracts/errors.ts';
+import { AgentLoopError } from 'millrace';
 
 /** What a function throws or rejects with, which has to be an error of ours. Fails where it does neither. */
 export async function thrownBy(run: () => unknown): Promise<AgentLoopError> {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { type ContentPart, contentParts } from 'millrace';
+import { toContent } from 'millrace/internals';
 import { Observable, of } from 'rxjs';
-import type { ContentPart } from '../../src/core/contracts/messages.ts';
-import { contentParts, toContent } from '../../src/tools/tool-content.ts';
 import { thrownBy } from './thrown.ts';
 
 class Point {

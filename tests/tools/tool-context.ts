@@ -1,6 +1,5 @@
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import type { ToolCall } from '../../src/core/contracts/messages.ts';
-import type { ToolContext, ToolListContext } from '../../src/core/contracts/tool.ts';
+import type { ToolCall, ToolContext, ToolListContext } from 'millrace';
 
 export function toolCall(name: string, args: unknown = {}): ToolCall {
   return {

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { LocalToolProvider, type ToolPolicy, tool } from 'millrace';
+import { assertToolOptions } from 'millrace/internals';
 import { z } from 'zod';
 import * as mini from 'zod/mini';
-import type { ToolPolicy } from '../../src/core/contracts/tool.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
-import { assertToolOptions } from '../../src/tools/tool-options.ts';
 import { thrownBy } from './thrown.ts';
 import { toolCall, toolContext } from './tool-context.ts';
 

@@ -1,15 +1,17 @@
 import { expect, it } from '@jest/globals';
+import {
+  type AgentEvent,
+  checkedTools,
+  contentParts,
+  LocalToolProvider,
+  type ToolContext,
+  type ToolProvider,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { type LLMStep, scriptedLLM } from 'millrace/testing';
 import { filter, lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import type { AgentEvent } from '../../src/core/contracts/events.ts';
-import type { ToolContext, ToolProvider } from '../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../src/core/turn/agent-loop.ts';
-import type { LLMStep } from '../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../src/testing/scripted-llm.ts';
-import { checkedTools } from '../../src/tools/checked-tools.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { tool } from '../../src/tools/tool.ts';
-import { contentParts } from '../../src/tools/tool-content.ts';
 
 const parameters = {
   type: 'object',

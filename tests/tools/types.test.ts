@@ -1,11 +1,8 @@
 import { expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { type JSONSchema, LocalToolProvider, type Tool, type ToolContext, tool } from 'millrace';
+import type { ArgumentsOf, FromJsonSchema, RawArguments } from 'millrace/internals';
 import { z } from 'zod';
-import type { JSONSchema, ToolContext } from '../../src/core/contracts/tool.ts';
-import type { FromJsonSchema } from '../../src/tools/from-json-schema.ts';
-import { LocalToolProvider } from '../../src/tools/local-tools.ts';
-import { type Tool, tool } from '../../src/tools/tool.ts';
-import type { ArgumentsOf, RawArguments } from '../../src/tools/tool-options.ts';
 import { same } from '../same-type.ts';
 
 const described = { name: 'weather', description: 'Tells the weather.' };

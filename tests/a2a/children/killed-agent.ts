@@ -1,8 +1,6 @@
-import { agent } from '../../../src/agent/agent.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent } from 'millrace';
+import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { type LLMStep, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../../core/plain-tools.ts';
 
 /** Long enough for a process to renew it, and to open the file, on a machine that is busy. */

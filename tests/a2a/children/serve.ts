@@ -1,7 +1,7 @@
 // Starts a turn for a client of A2A and is killed in the middle of the model's second answer.
 import { appendFileSync } from 'node:fs';
 import { ServerCallContext } from '@a2a-js/sdk/server';
-import { a2aRequestHandler } from '../../../src/a2a/index.ts';
+import { a2aRequestHandler } from 'millrace/a2a';
 import { message, request } from '../messages.ts';
 import { cardAt } from '../serving.ts';
 import { killedAgent } from './killed-agent.ts';

@@ -1,9 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent, agentTools, InMemoryStateStore } from 'millrace';
+import { remoteAgent } from 'millrace/a2a';
+import { scriptedLLM } from 'millrace/testing';
 import { textsOf, watch } from '../../core/watch-events.ts';
 import { type SdkServer, type SdkServerOptions, sdkServer } from './sdk-server.ts';
 

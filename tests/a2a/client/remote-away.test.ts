@@ -1,11 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
-import { turnExtension } from '../../../src/a2a/extensions.ts';
-import type { Agent } from '../../../src/agent/agent.ts';
-import { type Clock, systemClock } from '../../../src/core/contracts/clock.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { type Agent, type Clock, InMemoryStateStore, systemClock } from 'millrace';
+import { type RemoteAgentOptions, turnExtension } from 'millrace/a2a';
+import { fakeClock, gate } from 'millrace/testing';
 import { watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import {

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
-import { turnExtension } from '../../../src/a2a/extensions.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { InMemoryStateStore } from 'millrace';
+import { type RemoteAgentOptions, turnExtension } from 'millrace/a2a';
+import { gate } from 'millrace/testing';
 import { watch } from '../../core/watch-events.ts';
 import {
   answerCanceled,

@@ -1,9 +1,8 @@
 import { once } from 'node:events';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { type A2AServer, a2aServer, apiKeyAuth, remoteAgent } from '../../../src/a2a/index.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent, InMemoryStateStore } from 'millrace';
+import { type A2AServer, a2aServer, apiKeyAuth, remoteAgent } from 'millrace/a2a';
+import { scriptedLLM } from 'millrace/testing';
 import { watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import { ChildPrograms, kill } from '../../stores/lmdb/child-programs.ts';

@@ -1,13 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
-import { turnExtension } from '../../../src/a2a/extensions.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentToolName, agentTools } from '../../../src/agent/agent-tools.ts';
-import { type Clock, systemClock } from '../../../src/core/contracts/clock.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent, agentTools, type Clock, InMemoryStateStore, systemClock } from 'millrace';
+import { remoteAgent, turnExtension } from 'millrace/a2a';
+import { agentToolName } from 'millrace/internals';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { textsOf, watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import {

@@ -1,8 +1,8 @@
 import { type Artifact, type StreamResponse, TaskState } from '@a2a-js/sdk';
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { RemoteTask } from '../../../src/a2a/client/remote-task.ts';
-import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
+import type { LLMChunk } from 'millrace';
+import { RemoteTask } from 'millrace/internals';
 
 function artifactOf(artifactId: string, text: string): Artifact {
   const content = { $case: 'text' as const, value: text };

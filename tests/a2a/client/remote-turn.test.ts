@@ -1,17 +1,18 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { remoteAgent } from '../../../src/a2a/index.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import type { AgentSettings } from '../../../src/agent/agent-options.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { innermostQuestion } from '../../../src/core/journal/child-questions.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { InMemoryMessageStore } from '../../../src/stores/messages/in-memory-message-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import {
+  AgentLoopError,
+  agent,
+  agentTools,
+  InMemoryMessageStore,
+  InMemoryStateStore,
+  LocalToolProvider,
+  structuredOutput,
+  tool,
+} from 'millrace';
+import { remoteAgent } from 'millrace/a2a';
+import { innermostQuestion } from 'millrace/internals';
+import { gate, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { textsOf, type Watcher, watch } from '../../core/watch-events.ts';
 import { eventually } from '../../eventually.ts';
 import { type ServeOptions, Serving, wires } from '../serving.ts';

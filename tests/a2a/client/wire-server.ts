@@ -3,9 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterEach } from '@jest/globals';
-import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
-import type { RemoteAgentOptions } from '../../../src/a2a/client/remote-options.ts';
-import type { Agent } from '../../../src/agent/agent.ts';
+import type { Agent } from 'millrace';
+import { type RemoteAgentOptions, remoteAgent } from 'millrace/a2a';
 import { eventually } from '../../eventually.ts';
 
 type Json = Readonly<Record<string, unknown>>;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { OwnTask, PushConfigs } from '../../../src/a2a/index.ts';
+import type { OwnTask, PushConfigs } from 'millrace/a2a';
 import { a2aBench, call, refusal, send } from '../bench.ts';
 import { message, request } from '../messages.ts';
 import { cardAt } from '../serving.ts';

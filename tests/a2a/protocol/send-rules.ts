@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { gate } from '../../../src/testing/gate.ts';
+import { gate } from 'millrace/testing';
 import { plainTools } from '../../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from '../bench.ts';
 import { artifactText, data, message, request, text } from '../messages.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Task } from '@a2a-js/sdk';
-import { gate } from '../../../src/testing/gate.ts';
+import { gate } from 'millrace/testing';
 import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { a2aBench, call, refusal, send } from '../bench.ts';
 import { collect, message, request, shortOf } from '../messages.ts';

@@ -1,9 +1,6 @@
 import assert from 'node:assert/strict';
-import { agent } from '../../../src/agent/agent.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { faultyStore } from '../../../src/testing/fault-injection.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { AgentLoopError, agent, InMemoryStateStore } from 'millrace';
+import { faultyStore, scriptedLLM } from 'millrace/testing';
 import { legacyMessage } from '../legacy-schema.ts';
 import { Serving } from '../serving.ts';
 import type { Rule } from './rule.ts';

@@ -4,10 +4,9 @@ import type { AgentCard, Message, Task, TaskPushNotificationConfig } from '@a2a-
 import { GrpcTransportFactory } from '@a2a-js/sdk/client/grpc';
 import { LegacyA2AService } from '@a2a-js/sdk/compat/v0_3/server/grpc';
 import { describe, expect, it } from '@jest/globals';
-import { type A2AServerOptions, a2aServer, apiKeyAuth, customAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
+import { InMemoryStateStore } from 'millrace';
+import { type A2AServerOptions, a2aServer, apiKeyAuth, customAuth, InMemoryPushStore } from 'millrace/a2a';
+import { gate, openResources } from 'millrace/testing';
 import { obedient, plainTools } from '../../core/plain-tools.ts';
 import { collect, data, isTask, shortOf, textOfPart } from '../messages.ts';
 import { answerOf, clientOf, key, message, serverBench } from './test-server.ts';

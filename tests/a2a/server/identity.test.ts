@@ -3,9 +3,8 @@ import { createServer } from 'node:http';
 import { AgentCard, verifyAgentCardSignature } from '@a2a-js/sdk';
 import { describe, expect, it, jest } from '@jest/globals';
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose';
-import { type Authentication, apiKeyAuth, bearerAuth, customAuth } from '../../../src/a2a/index.ts';
-import { isPublicAddress } from '../../../src/a2a/server/push/public-address.ts';
-import { checkedLookup } from '../../../src/a2a/server/push/push-target.ts';
+import { type Authentication, apiKeyAuth, bearerAuth, customAuth } from 'millrace/a2a';
+import { checkedLookup, isPublicAddress } from 'millrace/internals';
 import { thrownBy } from '../../tools/thrown.ts';
 import { answerOf, key, rpc, serverBench } from './test-server.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { InMemoryPushStore } from '../../../src/a2a/index.ts';
+import { InMemoryPushStore } from 'millrace/a2a';
 import { answerOf, rpc, serverBench, wireMessage } from './test-server.ts';
 
 const on = serverBench();

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryPushStore } from '../../../src/a2a/index.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { InMemoryStateStore } from 'millrace';
+import { InMemoryPushStore } from 'millrace/a2a';
+import { fakeClock, gate } from 'millrace/testing';
 import { plainTools } from '../../core/plain-tools.ts';
 import { answerOf, rpc, serverBench, wireMessage } from './test-server.ts';
 import { Webhook } from './webhook.ts';

@@ -1,9 +1,9 @@
 import { createHash, generateKeyPairSync } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
 import { createRemoteJWKSet, jwtVerify } from 'jose';
-import { InMemoryPushStore, type PushOptions } from '../../../src/a2a/index.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { InMemoryStateStore } from 'millrace';
+import { InMemoryPushStore, type PushOptions } from 'millrace/a2a';
+import { gate } from 'millrace/testing';
 import { answerOf, clientOf, message, rpc, serverBench, wireMessage } from './test-server.ts';
 import { type Received, Webhook } from './webhook.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { RateLimiter } from '../../../src/a2a/server/rate-limiter.ts';
+import { RateLimiter } from 'millrace/internals';
 
 it('fills evenly, and says to the millisecond when the next request may be made', () => {
   let now = 0;

@@ -2,11 +2,9 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
 import express from 'express';
-import { type A2AServerOptions, a2aServer, apiKeyAuth, InMemoryPushStore } from '../../../src/a2a/index.ts';
-import type { Logger } from '../../../src/core/contracts/config.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { InMemoryStateStore, type Logger } from 'millrace';
+import { type A2AServerOptions, a2aServer, apiKeyAuth, InMemoryPushStore } from 'millrace/a2a';
+import { fakeClock, gate } from 'millrace/testing';
 import { answerOf, clientOf, key, message, rpc, serverBench, wireMessage, wires } from './test-server.ts';
 
 const on = serverBench();

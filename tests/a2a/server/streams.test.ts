@@ -1,10 +1,9 @@
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError, InMemoryStateStore } from 'millrace';
+import { gate } from 'millrace/testing';
 import { Observable } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
 import { answerOf, clientOf, message, rpc, serverBench, wireMessage } from './test-server.ts';
 
 const on = serverBench();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { team } from '../../../src/agent/team.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { team } from 'millrace';
+import { gate } from 'millrace/testing';
 import { clientOf, message, serverBench } from './test-server.ts';
 
 const on = serverBench();

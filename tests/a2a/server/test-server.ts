@@ -8,18 +8,10 @@ import {
   RestTransportFactory,
 } from '@a2a-js/sdk/client';
 import { afterEach } from '@jest/globals';
-import {
-  type A2AAddress,
-  type A2AServer,
-  type A2AServerOptions,
-  a2aServer,
-  type ListenOptions,
-} from '../../../src/a2a/index.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import type { AgentSettings } from '../../../src/agent/agent-options.ts';
-import type { Agent } from '../../../src/index.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { type Agent, agent, InMemoryStateStore } from 'millrace';
+import { type A2AAddress, type A2AServer, type A2AServerOptions, a2aServer, type ListenOptions } from 'millrace/a2a';
+import { scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 
 export type Binding = 'JSONRPC' | 'HTTP+JSON';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { apiKeyAuth } from '../../../src/a2a/index.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { apiKeyAuth } from 'millrace/a2a';
+import { gate } from 'millrace/testing';
 import { eventually } from '../../eventually.ts';
 import { rpc, serverBench } from './test-server.ts';
 

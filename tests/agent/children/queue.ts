@@ -1,8 +1,8 @@
 // Sends four messages of one conversation at once, in a process of its own. It stops where the store is told to `create` or `begin` one of them, says so once the
 // others have gone as far as they can, and is killed there.
-import { agent } from '../../../src/agent/agent.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
+import { agent } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
 
 const [kind = '', place = '', method = '', stop = ''] = process.argv.slice(2);
 const taskStateStore =

@@ -1,7 +1,7 @@
 // Starts or resumes a turn of a context whose first turn waits for an answer, in a process of its own, and says so once the turn is queued. The
 // parent kills it there.
-import { agent } from '../../../src/agent/agent.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import { agent } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [path = '', taskId = '', mode = 'start'] = process.argv.slice(2);
 const nothing = () => {};

@@ -1,9 +1,8 @@
 // Runs one turn of an agent in a process of its own: `whole` to its end; `unsaved` and `failing` stop where they would save what the turn
 // added, and say so; `held` stops in its model call. The parent kills those.
-import { agent } from '../../../src/agent/agent.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent } from 'millrace';
+import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 
 const [path = '', taskId = '', mode = 'whole'] = process.argv.slice(2);
 const messageStore = new LmdbMessageStore({ path });

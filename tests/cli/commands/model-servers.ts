@@ -1,5 +1,5 @@
 import { afterEach } from '@jest/globals';
-import { type ModelServer, type ModelServerOptions, startModelServer } from '../../../src/testing/model-server.ts';
+import { type ModelServer, type ModelServerOptions, startModelServer } from 'millrace/testing';
 
 const servers: ModelServer[] = [];
 

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, expect, it } from '@jest/globals';
-import { ledgerRows, note, readLedger, verdictOf } from '../../../src/cli/demo/ledger.ts';
+import { ledgerRows, note, readLedger, verdictOf } from 'millrace/internals';
 import { temporaryFolder } from '../tools/temporary-folder.ts';
 
 const folder = temporaryFolder({});

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { calculateTool } from '../../../src/cli/tools/calculate.ts';
+import { calculateTool } from 'millrace/internals';
 import { runTool } from './run-tool.ts';
 
 const calculate = calculateTool();

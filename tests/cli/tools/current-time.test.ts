@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { currentTimeTool } from '../../../src/cli/tools/current-time.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
+import { currentTimeTool } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
 import { runTool } from './run-tool.ts';
 
 const summer = Date.UTC(2026, 6, 1, 22, 30, 5);

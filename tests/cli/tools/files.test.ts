@@ -2,11 +2,7 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { listFilesTool } from '../../../src/cli/tools/list-files.ts';
-import { readFileTool } from '../../../src/cli/tools/read-file.ts';
-import { searchFilesTool } from '../../../src/cli/tools/search-files.ts';
-import { decodeText } from '../../../src/cli/tools/text-file.ts';
-import { Workspace } from '../../../src/cli/tools/workspace.ts';
+import { decodeText, listFilesTool, readFileTool, searchFilesTool, Workspace } from 'millrace/internals';
 import { runTool } from './run-tool.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 

@@ -1,6 +1,4 @@
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import type { Tool } from '../../../src/tools/tool.ts';
+import { LocalToolProvider, type Tool, type ToolContext } from 'millrace';
 import { toolCall, toolContext } from '../../tools/tool-context.ts';
 
 /** Calls a tool as a model does: with JSON text that is checked by the tool's schema. Gives the text of its result. */

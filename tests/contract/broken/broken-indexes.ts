@@ -1,5 +1,5 @@
-import type { StoreCheck, TaskQuery, TaskSummary } from '../../../src/core/contracts/store.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { InMemoryStateStore, type TaskSummary } from 'millrace';
+import type { StoreCheck, TaskQuery } from 'millrace/types';
 import { type BrokenStore, broken } from './broken-store.ts';
 
 class OldestFirst extends InMemoryStateStore {

@@ -1,14 +1,14 @@
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { type AppendOptions, type Lease, type ReadOptions, taskIdPattern } from '../../../src/core/contracts/store.ts';
-import type { PersistedLoopState } from '../../../src/core/journal/persisted-state.ts';
 import {
+  AgentLoopError,
+  InMemoryStateStore,
   type JournalRecord,
-  journalSchema,
+  type PersistedLoopState,
   type Stamped,
-  type TurnStarted,
-} from '../../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../../src/testing/async-store.ts';
+} from 'millrace';
+import { taskIdPattern } from 'millrace/internals';
+import { journalSchema } from 'millrace/stores';
+import { asyncStore } from 'millrace/testing';
+import type { AppendOptions, Lease, ReadOptions, TurnStarted } from 'millrace/types';
 import { type BrokenStore, broken } from './broken-store.ts';
 
 type Records = readonly JournalRecord[];

@@ -1,8 +1,5 @@
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { AppendOptions, Lease, Under } from '../../../src/core/contracts/store.ts';
-import type { JournalRecord } from '../../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { AgentLoopError, type Clock, InMemoryStateStore, type JournalRecord } from 'millrace';
+import type { AppendOptions, Lease, Under } from 'millrace/types';
 import { type BrokenStore, broken } from './broken-store.ts';
 
 /** Knows the last lease of each task, and when it runs out. */

@@ -1,3 +1,5 @@
+import { InMemoryStateStore } from 'millrace';
+import type { Command, Delta, FollowSignal, Lease, PostOptions, ReadOptions } from 'millrace/types';
 import {
   catchError,
   concat,
@@ -16,15 +18,6 @@ import {
   takeWhile,
   timer,
 } from 'rxjs';
-import type {
-  Command,
-  Delta,
-  FollowSignal,
-  Lease,
-  PostOptions,
-  ReadOptions,
-} from '../../../src/core/contracts/store.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { type BrokenStore, broken } from './broken-store.ts';
 
 class ShowsTwice extends InMemoryStateStore {

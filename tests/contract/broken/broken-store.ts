@@ -1,5 +1,4 @@
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import type { Clock, TaskStateStore } from 'millrace';
 
 /** A store with one bug, and the case of the contract that has to notice it. */
 export interface BrokenStore {

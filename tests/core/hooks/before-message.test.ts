@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { Extension, Message } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { question } from '../dead-turn.ts';
 import { turnBench } from '../turn-bench.ts';
 import { watch } from '../watch-events.ts';

@@ -1,14 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { type AgentEvent, type ExtensionEvent, isExtensionEvent } from '../../../src/core/contracts/events.ts';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { EmittedEvent, JournalRecord } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { replay } from '../../../src/replay/replay.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import {
+  type AgentEvent,
+  agent,
+  agentTools,
+  type Extension,
+  type ExtensionEvent,
+  InMemoryStateStore,
+  type JournalRecord,
+  replay,
+} from 'millrace';
+import { AgentLoop, isExtensionEvent } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
+import type { EmittedEvent } from 'millrace/types';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
-import { refusedCall } from '../../../src/core/tool-call/tool-results.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { replay } from '../../../src/replay/replay.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { type AgentLoopConfig, type Extension, type JournalRecord, replay } from 'millrace';
+import { AgentLoop, refusedCall } from 'millrace/internals';
+import { gate, type LLMStep } from 'millrace/testing';
+import type { TurnRecord } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

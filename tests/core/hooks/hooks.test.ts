@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { Extension } from 'millrace';
+import { gate } from 'millrace/testing';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

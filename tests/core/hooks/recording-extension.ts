@@ -1,4 +1,4 @@
-import type { Extension } from '../../../src/core/contracts/extension.ts';
+import type { Extension } from 'millrace';
 
 /** An extension that has every hook and changes nothing; each question to it is written down, with its iteration. */
 export function recordingExtension(name = 'recorder'): Extension & { readonly asked: string[] } {

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension, IterationStep, StepChange } from '../../../src/core/contracts/extension.ts';
-import { textOf } from '../../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
+import { type Extension, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { gate, type ScriptedLLMStep, startModelServer } from 'millrace/testing';
+import type { IterationStep, StepChange } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { type BenchOptions, turnBench } from '../turn-bench.ts';

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import type { TurnError } from '../../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { Extension, ToolContext, TurnError } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { answerOf, deadTurn, question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { type Message, textOf } from '../../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import { type Extension, type Message, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type ScriptedLLMStep } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

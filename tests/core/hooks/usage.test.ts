@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
+import { type Extension, foldRecords } from 'millrace';
 import { question } from '../dead-turn.ts';
 import { turnBench } from '../turn-bench.ts';
 

@@ -1,7 +1,6 @@
+import { type Clock, InMemoryStateStore } from 'millrace';
+import type { AppendOptions, Lease } from 'millrace/types';
 import { map, type Observable } from 'rxjs';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import type { AppendOptions, Lease } from '../../../src/core/contracts/store.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { answerWhen } from './marbles.ts';
 
 export const lease: Lease = { taskId: 'task', owner: 'owner', epoch: 1, seq: 1, leaseMs: 300 };

@@ -1,15 +1,7 @@
+import type { AgentLoopConfig, ToolContext, ToolDefinition, ToolPolicy, ToolProvider, ToolResult } from 'millrace';
+import { journal } from 'millrace/internals';
+import type { Signal, TurnDeps } from 'millrace/operators';
 import { map, type Observable, type Subscription } from 'rxjs';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type {
-  ToolContext,
-  ToolDefinition,
-  ToolPolicy,
-  ToolProvider,
-  ToolResult,
-} from '../../../src/core/contracts/tool.ts';
-import type { Signal } from '../../../src/core/journal/signals.ts';
-import { journal } from '../../../src/core/ownership/journal-operators.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { shown } from './open-batch.ts';
 import { turnDeps } from './turn-deps.ts';

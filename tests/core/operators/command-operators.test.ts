@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError, InMemoryStateStore, type Message } from 'millrace';
+import { followCommands } from 'millrace/internals';
+import type { Signal } from 'millrace/operators';
+import type { Command } from 'millrace/types';
 import { NEVER, type Observable, of, Subject } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import type { Command } from '../../../src/core/contracts/store.ts';
-import type { Signal } from '../../../src/core/journal/signals.ts';
-import { followCommands } from '../../../src/core/turn/command-operators.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
 import { marbles } from './marbles.ts';
 import { recordingLogger } from './recording-logger.ts';
 import { turnDeps } from './turn-deps.ts';

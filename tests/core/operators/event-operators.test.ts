@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import type { AgentEvent } from 'millrace';
+import { commitOf, eventsBehind } from 'millrace/internals';
+import { projectEvents, type Signal } from 'millrace/operators';
 import { from, map, toArray } from 'rxjs';
-import type { AgentEvent } from '../../../src/core/contracts/events.ts';
-import { eventsBehind, projectEvents } from '../../../src/core/journal/event-operators.ts';
-import { commitOf, type Signal } from '../../../src/core/journal/signals.ts';
 import { marbles } from './marbles.ts';
 import { startedState } from './turn-deps.ts';
 

@@ -1,11 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { AgentLoopError } from 'millrace';
+import { commitOf, startExecuteSpan } from 'millrace/internals';
+import { type Commit, catchTurnError, type Signal, tapAfterTurn } from 'millrace/operators';
+import type { TurnRecord } from 'millrace/types';
 import { map, tap } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { TurnRecord } from '../../../src/core/journal/records.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
-import { catchTurnError, tapAfterTurn } from '../../../src/core/turn/execute-operators.ts';
-import { startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
 import { marbles } from './marbles.ts';
 import { endingOf, recordedSpans, unset } from './recorded-spans.ts';
 import { recordingLogger } from './recording-logger.ts';

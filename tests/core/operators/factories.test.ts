@@ -1,17 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { EMPTY, isObservable } from 'rxjs';
-import { commitOf } from '../../../src/core/journal/signals.ts';
-import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/model-call/llm-operators.ts';
-import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { catchTurnError, tapAfterTurn } from '../../../src/core/turn/execute-operators.ts';
+import { AgentLoop, commitOf } from 'millrace/internals';
 import {
   catchIterationError,
+  catchLLMError,
+  catchTurnError,
   completeIteration,
+  mapLLMResponseToState,
+  prepareLLMCall,
   startIterationSpan,
-} from '../../../src/core/turn/iteration-operators.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+  tapAfterTurn,
+  tapLLMResponse,
+} from 'millrace/operators';
+import { type ScriptedLLM, scriptedLLM } from 'millrace/testing';
+import { EMPTY, isObservable } from 'rxjs';
 import { endingOf, recordedSpans } from './recorded-spans.ts';
 import { recordingLogger } from './recording-logger.ts';
 import { startedState, turnDeps } from './turn-deps.ts';

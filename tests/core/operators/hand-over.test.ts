@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { handOver } from 'millrace/internals';
 import { Observable, of, take } from 'rxjs';
-import { handOver } from '../../../src/core/streams/hand-over.ts';
 import { marbles } from './marbles.ts';
 
 describe('handOver', () => {

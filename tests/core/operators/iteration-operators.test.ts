@@ -1,20 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { from, map, type Observable, of, type Subscription, tap } from 'rxjs';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import type { Signal } from '../../../src/core/journal/signals.ts';
-import type { LoopState } from '../../../src/core/journal/state.ts';
-import { journal } from '../../../src/core/ownership/journal-operators.ts';
+import { type AgentLoopConfig, AgentLoopError, type LLMChunk, type LLMProvider, type LoopState } from 'millrace';
+import { journal, loopIterations } from 'millrace/internals';
 import {
   catchIterationError,
   completeIteration,
+  type Signal,
   startIterationSpan,
-} from '../../../src/core/turn/iteration-operators.ts';
-import { loopIterations } from '../../../src/core/turn/loop.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
+  type TurnDeps,
+} from 'millrace/operators';
+import { fakeClock } from 'millrace/testing';
+import { from, map, type Observable, of, type Subscription, tap } from 'rxjs';
 import { plainTools } from '../plain-tools.ts';
 import { marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';

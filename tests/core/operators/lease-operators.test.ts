@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError, InMemoryStateStore } from 'millrace';
+import { keepLease, LeaseHold, releaseLease } from 'millrace/internals';
+import type { Signal } from 'millrace/operators';
+import { fakeClock } from 'millrace/testing';
 import { NEVER, type Observable, of, Subject, throwError } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { Signal } from '../../../src/core/journal/signals.ts';
-import { LeaseHold } from '../../../src/core/ownership/lease-hold.ts';
-import { keepLease, releaseLease } from '../../../src/core/ownership/lease-operators.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { lease } from './answering-store.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 

@@ -1,15 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
+import { AgentLoopError, type LLMChunk, type LLMResponse, type LoopState, type Message, type ToolCall } from 'millrace';
+import { commitOf, type LlmStart, messageOf } from 'millrace/internals';
+import {
+  type Commit,
+  catchLLMError,
+  mapLLMResponseToState,
+  prepareLLMCall,
+  type TurnDeps,
+  tapLLMResponse,
+} from 'millrace/operators';
+import type { TurnRecord } from 'millrace/types';
 import { firstValueFrom, lastValueFrom, map, type OperatorFunction, Subject, tap, toArray } from 'rxjs';
-import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
-import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
-import type { LLMChunk, LLMResponse } from '../../../src/core/contracts/provider.ts';
-import type { LlmStart, TurnRecord } from '../../../src/core/journal/records.ts';
-import { type Commit, commitOf } from '../../../src/core/journal/signals.ts';
-import type { LoopState } from '../../../src/core/journal/state.ts';
-import { catchLLMError, mapLLMResponseToState, tapLLMResponse } from '../../../src/core/model-call/llm-operators.ts';
-import { prepareLLMCall } from '../../../src/core/model-call/prepare-call.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';

@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
+import type { Clock } from 'millrace';
 import { catchError, map, type Observable, of, ReplaySubject } from 'rxjs';
 import { type RunHelpers, TestScheduler } from 'rxjs/testing';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
 
 export interface MarbleClock extends Clock {
   /** When timers ran that nobody cancelled: where nothing is left over, only those that the test means to run. */

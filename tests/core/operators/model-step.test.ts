@@ -1,12 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { AgentLoopError, type LLMCallParams, type LLMChunk, type LLMProvider, type LLMResponse } from 'millrace';
+import { journal, runIteration } from 'millrace/internals';
+import type { Signal, TurnDeps } from 'millrace/operators';
 import { concat, firstValueFrom, lastValueFrom, map, NEVER, Observable, of, Subject, skip, take, toArray } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
-import type { Signal } from '../../../src/core/journal/signals.ts';
-import { journal } from '../../../src/core/ownership/journal-operators.ts';
-import { runIteration } from '../../../src/core/turn/model-step.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';

@@ -1,8 +1,7 @@
+import type { LLMChunk } from 'millrace';
+import { commitOf } from 'millrace/internals';
+import { type Commit, mapLLMResponseToState, type Signal, type TurnDeps } from 'millrace/operators';
 import { of } from 'rxjs';
-import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
-import { type Commit, commitOf, type Signal } from '../../../src/core/journal/signals.ts';
-import { mapLLMResponseToState } from '../../../src/core/model-call/llm-operators.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { startedState } from './turn-deps.ts';
 
 /** The commit of a response that asks for the tools named, with the intents of those that start first. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { fuse, type Handlers, operate, type Sink, Stage, staged } from 'millrace/internals';
 import { Observable, type OperatorFunction, of, Subject, take, throwError } from 'rxjs';
-import { fuse, type Handlers, operate, type Sink, Stage, staged } from '../../../src/core/streams/operate.ts';
 import { marbles } from './marbles.ts';
 
 /** An operator that passes everything on and writes down what it hears, in `heard`. */

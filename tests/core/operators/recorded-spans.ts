@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect } from '@jest/globals';
 import { SpanStatusCode } from '@opentelemetry/api';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
-import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
+import { recordSpans, type SpanRecorder } from 'millrace/testing';
 
 /** Records the spans of each test of a file, and checks after it that every one has ended, none of them after its parent. */
 export function recordedSpans(): SpanRecorder {

@@ -1,4 +1,4 @@
-import type { Logger } from '../../../src/core/contracts/config.ts';
+import type { Logger } from 'millrace';
 
 type Line = readonly [level: keyof Logger, message: string, fields?: Readonly<Record<string, unknown>>];
 

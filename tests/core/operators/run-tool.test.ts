@@ -1,16 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  type Clock,
+  type ToolContext,
+  type ToolPolicy,
+  type ToolProvider,
+  type ToolResult,
+} from 'millrace';
+import { Deadlines, runTool, type ToolCallRun, type ToolResultRecord, type ToolSignal } from 'millrace/internals';
+import type { TurnDeps } from 'millrace/operators';
 import { finalize, map, tap } from 'rxjs';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { ToolContext, ToolPolicy, ToolProvider, ToolResult } from '../../../src/core/contracts/tool.ts';
-import type { ToolResultRecord } from '../../../src/core/journal/records.ts';
-import { Deadlines } from '../../../src/core/tool-call/deadlines.ts';
 
-import type { ToolCallRun, ToolSignal } from '../../../src/core/tool-call/running-tool.ts';
-import { runTool } from '../../../src/core/tool-call/tool-operators.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { answerWhen, type MarbleHelpers, marbles } from './marbles.ts';
 import { canceled, endingOf, recordedSpans, unset } from './recorded-spans.ts';
 import { startedState, turnDeps } from './turn-deps.ts';

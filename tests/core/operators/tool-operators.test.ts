@@ -1,10 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
+import { AgentLoopError } from 'millrace';
+import { executeTools, journal } from 'millrace/internals';
+import type { TurnDeps } from 'millrace/operators';
 import { map } from 'rxjs';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { journal } from '../../../src/core/ownership/journal-operators.ts';
-import { executeTools } from '../../../src/core/tool-call/tool-operators.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
 import { plainTools } from '../plain-tools.ts';
 import { answeringStore } from './answering-store.ts';
 import { leave, type Plan, type Timeline, timedTools, timelineOf } from './batch-timeline.ts';

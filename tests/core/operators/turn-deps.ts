@@ -1,19 +1,19 @@
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import { Hooks } from '../../../src/core/hooks/hooks.ts';
-import { applyRecord } from '../../../src/core/journal/apply-record.ts';
-import { journalSchema } from '../../../src/core/journal/records.ts';
-import type { LoopState } from '../../../src/core/journal/state.ts';
-import { OpenCall } from '../../../src/core/model-call/open-call.ts';
-import { resolveConfig } from '../../../src/core/options/resolve-config.ts';
-import { TurnNode } from '../../../src/core/ownership/child-turns.ts';
-import { AbortScope } from '../../../src/core/streams/abort-scope.ts';
-import { CallNotes } from '../../../src/core/tool-call/tool-results.ts';
-import { collectTools, ToolSet } from '../../../src/core/tool-call/tool-set.ts';
-import { Inbox } from '../../../src/core/turn/inbox.ts';
-import type { TurnDeps } from '../../../src/core/turn/turn-deps.ts';
-import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { type AgentLoopConfig, applyRecord, type LoopState, type Message } from 'millrace';
+import {
+  AbortScope,
+  CallNotes,
+  collectTools,
+  Hooks,
+  Inbox,
+  OpenCall,
+  resolveConfig,
+  ToolSet,
+  TurnNode,
+  turnTracing,
+} from 'millrace/internals';
+import type { TurnDeps } from 'millrace/operators';
+import { journalSchema } from 'millrace/stores';
+import { scriptedLLM } from 'millrace/testing';
 
 const question: readonly Message[] = [{ role: 'user', content: 'How many apples?' }];
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { whenReady } from '../../../src/core/journal/when-ready.ts';
+import { AgentLoopError } from 'millrace';
+import { whenReady } from 'millrace/internals';
 import { answerWhen, marbles } from './marbles.ts';
 
 const fenced = new AgentLoopError('FENCED', 'fenced');

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ApprovalDecision, ApprovalRequest, Extension } from '../../../src/core/contracts/extension.ts';
-import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { ApprovalDecision, ApprovalRequest, Extension, ToolProvider } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../dead-turn.ts';
 import { recordingLogger } from '../operators/recording-logger.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';

@@ -1,5 +1,5 @@
-import type { StatusUpdateEvent } from '../../../src/core/contracts/events.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import type { StatusUpdateEvent } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

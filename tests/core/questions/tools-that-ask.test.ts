@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { ClientToolProvider } from '../../../src/tools/client-tool-provider.ts';
+import { ClientToolProvider, type ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { question } from '../dead-turn.ts';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 import { watch } from '../watch-events.ts';

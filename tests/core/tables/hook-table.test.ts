@@ -1,11 +1,19 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension, HookAnswer, HookContext, TurnChange } from '../../../src/core/contracts/extension.ts';
-import { type HookSubjects, hookSubjects } from '../../../src/core/hooks/hook-subjects.ts';
-import { type AskedHookName, type HookTable, hookNames, hookTable } from '../../../src/core/hooks/hook-table.ts';
-import type { RecordedHook } from '../../../src/core/journal/records.ts';
-import { type Replayed, recordedAnswers, type UnnamedHooks } from '../../../src/replay/recorded-extensions.ts';
-import { replay } from '../../../src/replay/replay.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { type Extension, type HookAnswer, type HookContext, replay } from 'millrace';
+import {
+  type AskedHookName,
+  type HookSubjects,
+  type HookTable,
+  hookNames,
+  hookSubjects,
+  hookTable,
+  type RecordedHook,
+  type Replayed,
+  recordedAnswers,
+  type UnnamedHooks,
+} from 'millrace/internals';
+import { gate } from 'millrace/testing';
+import type { TurnChange } from 'millrace/types';
 import { question } from '../dead-turn.ts';
 import { recordingLogger } from '../operators/recording-logger.ts';
 import { plainTools } from '../plain-tools.ts';

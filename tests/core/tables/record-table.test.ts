@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { applyRecord } from '../../../src/core/journal/apply-record.ts';
-import { eventsOf } from '../../../src/core/journal/events-of.ts';
-import { isKnownType, kindOf } from '../../../src/core/journal/record-table.ts';
-import { journalSchema, type LlmDone, type Stamped, type TurnRecord } from '../../../src/core/journal/records.ts';
-import type { LoopState } from '../../../src/core/journal/state.ts';
+import { applyRecord, eventsOf, type LoopState, type Stamped } from 'millrace';
+import { isKnownType, kindOf, type LlmDone } from 'millrace/internals';
+import { journalSchema } from 'millrace/stores';
+import type { TurnRecord } from 'millrace/types';
 import { outlineOf } from '../watch-events.ts';
 
 const calls = ['look', 'count'].map((name, index) => ({

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AppendOptions, Lease } from '../../../src/core/contracts/store.ts';
-import type { JournalRecord } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { InMemoryStateStore, type JournalRecord } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
+import type { AppendOptions, Lease } from 'millrace/types';
 import { type PlainTool, plainTools } from '../plain-tools.ts';
 
 /** A store that tells what each append held, in short. */

@@ -1,14 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { checkedTools, LocalToolProvider, type Message, type Tool, type ToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type LLMStepCall } from 'millrace/testing';
+import type { ArgumentCheck } from 'millrace/types';
 import { z } from 'zod';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import type { ArgumentCheck, ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { LLMStepCall } from '../../../src/testing/llm-step.ts';
-import { checkedTools } from '../../../src/tools/checked-tools.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { type Tool, tool } from '../../../src/tools/tool.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { question, runTurn } from './run-turn.ts';

@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ToolMessage } from '../../../src/core/contracts/messages.ts';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { LLMStepCall } from '../../../src/testing/llm-step.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { InMemoryStateStore, type ToolContext, type ToolMessage } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type LLMStepCall, type ScriptedLLM, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { question, runTurn, wait, whilePassing } from './run-turn.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { ToolContext } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { outlineOf } from '../watch-events.ts';

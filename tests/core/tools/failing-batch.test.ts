@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { InMemoryStateStore } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
 
 describe('a batch that a failed call ends', () => {

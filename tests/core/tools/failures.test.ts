@@ -1,14 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  type AgentLoopConfig,
+  AgentLoopError,
+  LocalToolProvider,
+  type ToolProvider,
+  type ToolResult,
+  tool,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, type LLMStepCall, type ScriptedLLM } from 'millrace/testing';
 import { z } from 'zod';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { ToolProvider, ToolResult } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { LLMStepCall } from '../../../src/testing/llm-step.ts';
-import type { ScriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
 import { obedient, type PlainTool, plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { outlineOf } from '../watch-events.ts';

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ToolDefinition, ToolListContext, ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { LocalToolProvider, type ToolDefinition, type ToolListContext, type ToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';
 import { question, runTurn } from './run-turn.ts';

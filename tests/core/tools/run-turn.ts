@@ -1,8 +1,6 @@
-import type { StartOptions } from '../../../src/core/contracts/config.ts';
-import type { TurnError, TurnResult } from '../../../src/core/journal/turn-result.ts';
-import type { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../../src/core/turn/turn.ts';
-import type { FakeClock } from '../../../src/testing/fake-clock.ts';
+import type { StartOptions, Turn, TurnError, TurnResult } from 'millrace';
+import type { AgentLoop } from 'millrace/internals';
+import type { FakeClock } from 'millrace/testing';
 import { type Watcher, watch } from '../watch-events.ts';
 
 export const question = [{ role: 'user', content: 'How many apples?' }] as const;

@@ -1,11 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import type { Usage } from '../../../src/core/contracts/usage.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { limits } from '../../../src/extensions/limits/limits.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { type Extension, InMemoryStateStore, limits, type ToolContext, type Usage } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
 import { question } from '../dead-turn.ts';
 import { plainTools } from '../plain-tools.ts';
 import { turnBench } from '../turn-bench.ts';

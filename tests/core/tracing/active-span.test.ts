@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { context, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import { agent } from '../../../src/agent/agent.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import { agent } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../tools/run-turn.ts';
 import { answers, tracingBench } from './tracing-bench.ts';
 

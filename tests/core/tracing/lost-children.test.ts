@@ -1,14 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import type { Lease } from '../../../src/core/contracts/store.ts';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
-import type { JournalRecord, Stamped, TurnStarted } from '../../../src/core/journal/records.ts';
-import { taskState } from '../../../src/core/journal/state.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
+import { agent, agentTools, foldRecords, InMemoryStateStore, type JournalRecord, type Stamped } from 'millrace';
+import { AgentLoop, taskState } from 'millrace/internals';
+import type { Lease, TurnStarted } from 'millrace/types';
 import { question } from '../dead-turn.ts';
 import { turnBench } from '../turn-bench.ts';
 import { answers, asks, fruit } from './tracing-bench.ts';

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { earlierRuns, type LostSpan } from '../../../src/core/journal/lost-runs.ts';
-import { replayOf } from '../../../src/core/journal/observe-turn.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { idBelow } from '../../../src/observability/spans/chosen-ids.ts';
+import { AgentLoopError, type JournalRecord } from 'millrace';
+import { AgentLoop, earlierRuns, idBelow, type LostSpan, replayOf } from 'millrace/internals';
+import type { TurnRecord } from 'millrace/types';
 import { deadTurn } from '../dead-turn.ts';
 import { endingOf } from '../operators/recorded-spans.ts';
 import { plainTools } from '../plain-tools.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, trace } from '@opentelemetry/api';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
+import { AgentLoop } from 'millrace/internals';
 import { endingOf, unset } from '../operators/recorded-spans.ts';
 import { plainTools } from '../plain-tools.ts';
 import { question } from '../tools/run-turn.ts';

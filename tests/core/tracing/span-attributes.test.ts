@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT } from '@opentelemetry/api';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
-import { startTurnSpan } from '../../../src/observability/spans/turn-span.ts';
+import { AgentLoop, startTurnSpan, turnTracing } from 'millrace/internals';
 import { plainTools } from '../plain-tools.ts';
 import { runTurn } from '../tools/run-turn.ts';
 import { answers, asks, fruit, tracingBench } from './tracing-bench.ts';

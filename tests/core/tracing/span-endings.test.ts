@@ -1,9 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { faultyStore } from '../../../src/testing/fault-injection.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import { AgentLoopError, agent, agentTools } from 'millrace';
+import { faultyStore, gate } from 'millrace/testing';
 import { canceled, endingOf, unset } from '../operators/recorded-spans.ts';
 import { recordingLogger } from '../operators/recording-logger.ts';
 import { obedient, plainTools } from '../plain-tools.ts';

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { context, createContextKey, ROOT_CONTEXT, SpanKind, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
-import type { ToolContext } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
-import { finishTurnSpan, startTurnSpan } from '../../../src/observability/spans/turn-span.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { ToolContext } from 'millrace';
+import { AgentLoop, finishTurnSpan, startTurnSpan, turnTracing } from 'millrace/internals';
+import { gate } from 'millrace/testing';
 import { plainTools } from '../plain-tools.ts';
 import { question, runTurn } from '../tools/run-turn.ts';
 import { answers, asks, tracingBench } from './tracing-bench.ts';

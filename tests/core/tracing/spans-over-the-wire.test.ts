@@ -1,13 +1,8 @@
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { spanOutline } from '../../../src/observability/span-tree.ts';
-import { startTracing, type Tracing } from '../../../src/observability/tracing.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { openResources, type ResourceLedger } from '../../../src/testing/ledger.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { type AgentLoopConfig, AgentLoopError } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { spanOutline, startTracing, type Tracing } from 'millrace/otel';
+import { gate, openResources, type ResourceLedger, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { type OtlpReceiver, startOtlpReceiver } from '../../otlp-receiver.ts';
 import { obedient, plainTools } from '../plain-tools.ts';
 import { question } from '../tools/run-turn.ts';

@@ -1,9 +1,7 @@
 import { afterEach, expect } from '@jest/globals';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-node';
-import type { AgentLoopConfig, StartOptions } from '../../../src/core/contracts/config.ts';
-import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
-import type { FakeClock } from '../../../src/testing/fake-clock.ts';
-import type { LLMStep, ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
+import type { AgentLoopConfig, StartOptions, ToolProvider } from 'millrace';
+import type { FakeClock, LLMStep, ScriptedLLMStep } from 'millrace/testing';
 import { endingOf, outlivingTheirParents } from '../operators/recorded-spans.ts';
 import { plainTools } from '../plain-tools.ts';
 import { runTurn } from '../tools/run-turn.ts';

@@ -1,4 +1,4 @@
-import { messageOf } from '../../../src/core/contracts/errors.ts';
+import { messageOf } from 'millrace/internals';
 import { type RedisProcess, startRedis } from '../../stores/redis/redis-process.ts';
 import { Random, seedOf } from '../random.ts';
 import type { Task } from '../workload/order.ts';

@@ -41,7 +41,8 @@ export class ChildBundle {
   }
 
   #patchedSources(patches: readonly Patch[]): string {
-    for (const folder of ['src', 'tests/crash']) cpSync(folder, join(this.#folder, folder), { recursive: true });
+    for (const path of ['src', 'tests/crash', 'tests/internals.ts', 'tsconfig.json'])
+      cpSync(path, join(this.#folder, path), { recursive: true });
     for (const patch of patches) {
       const path = join(this.#folder, patch.file);
       writeFileSync(path, patched(patch, readFileSync(path, 'utf8')));

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { messageOf } from '../../../src/core/contracts/errors.ts';
-import type { JournalRecord } from '../../../src/core/journal/records.ts';
+import type { JournalRecord } from 'millrace';
+import { messageOf } from 'millrace/internals';
 import { violationsOf } from '../invariants.ts';
 import { Random } from '../random.ts';
 import { openBelowEnded, treeViolations } from '../tree-invariants.ts';

@@ -1,9 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
-import { openQuestions } from '../../../src/core/journal/state.ts';
-import { answerTask } from '../../../src/core/turn/answer-task.ts';
+import { AgentLoopError, foldRecords, type TaskStateStore } from 'millrace';
+import { answerTask, openQuestions } from 'millrace/internals';
 import type { Outage } from '../workload/order.ts';
 import { steering } from '../workload/plan.ts';
 import type { Fault, Workload } from '../workload/tree.ts';

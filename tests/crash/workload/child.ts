@@ -1,14 +1,9 @@
 // Runs the turns that its parent orders, until it has ended them or is killed.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Team } from '../../../src/agent/team.ts';
-import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
-import type { MessageStore } from '../../../src/core/contracts/message-store.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { jsonSchemaChecker } from '../../../src/tools/limited-schema.ts';
+import { AgentLoopError, type MessageStore, type TaskStateStore, type Team } from 'millrace';
+import { jsonSchemaChecker, messageOf } from 'millrace/internals';
+import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { RedisMessageStore, RedisStateStore } from 'millrace/redis';
 import { Random } from '../random.ts';
 import { distantStore } from './distant-store.ts';
 import { DoomedLife } from './life.ts';

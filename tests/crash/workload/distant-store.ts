@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import { AgentLoopError, type TaskStateStore } from 'millrace';
 import type { Random } from '../random.ts';
 import { withMethods } from './with-methods.ts';
 

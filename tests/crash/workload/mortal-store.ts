@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import type { TaskStateStore } from 'millrace';
 import type { Life, StoreCall } from './life.ts';
 import { withMethods } from './with-methods.ts';
 

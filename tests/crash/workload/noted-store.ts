@@ -1,5 +1,6 @@
-import type { Lease, TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { isTerminal } from '../../../src/core/journal/records.ts';
+import type { TaskStateStore } from 'millrace';
+import { isTerminal } from 'millrace/internals';
+import type { Lease } from 'millrace/types';
 import { withMethods } from './with-methods.ts';
 import type { World } from './world.ts';
 

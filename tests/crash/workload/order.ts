@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../../../src/core/contracts/errors.ts';
+import type { ErrorCode } from 'millrace';
 import type { Doom } from './life.ts';
 
 export interface Task {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Message, textOf } from '../../../src/core/contracts/messages.ts';
+import { type Message, textOf } from 'millrace';
 import { Random } from '../random.ts';
 
 /** What happens to a call of a tool whose process died while it ran. */

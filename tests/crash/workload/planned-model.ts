@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse, Usage } from 'millrace';
 import { Observable } from 'rxjs';
-import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
-import type { Usage } from '../../../src/core/contracts/usage.ts';
 import type { Life } from './life.ts';
 import { finalText, type Plan, planOf, seedIn, since, toldIn } from './plan.ts';
 

@@ -1,7 +1,5 @@
-import { remoteAgent } from '../../../src/a2a/client/remote-agent.ts';
-import { a2aServer, apiKeyAuth } from '../../../src/a2a/index.ts';
-import type { Agent } from '../../../src/agent/agent.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import type { Agent, TaskStateStore } from 'millrace';
+import { a2aServer, apiKeyAuth, remoteAgent } from 'millrace/a2a';
 import { callerId, type Workload } from './tree.ts';
 
 const key = 'a-key-of-sixteen-and-more';

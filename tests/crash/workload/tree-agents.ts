@@ -1,10 +1,17 @@
-import { type Agent, agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { inParallel, inSequence, type RoutingStrategy, supervisor } from '../../../src/agent/routing.ts';
-import { type Team, team } from '../../../src/agent/team.ts';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import type { MessageStore } from '../../../src/core/contracts/message-store.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import {
+  type Agent,
+  agent,
+  agentTools,
+  type Clock,
+  inParallel,
+  inSequence,
+  type MessageStore,
+  type RoutingStrategy,
+  supervisor,
+  type TaskStateStore,
+  type Team,
+  team,
+} from 'millrace';
 import type { Task } from './order.ts';
 import { plannedModel } from './planned-model.ts';
 import { helpersOf, planOfAgent, rootAgentOf, type TreeTurn, teamId, turnsOf, type Workload } from './tree.ts';

@@ -1,11 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Agent } from '../../../src/agent/agent.ts';
-import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
-import type { AgentEvent } from '../../../src/core/contracts/events.ts';
-import type { TaskStateStore, TaskSummary } from '../../../src/core/contracts/store.ts';
-import { TurnError, type TurnResult } from '../../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../../src/core/turn/turn.ts';
+import {
+  type Agent,
+  type AgentEvent,
+  AgentLoopError,
+  type TaskStateStore,
+  type TaskSummary,
+  type Turn,
+  TurnError,
+  type TurnResult,
+} from 'millrace';
+import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Random } from '../random.ts';
 import type { Outcome, Task, TreeWork } from './order.ts';
 import { promptOf } from './plan.ts';

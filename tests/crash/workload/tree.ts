@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Scope } from '../../../src/a2a/scope.ts';
+import { Scope } from 'millrace/internals';
 import { Random, seedOf } from '../random.ts';
 import type { Task } from './order.ts';
 import { type AgentCall, isAgentCall, type Plan, type PlannedCall, plannedCall, type ToolName, tools } from './plan.ts';

@@ -1,9 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoopError, messageOf } from '../../../src/core/contracts/errors.ts';
-import { TurnError } from '../../../src/core/journal/turn-result.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../../src/core/turn/turn.ts';
+import { type AgentLoopConfig, AgentLoopError, type Turn, TurnError } from 'millrace';
+import { AgentLoop, messageOf } from 'millrace/internals';
 import type { Outcome, Task } from './order.ts';
 import { promptOf } from './plan.ts';
 

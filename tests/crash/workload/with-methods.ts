@@ -1,4 +1,4 @@
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
+import type { TaskStateStore } from 'millrace';
 
 /** A store with some of its methods replaced. */
 export function withMethods(store: TaskStateStore, methods: Partial<TaskStateStore>): TaskStateStore {

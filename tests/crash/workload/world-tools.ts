@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OnInDoubt, Reconciled, ToolContext, ToolPolicy, ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { LocalToolProvider, type ToolContext, type ToolPolicy, type ToolProvider, tool } from 'millrace';
+import type { OnInDoubt, Reconciled } from 'millrace/types';
 import type { Life } from './life.ts';
 import { type Policy, type ToolName, tools } from './plan.ts';
 import type { World } from './world.ts';

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type AssistantMessage, type Message, repairHistory } from '../../../src/core/contracts/messages.ts';
-import { isInstruction } from '../../../src/core/journal/history.ts';
-import { estimateTokens } from '../../../src/core/model-call/count-tokens.ts';
-import { cutHistory, type HistoryLimits } from '../../../src/extensions/context/cut-history.ts';
+import { type AssistantMessage, estimateTokens, type Message, repairHistory } from 'millrace';
+import { cutHistory, type HistoryLimits, isInstruction } from 'millrace/internals';
 import { anyHistory, cleanHistory } from './random-history.ts';
 
 const limits: fc.Arbitrary<HistoryLimits> = fc.oneof(

@@ -1,5 +1,5 @@
 import { expect, it, jest } from '@jest/globals';
-import { gptTokenizer } from '../../../src/extensions/context/gpt-tokenizer.ts';
+import { gptTokenizer } from 'millrace';
 
 it('says which package to install where the tokenizer is not there', async () => {
   jest.unstable_mockModule('gpt-tokenizer/encoding/o200k_base', () => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
+import type { Message, ToolCall } from 'millrace';
 
 const text = fc.string({ maxLength: 12 });
 

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Content, Message, ToolCall, ToolMessage } from '../../../src/core/contracts/messages.ts';
-import { headAndTail } from '../../../src/extensions/context/head-and-tail.ts';
-import { trimToolOutputs } from '../../../src/extensions/context/trim-tool-outputs.ts';
+import type { Content, Message, ToolCall, ToolMessage } from 'millrace';
+import { headAndTail, trimToolOutputs } from 'millrace/internals';
 import { anyHistory } from './random-history.ts';
 
 const call = (id: string): ToolCall => ({ id, type: 'function', function: { name: 'read', arguments: '{}' } });

@@ -1,10 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  eagerTools,
+  type LLMChunk,
+  type LLMProvider,
+  type ToolCall,
+  type ToolContext,
+  type ToolProvider,
+} from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { Subject } from 'rxjs';
-import type { ToolCall } from '../../../src/core/contracts/messages.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import type { ToolContext, ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { eagerTools } from '../../../src/extensions/eager-tools/eager-tools.ts';
 import { question } from '../../core/dead-turn.ts';
 import { type PlainTool, plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

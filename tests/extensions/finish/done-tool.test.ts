@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { DoneSignal, TaskComplete } from '../../../src/core/contracts/task-complete.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { type DoneToolOptions, doneTool } from '../../../src/extensions/finish/done-tool.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { DoneSignal, doneTool, LocalToolProvider, TaskComplete, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { DoneToolOptions } from 'millrace/types';
 import { answerOf, deadTurn, firstCall, intentOf, question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { requireFinishedWork } from '../../../src/extensions/finish/require-finished-work.ts';
+import { requireFinishedWork } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { answerOf, deadTurn, firstCall, question } from '../../core/dead-turn.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 

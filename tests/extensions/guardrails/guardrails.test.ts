@@ -1,13 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { guardrails, structuredOutput } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { GuardrailsOptions, OutputGuardrail } from 'millrace/types';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import {
-  type GuardrailsOptions,
-  guardrails,
-  type OutputGuardrail,
-} from '../../../src/extensions/guardrails/guardrails.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

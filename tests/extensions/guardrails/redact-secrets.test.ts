@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { redactSecrets, secretRedactor } from '../../../src/extensions/guardrails/redact-secrets.ts';
+import { redactSecrets, secretRedactor } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { deadTurn } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,15 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
+import {
+  type Extension,
+  foldRecords,
+  type LLMChunk,
+  type LLMProvider,
+  limits,
+  type Message,
+  ModelRegistry,
+  type Usage,
+} from 'millrace';
+import { AgentLoop, estimatedUsage, estimatePromptTokens } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { LimitsOptions } from 'millrace/types';
 import { merge, NEVER, of } from 'rxjs';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import type { Usage } from '../../../src/core/contracts/usage.ts';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
-import { estimatedUsage, estimatePromptTokens } from '../../../src/core/model-call/estimate-usage.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { type LimitsOptions, limits } from '../../../src/extensions/limits/limits.ts';
-import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
 import { answerOf, deadTurn, firstCall, intentOf, question, resultOf } from '../../core/dead-turn.ts';
 import { obedient, type PlainTool, plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Question } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { type ApprovalsOptions, approvals } from '../../../src/extensions/permissions/approvals.ts';
-import { signApproval } from '../../../src/extensions/permissions/signed-approval.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { approvals, type Question, signApproval } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { ApprovalsOptions } from 'millrace/types';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { doneTool } from '../../../src/extensions/finish/done-tool.ts';
-import { type ToolPermissionsOptions, toolPermissions } from '../../../src/extensions/permissions/tool-permissions.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import { toolOutputCache } from '../../../src/extensions/tool-output-cache.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { doneTool, type Extension, structuredOutput, toolOutputCache, toolPermissions } from 'millrace';
+import type { LLMStep } from 'millrace/testing';
+import type { ToolPermissionsOptions } from 'millrace/types';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { agent, type LLMCapabilities, type LLMProvider, structuredOutput } from 'millrace';
+import { scriptedLLM } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { agent } from '../../../src/agent/agent.ts';
-import type { LLMCapabilities, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { question } from '../../core/dead-turn.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 import { same } from '../../same-type.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { partialJson } from '../../../src/extensions/structured-output/partial-json.ts';
+import { partialJson } from 'millrace/internals';
 
 /** What is read after each fragment. */
 function readings(fragments: readonly string[]): readonly unknown[] {

@@ -1,11 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { AgentLoopError, retry, structuredOutput } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { ScriptedLLMStep } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
 import { z } from 'zod';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
 import { question } from '../../core/dead-turn.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 

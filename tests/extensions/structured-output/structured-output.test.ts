@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { type Extension, type LLMCapabilities, structuredOutput, textOf } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStepCall, ScriptedLLM, ScriptedLLMStep } from 'millrace/testing';
 import { z } from 'zod';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { textOf } from '../../../src/core/contracts/messages.ts';
-import type { LLMCapabilities } from '../../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { structuredOutput } from '../../../src/extensions/structured-output/structured-output.ts';
-import type { LLMStepCall, ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import type { ScriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { deadTurn, firstCall, question } from '../../core/dead-turn.ts';
 import { type PlainTool, plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
+import { typedInput } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { z } from 'zod';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { typedInput } from '../../../src/extensions/structured-output/typed-input.ts';
 import { turnBench } from '../../core/turn-bench.ts';
 
 const bench = turnBench();

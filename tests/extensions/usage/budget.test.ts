@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { estimateTokens } from '../../../src/core/model-call/count-tokens.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { type Budget, type BudgetExtensionOptions, budget } from '../../../src/extensions/usage/budget.ts';
-import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
+import { AgentLoopError, type Budget, budget, estimateTokens, ModelRegistry } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import type { LLMStep } from 'millrace/testing';
+import type { BudgetExtensionOptions } from 'millrace/types';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { recordSession, type SessionEntry } from '../../../src/extensions/usage/record-session.ts';
+import { recordSession, type SessionEntry } from 'millrace';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

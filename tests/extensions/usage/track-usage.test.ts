@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { trackUsage, type UsageByModel, usageByModel } from '../../../src/extensions/usage/track-usage.ts';
-import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
+import { foldRecords, ModelRegistry, trackUsage, type UsageByModel, usageByModel } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
 import { question } from '../../core/dead-turn.ts';
 import { plainTools } from '../../core/plain-tools.ts';
 import { turnBench } from '../../core/turn-bench.ts';

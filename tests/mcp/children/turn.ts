@@ -1,8 +1,8 @@
 // Runs a turn with three calls of an MCP server that takes effect and does not answer. The parent kills it once all of them have.
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { mcpTools } from '../../../src/mcp/mcp-tools.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { AgentLoop } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { mcpTools } from 'millrace/mcp';
+import { scriptedLLM } from 'millrace/testing';
 
 const [server = '', ledger = '', path = ''] = process.argv.slice(2);
 const names = ['slow_read', 'slow_drop', 'slow_send'];

@@ -1,12 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { safeParse } from '@modelcontextprotocol/sdk/server/zod-compat.js';
 import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js';
-import { agent } from '../../../src/agent/agent.ts';
-import type { Question } from '../../../src/core/journal/records.ts';
-import { loadServerSdk } from '../../../src/mcp/load-sdk.ts';
-import type { CallingClient } from '../../../src/mcp/server/ask-client.ts';
-import { askClient } from '../../../src/mcp/server/ask-client.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { agent, type Question } from 'millrace';
+import { askClient, type CallingClient, loadServerSdk } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 
 const both = { form: {}, url: {} };
 

@@ -11,21 +11,12 @@ import {
   type ElicitResult,
   LATEST_PROTOCOL_VERSION,
 } from '@modelcontextprotocol/sdk/types.js';
+import { type Agent, agent, InMemoryStateStore, LocalToolProvider, type Tool, textOf, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { type ListenOptions, type McpServerSettings, mcpServer, mcpTools } from 'millrace/mcp';
+import { gate, openResources, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
+import type { AgentSettings } from 'millrace/types';
 import { z } from 'zod';
-import { type Agent, agent } from '../../../src/agent/agent.ts';
-import type { AgentSettings } from '../../../src/agent/agent-options.ts';
-import { textOf } from '../../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { mcpTools } from '../../../src/mcp/mcp-tools.ts';
-import type { ListenOptions } from '../../../src/mcp/server/http-listener.ts';
-import { type McpServerSettings, mcpServer } from '../../../src/mcp/server/mcp-server.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { type Tool, tool } from '../../../src/tools/tool.ts';
 import { eventually } from '../../eventually.ts';
 import { thrownBy } from '../../tools/thrown.ts';
 import { toolCall, toolContext } from '../../tools/tool-context.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
-import { SessionEvents } from '../../../src/mcp/server/session-events.ts';
+import { SessionEvents } from 'millrace/internals';
 
 const progress = (text: string): JSONRPCMessage => ({ jsonrpc: '2.0', method: 'n', params: { text } });
 const answer: JSONRPCMessage = { jsonrpc: '2.0', id: 1, result: {} };

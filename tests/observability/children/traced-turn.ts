@@ -2,17 +2,19 @@
 // is killed there: `tool` in a tool of the first agent, `deep` in the last model call of a sub-agent of its sub-agent, `child` in that of the sub-agent, `other` in that of
 // the agent that the turn is handed to, when the sub-agents have ended, and a child turn of a hook. Without a place it ends the turn, shuts tracing down, and says how many spans were exported.
 import { context, trace } from '@opentelemetry/api';
-import { agent } from '../../../src/agent/agent.ts';
-import { agentTools } from '../../../src/agent/agent-tools.ts';
-import { team } from '../../../src/agent/team.ts';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import type { Message, ToolCall } from '../../../src/core/contracts/messages.ts';
-import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { branch } from '../../../src/extensions/branch.ts';
-import { startTracing } from '../../../src/observability/tracing.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import {
+  agent,
+  agentTools,
+  branch,
+  type Extension,
+  type LLMProvider,
+  type Message,
+  type ToolCall,
+  team,
+  tool,
+} from 'millrace';
+import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { startTracing } from 'millrace/otel';
 
 const [path = '', endpoint = '', verb = 'start', stop = 'nowhere'] = process.argv.slice(2);
 process.env['OTEL_BSP_SCHEDULE_DELAY'] = '10';

@@ -1,14 +1,21 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode } from '@opentelemetry/api';
-import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
-import { finishExecuteSpan, startExecuteSpan } from '../../../src/observability/spans/execute-span.ts';
-import { startLoopIterationSpan } from '../../../src/observability/spans/iteration-span.ts';
-import { finishLlmSpan, startLlmSpan, usageOnSpan } from '../../../src/observability/spans/llm-span.ts';
-import { finishToolSpan, startToolSpan } from '../../../src/observability/spans/tool-span.ts';
-import { startToolsSpan } from '../../../src/observability/spans/tools-span.ts';
-import { turnTracing } from '../../../src/observability/spans/tracing-options.ts';
-import { finishTurnSpan, startTurnSpan } from '../../../src/observability/spans/turn-span.ts';
-import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
+import type { LLMCallParams } from 'millrace';
+import {
+  finishExecuteSpan,
+  finishLlmSpan,
+  finishToolSpan,
+  finishTurnSpan,
+  startExecuteSpan,
+  startLlmSpan,
+  startLoopIterationSpan,
+  startToolSpan,
+  startToolsSpan,
+  startTurnSpan,
+  turnTracing,
+  usageOnSpan,
+} from 'millrace/internals';
+import { recordSpans, type SpanRecorder } from 'millrace/testing';
 import { answer, ids, info, toolCall, usage } from '../turn-spans.ts';
 
 const common = {

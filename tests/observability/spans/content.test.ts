@@ -1,8 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import { contentJson, contentText, inputContent, outputContent } from '../../../src/observability/spans/content.ts';
-import { type TurnTracing, turnTracing } from '../../../src/observability/spans/tracing-options.ts';
+import type { Message } from 'millrace';
+import {
+  contentJson,
+  contentText,
+  inputContent,
+  outputContent,
+  type TurnTracing,
+  turnTracing,
+} from 'millrace/internals';
 import { ids, toolCall } from '../turn-spans.ts';
 
 const tracing = turnTracing({ captureContent: true }, ids);

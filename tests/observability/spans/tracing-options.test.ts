@@ -1,14 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, createContextKey, ROOT_CONTEXT, type SpanContext, SpanStatusCode, trace } from '@opentelemetry/api';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import {
-  cancelSpan,
-  failSpan,
-  startChildSpan,
-  type TracingOptions,
-  turnTracing,
-} from '../../../src/observability/spans/tracing-options.ts';
-import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
+import { AgentLoopError } from 'millrace';
+import { cancelSpan, failSpan, startChildSpan, type TracingOptions, turnTracing } from 'millrace/internals';
+import { recordSpans, type SpanRecorder } from 'millrace/testing';
 import { ids, turnOutline, writeTurnSpans } from '../turn-spans.ts';
 
 const remote: SpanContext = {

@@ -1,10 +1,9 @@
 import type { LanguageModelV3, LanguageModelV3StreamPart } from '@ai-sdk/provider';
 import { expect, it } from '@jest/globals';
+import type { LLMResponse } from 'millrace';
+import { AISDKProvider } from 'millrace/ai-sdk';
+import { fakeClock, gate } from 'millrace/testing';
 import { lastValueFrom } from 'rxjs';
-import type { LLMResponse } from '../../../src/core/contracts/provider.ts';
-import { AISDKProvider } from '../../../src/providers/ai-sdk/index.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { gate } from '../../../src/testing/gate.ts';
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 const noTokens = { total: undefined, noCache: undefined, cacheRead: undefined, cacheWrite: undefined };

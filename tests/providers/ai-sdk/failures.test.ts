@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { LLMChunk } from 'millrace';
+import { type AISDKProvider, type CreateProviderOptions, createProvider } from 'millrace/ai-sdk';
+import { type FakeClock, fakeClock } from 'millrace/testing';
 import { lastValueFrom, take, toArray } from 'rxjs';
-import type { LLMChunk } from '../../../src/core/contracts/provider.ts';
-import { type AISDKProvider, type CreateProviderOptions, createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
 import { codedError } from '../provider-error.ts';
 import {
   beginStream,

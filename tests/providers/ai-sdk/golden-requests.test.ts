@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { LLMCallParams, Message } from 'millrace';
+import { type CreateProviderOptions, createProvider } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
-import { type CreateProviderOptions, createProvider } from '../../../src/providers/ai-sdk/index.ts';
 import { type Exchange, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
 import { anthropic, google, openai, type VendorWire, wires } from './vendor-wires.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it, jest } from '@jest/globals';
-import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
+import { createProvider } from 'millrace/ai-sdk';
 
 it.each([
   ['anthropic:claude-x', '@ai-sdk/anthropic', 3],

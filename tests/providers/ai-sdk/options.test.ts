@@ -2,9 +2,9 @@ import type { LanguageModelV3, LanguageModelV3StreamPart } from '@ai-sdk/provide
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { context, propagation, ROOT_CONTEXT, trace } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import { AISDKProvider, type AISDKProviderOptions, createProvider } from 'millrace/ai-sdk';
+import { fakeClock } from 'millrace/testing';
 import { lastValueFrom } from 'rxjs';
-import { AISDKProvider, type AISDKProviderOptions, createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { codedError } from '../provider-error.ts';
 import { sendStream, startRawServer } from '../raw-server.ts';
 import { anthropic } from './vendor-wires.ts';

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { AgentEvent, LLMProvider } from 'millrace';
+import { createProvider } from 'millrace/ai-sdk';
+import { AgentLoop } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { fakeClock } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
-import type { AgentEvent } from '../../../src/core/contracts/events.ts';
-import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
 import { foldChunks } from '../piecewise.ts';
 import { type RawServer, sendStream, startRawServer } from '../raw-server.ts';
 import { recordedStream, recordedText } from '../recorded-streams.ts';

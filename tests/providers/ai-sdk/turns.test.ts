@@ -1,10 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { redactSecrets } from '../../../src/extensions/guardrails/redact-secrets.ts';
-import { createProvider } from '../../../src/providers/ai-sdk/index.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { type AgentLoopConfig, LocalToolProvider, redactSecrets, tool } from 'millrace';
+import { createProvider } from 'millrace/ai-sdk';
+import { AgentLoop } from 'millrace/internals';
 import { TemporaryStores } from '../../stores/lmdb/temporary-stores.ts';
 import { type Exchange, event, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
 import { anthropic, claudeBlock, claudeStream, geminiBody, google, type VendorWire } from './vendor-wires.ts';

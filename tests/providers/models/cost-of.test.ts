@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Usage } from '../../../src/core/contracts/usage.ts';
-import { costOf } from '../../../src/providers/models/cost-of.ts';
+import type { Usage } from 'millrace';
+import { costOf } from 'millrace/internals';
 
 const usage = (promptTokens: number, completionTokens: number, parts: Partial<Usage> = {}): Usage => ({
   promptTokens,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { knownModels } from '../../../src/providers/models/known-models.ts';
-import { ModelRegistry } from '../../../src/providers/models/model-registry.ts';
+import { ModelRegistry } from 'millrace';
+import { knownModels } from 'millrace/internals';
 
 const registry = new ModelRegistry();
 const nameOf = (name: string) => registry.find(name)?.name;

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Message } from '../../../src/core/contracts/messages.ts';
-import type { ToolDefinition } from '../../../src/core/contracts/tool.ts';
-import { type ChatDialect, chatRequest } from '../../../src/providers/openai-wire/chat-request.ts';
+import type { Message, ToolDefinition } from 'millrace';
+import { type ChatDialect, chatRequest } from 'millrace/internals';
 
 const dialect: ChatDialect = {
   model: 'gpt-x',

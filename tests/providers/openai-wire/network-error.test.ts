@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { modelServer } from '../../../src/providers/openai-wire/model-server.ts';
-import { networkError } from '../../../src/providers/openai-wire/network-error.ts';
+import { AgentLoopError } from 'millrace';
+import { modelServer, networkError } from 'millrace/internals';
 
 const server = modelServer({ address: 'http://x.test/v1', model: 'm', secrets: ['sk-secret'] });
 

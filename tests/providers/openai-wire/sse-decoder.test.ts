@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { type SseEvent, sseDecoder } from '../../../src/providers/openai-wire/sse-decoder.ts';
+import { type SseEvent, sseDecoder } from 'millrace/internals';
 import { charactersPassed } from '../../characters-passed.ts';
 import { cutAt } from '../piecewise.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ToolCall } from '../../../src/core/contracts/messages.ts';
-import { ToolCallIds } from '../../../src/providers/openai-wire/tool-call-ids.ts';
+import type { ToolCall } from 'millrace';
+import { ToolCallIds } from 'millrace/internals';
 
 function calls(...ids: readonly string[]): readonly ToolCall[] {
   return ids.map((id) => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } }));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { usageOf } from '../../../src/providers/openai-wire/usage.ts';
+import { usageOf } from 'millrace/internals';
 
 describe('usageOf', () => {
   it('S1-44 maps the counts, cached and reasoning tokens as parts, and the cost', () => {

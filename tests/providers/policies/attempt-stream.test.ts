@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { propagation } from '@opentelemetry/api';
 import { W3CTraceContextPropagator } from '@opentelemetry/core';
+import {
+  composePolicies,
+  fallback,
+  hedge,
+  type LLMChunk,
+  type LLMProvider,
+  type LLMResponse,
+  retry,
+  timeout,
+} from 'millrace';
+import { AgentLoop, addUsage } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { fakeClock, recordSpans, type SpanRecorder, scriptedLLM, startModelServer } from 'millrace/testing';
 import { EMPTY, firstValueFrom, NEVER, of, throwError } from 'rxjs';
-import type { LLMChunk, LLMProvider, LLMResponse } from '../../../src/core/contracts/provider.ts';
-import { addUsage } from '../../../src/core/contracts/usage.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
-import { fallback } from '../../../src/providers/policies/fallback.ts';
-import { hedge } from '../../../src/providers/policies/hedge.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { timeout } from '../../../src/providers/policies/timeout.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { recordSpans, type SpanRecorder } from '../../../src/testing/span-recorder.ts';
 import { failure, hi, streamOf } from './scripted-calls.ts';
 
 let recorder: SpanRecorder;

@@ -1,15 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { LLMCallParams } from '../../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { limits } from '../../../src/extensions/limits/limits.ts';
-import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
-import { keyOf, requestOf } from '../../../src/providers/policies/request-key.ts';
-import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { cacheResponses, InMemoryCacheStore, type LLMCallParams, LocalToolProvider, limits, tool } from 'millrace';
+import { AgentLoop, keyOf, requestOf } from 'millrace/internals';
+import { fakeClock, scriptedLLM } from 'millrace/testing';
 import { chunksOf, hi } from './scripted-calls.ts';
 
 const info = { providerName: 'test', model: 'm' };

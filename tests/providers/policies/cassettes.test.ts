@@ -3,18 +3,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import {
+  type LLMChunk,
+  type LLMProvider,
+  LocalToolProvider,
+  recordResponses,
+  replayResponses,
+  retry,
+  tool,
+} from 'millrace';
+import { AgentLoop, redactChunks } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { scriptedLLM, startModelServer } from 'millrace/testing';
 import { lastValueFrom, toArray } from 'rxjs';
-import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { recordResponses } from '../../../src/providers/policies/record-responses.ts';
-import { redactChunks } from '../../../src/providers/policies/redact-chunks.ts';
-import { replayResponses } from '../../../src/providers/policies/replay-responses.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
 import { chunksOf, failure, hi, inShort, streamOf } from './scripted-calls.ts';
 
 let folder: string;

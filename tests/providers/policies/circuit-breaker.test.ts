@@ -1,8 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { circuitBreaker } from '../../../src/providers/policies/circuit-breaker.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { circuitBreaker, retry } from 'millrace';
+import { fakeClock, scriptedLLM } from 'millrace/testing';
 import { failure, hi, streamOf } from './scripted-calls.ts';
 
 const down = { error: failure('PROVIDER_SERVER', { status: 503 }) };

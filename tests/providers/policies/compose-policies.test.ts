@@ -1,23 +1,24 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import {
+  cacheResponses,
+  circuitBreaker,
+  composePolicies,
+  fallback,
+  hedge,
+  InMemoryCacheStore,
+  type LLMProvider,
+  limitConcurrency,
+  type ProviderPolicy,
+  rateLimit,
+  recordResponses,
+  replayResponses,
+  retry,
+  timeout,
+} from 'millrace';
+import { fakeClock, scriptedLLM } from 'millrace/testing';
 import { NEVER } from 'rxjs';
-import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { cacheResponses } from '../../../src/providers/policies/cache-responses.ts';
-import { circuitBreaker } from '../../../src/providers/policies/circuit-breaker.ts';
-import { composePolicies } from '../../../src/providers/policies/compose-policies.ts';
-import { fallback } from '../../../src/providers/policies/fallback.ts';
-import { hedge } from '../../../src/providers/policies/hedge.ts';
-import { limitConcurrency } from '../../../src/providers/policies/limit-concurrency.ts';
-import type { ProviderPolicy } from '../../../src/providers/policies/provider-policy.ts';
-import { rateLimit } from '../../../src/providers/policies/rate-limit.ts';
-import { recordResponses } from '../../../src/providers/policies/record-responses.ts';
-import { replayResponses } from '../../../src/providers/policies/replay-responses.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { timeout } from '../../../src/providers/policies/timeout.ts';
-import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { hi, streamOf } from './scripted-calls.ts';
 
 const store = new InMemoryCacheStore();

@@ -1,10 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LLMProvider } from '../../../src/core/contracts/provider.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { fallback } from '../../../src/providers/policies/fallback.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { fallback, type LLMProvider } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { openResources, scriptedLLM, startModelServer } from 'millrace/testing';
 import { marbles } from '../../core/operators/marbles.ts';
 import { chunk, chunksOf, failure, hi, inShort$, short, streaming } from './scripted-calls.ts';
 

@@ -1,12 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { hedge, retry } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { fakeClock, openResources, scriptedLLM, startModelServer } from 'millrace/testing';
 import { NEVER } from 'rxjs';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { hedge } from '../../../src/providers/policies/hedge.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { marbles } from '../../core/operators/marbles.ts';
 import { chunk, chunksOf, failure, hi, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
 

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Usage } from '../../../src/core/contracts/usage.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { limitConcurrency } from '../../../src/providers/policies/limit-concurrency.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { limitConcurrency, type Usage } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { chunksOf, failure, hi, streamOf } from './scripted-calls.ts';
 
 describe('limitConcurrency', () => {

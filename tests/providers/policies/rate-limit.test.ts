@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { rateLimit } from '../../../src/providers/policies/rate-limit.ts';
-import { RateWindow } from '../../../src/providers/policies/rate-window.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { rateLimit } from 'millrace';
+import { RateWindow } from 'millrace/internals';
+import { fakeClock, type ScriptedLLM, scriptedLLM } from 'millrace/testing';
 import { hi, streamOf } from './scripted-calls.ts';
 
 const usageOf = (totalTokens: number) => ({ promptTokens: totalTokens, completionTokens: 0, totalTokens });

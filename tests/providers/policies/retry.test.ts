@@ -1,14 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { retry } from 'millrace';
+import { AgentLoop, backoffMs } from 'millrace/internals';
+import { LiteLLMProvider } from 'millrace/litellm';
+import {
+  type FakeClock,
+  fakeClock,
+  type ModelServer,
+  type ScriptedLLM,
+  type ScriptStep,
+  scriptedLLM,
+  startModelServer,
+} from 'millrace/testing';
+import type { RetryOptions } from 'millrace/types';
 import { lastValueFrom, of, throwError, toArray } from 'rxjs';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { backoffMs } from '../../../src/providers/policies/backoff.ts';
-import { type RetryOptions, retry } from '../../../src/providers/policies/retry.ts';
-import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
-import type { ScriptStep } from '../../../src/testing/model-server/script-step.ts';
-import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
 import { marbles } from '../../core/operators/marbles.ts';
 import { chunk, chunksOf, failure, hi, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
 

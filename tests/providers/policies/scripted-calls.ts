@@ -1,6 +1,6 @@
+import { AgentLoopError, type ErrorCode, type LLMCallParams, type LLMChunk, type LLMProvider } from 'millrace';
+import type { AgentLoopErrorOptions } from 'millrace/types';
 import { lastValueFrom, map, type Observable, throwError, toArray } from 'rxjs';
-import { AgentLoopError, type AgentLoopErrorOptions, type ErrorCode } from '../../../src/core/contracts/errors.ts';
-import type { LLMCallParams, LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
 
 export const hi: LLMCallParams = { messages: [{ role: 'user', content: 'Hi' }] };
 

@@ -1,11 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
+import { retry, timeout } from 'millrace';
+import { LiteLLMProvider } from 'millrace/litellm';
+import { fakeClock, openResources, startModelServer } from 'millrace/testing';
 import { NEVER } from 'rxjs';
-import { LiteLLMProvider } from '../../../src/providers/litellm-provider.ts';
-import { retry } from '../../../src/providers/policies/retry.ts';
-import { timeout } from '../../../src/providers/policies/timeout.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import { startModelServer } from '../../../src/testing/model-server.ts';
 import { marbles } from '../../core/operators/marbles.ts';
 import { chunk, chunksOf, hi, inShort$, short, streaming, streamOf } from './scripted-calls.ts';
 

@@ -1,8 +1,8 @@
 // Serves an agent over gRPC to the one key that it is given; tells its address, and at each message how much processor time it has used.
-import { a2aServer, apiKeyAuth } from '../../../src/a2a/index.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+
+import { agent, InMemoryStateStore } from 'millrace';
+import { a2aServer, apiKeyAuth } from 'millrace/a2a';
+import { scriptedLLM } from 'millrace/testing';
 
 const [key = ''] = process.argv.slice(2);
 const server = await a2aServer({

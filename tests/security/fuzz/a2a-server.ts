@@ -1,11 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { a2aServer, InMemoryPushStore } from '../../../src/a2a/index.ts';
-import { agent } from '../../../src/agent/agent.ts';
-import type { LLMProvider } from '../../../src/index.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { agent, InMemoryStateStore, type LLMProvider, tool } from 'millrace';
+import { a2aServer, InMemoryPushStore } from 'millrace/a2a';
 import type { Random } from '../../crash/random.ts';
 
 /** Asks for an approval where it is told to refund, and answers at once otherwise. */

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { LATEST_PROTOCOL_VERSION } from '@modelcontextprotocol/sdk/types.js';
-import { agent } from '../../../src/agent/agent.ts';
-import { mcpServer } from '../../../src/mcp/index.ts';
+import { agent } from 'millrace';
+import { mcpServer } from 'millrace/mcp';
 import type { Random } from '../../crash/random.ts';
 import { readyModel } from './a2a-server.ts';
 import type { Outcome, Target } from './fuzz-run.ts';

@@ -12,10 +12,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { ArtifactStore } from '../../../src/core/contracts/artifact-store.ts';
-import { fileNameOf, idOfFileName } from '../../../src/stores/artifacts/file-name.ts';
-import { folderArtifactStore } from '../../../src/stores/artifacts/folder-artifact-store.ts';
-import { artifactStoreContract } from '../../../src/testing/artifact-store-contract.ts';
+import { type ArtifactStore, folderArtifactStore } from 'millrace';
+import { fileNameOf, idOfFileName } from 'millrace/internals';
+import { artifactStoreContract } from 'millrace/testing';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-artifacts-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -3,12 +3,9 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { folderArtifactStore } from '../../../src/stores/artifacts/folder-artifact-store.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { folderArtifactStore, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { ChildPrograms, kill, linesOf } from '../lmdb/child-programs.ts';
 
 const programs = new ChildPrograms('tests/stores/artifacts/children');

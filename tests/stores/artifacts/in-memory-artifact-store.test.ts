@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryArtifactStore } from '../../../src/stores/artifacts/in-memory-artifact-store.ts';
-import { artifactStoreContract } from '../../../src/testing/artifact-store-contract.ts';
+import { InMemoryArtifactStore } from 'millrace';
+import { artifactStoreContract } from 'millrace/testing';
 import { runSuite } from '../../contract/run-contract.ts';
 
 const full = expect.objectContaining({ code: 'FULL' });

@@ -2,12 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import { InMemoryCacheStore } from '../../../src/stores/cache/in-memory-cache-store.ts';
-import { LmdbCacheStore } from '../../../src/stores/lmdb/lmdb-cache-store.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { RedisCacheStore } from '../../../src/stores/redis/redis-cache-store.ts';
-import { cacheStoreContract } from '../../../src/testing/cache-store-contract.ts';
+import { type Clock, InMemoryCacheStore } from 'millrace';
+import { LmdbCacheStore, LmdbMessageStore } from 'millrace/lmdb';
+import { RedisCacheStore } from 'millrace/redis';
+import { cacheStoreContract } from 'millrace/testing';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 

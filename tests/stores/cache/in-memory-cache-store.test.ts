@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { InMemoryCacheStore, type InMemoryCacheStoreOptions } from '../../../src/stores/cache/in-memory-cache-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
+import { InMemoryCacheStore } from 'millrace';
+import { fakeClock } from 'millrace/testing';
+import type { InMemoryCacheStoreOptions } from 'millrace/types';
 
 describe('InMemoryCacheStore', () => {
   it('gives back what was set, as a value of its own', () => {

@@ -2,13 +2,11 @@
 // Arguments: memory|lmdb|redis, path or URL, followed|alone, turns, characters of an answer, characters of a chunk.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
+import { InMemoryStateStore, type LLMChunk, type LLMProvider, type TaskStateStore } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { RedisStateStore } from 'millrace/redis';
 import { Observable } from 'rxjs';
-import type { LLMChunk, LLMProvider } from '../../../src/core/contracts/provider.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

@@ -1,8 +1,6 @@
 import { appendFileSync } from 'node:fs';
-import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
-import type { LLMStep } from '../../../src/testing/llm-step.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { LocalToolProvider, type ToolProvider, tool } from 'millrace';
+import type { LLMStep } from 'millrace/testing';
 
 /** What the model asks for: two calls that finish and two that are interrupted. */
 export const batch: LLMStep = {

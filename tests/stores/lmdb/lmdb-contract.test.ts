@@ -1,9 +1,8 @@
 import { afterAll, describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { TaskTable } from '../../../src/stores/lmdb/task-table.ts';
-import { storeContract } from '../../../src/testing/store-contract.ts';
+import type { Clock } from 'millrace';
+import { LmdbDatabase, TaskTable } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { storeContract } from 'millrace/testing';
 import { TemporaryStores } from './temporary-stores.ts';
 
 const stores = new TemporaryStores();

@@ -2,23 +2,23 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import type { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { Delta, FollowSignal, Lease, TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { type JournalRecord, journalSchema, type TurnRecord } from '../../../src/core/journal/records.ts';
-import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import { watch } from '../../../src/testing/store-contract/expectations.ts';
+import type { AgentLoopError, JournalRecord, TaskStateStore } from 'millrace';
 import {
   callsOfChildren,
   done,
+  LmdbDatabase,
   llmAnswer,
   llmStart,
-  note,
+  noteRecord as note,
   startRecord,
   textDelta,
   upTo,
-} from '../../../src/testing/store-contract/journal-fixture.ts';
+  watch,
+} from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { journalSchema } from 'millrace/stores';
+import { openResources } from 'millrace/testing';
+import type { Delta, FollowSignal, Lease, TurnRecord } from 'millrace/types';
 import { ChildPrograms } from './child-programs.ts';
 import { TemporaryStores } from './temporary-stores.ts';
 

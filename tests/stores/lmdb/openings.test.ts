@@ -3,8 +3,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
-import { Openings } from '../../../src/stores/lmdb/openings.ts';
+import { LmdbDatabase, Openings } from 'millrace/internals';
 import { TemporaryStores } from './temporary-stores.ts';
 
 const stores = new TemporaryStores();

@@ -1,10 +1,8 @@
 import { rename, rm } from 'node:fs/promises';
 import { afterAll, afterEach, describe, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import type { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { note, Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoop, noteRecord as note, Owner, startRecord } from 'millrace/internals';
+import type { LmdbStateStore } from 'millrace/lmdb';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { ChildPrograms, linesOf } from './child-programs.ts';
 import { TemporaryStores } from './temporary-stores.ts';
 

@@ -1,8 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
+import { AgentLoopError, type Clock, type ErrorCode, type TaskStateStore } from 'millrace';
 import { Observable, Subject } from 'rxjs';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import { AgentLoopError, type ErrorCode } from '../../../src/core/contracts/errors.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
 
 type Call = {
   [M in Exclude<keyof TaskStateStore, 'messages' | 'follow' | 'commands' | 'check'>]: {

@@ -1,7 +1,7 @@
 import { afterAll, describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { storeContract } from '../../../src/testing/store-contract.ts';
+import type { Clock } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { storeContract } from 'millrace/testing';
 import { ChildPrograms } from './child-programs.ts';
 import { type RemoteStore, RemoteStores } from './remote-stores.ts';
 import { TemporaryStores } from './temporary-stores.ts';

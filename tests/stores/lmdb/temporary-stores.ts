@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { LmdbStateStore, type LmdbStateStoreOptions } from '../../../src/stores/lmdb/lmdb-state-store.ts';
+import { LmdbStateStore, type LmdbStateStoreOptions } from 'millrace/lmdb';
 
 /** Folders and stores of one test file, and their end. */
 export class TemporaryStores {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { Broadcast } from 'millrace/stores';
 import { config, Observable, type Subscription } from 'rxjs';
-import { Broadcast } from '../../../src/stores/memory/broadcast.ts';
 
 function joined(broadcast: Broadcast<number>, first: number[] = []): Observable<number> {
   return new Observable((subscriber) => broadcast.join(subscriber, [...first]));

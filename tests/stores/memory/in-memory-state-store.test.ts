@@ -1,20 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import type { FollowSignal, Lease } from '../../../src/core/contracts/store.ts';
-import { foldRecords } from '../../../src/core/journal/apply-record.ts';
-import { toPersisted } from '../../../src/core/journal/persisted-state.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import {
-  done,
-  llmAnswer,
-  llmStart,
-  note,
-  startRecord,
-  textDelta,
-  wholeTurn,
-} from '../../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoopError, foldRecords, InMemoryStateStore, type JournalRecord, toPersisted } from 'millrace';
+import { done, llmAnswer, llmStart, noteRecord as note, startRecord, textDelta, wholeTurn } from 'millrace/internals';
+import { fakeClock } from 'millrace/testing';
+import type { FollowSignal, Lease, TurnRecord } from 'millrace/types';
 
 const options = { status: 'working', barrier: true } as const;
 

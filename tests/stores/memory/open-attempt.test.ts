@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Delta } from '../../../src/core/contracts/store.ts';
-import type { JournalRecord, TurnRecord } from '../../../src/core/journal/records.ts';
-import { OpenAttempt } from '../../../src/stores/memory/open-attempt.ts';
-import { done, llmAnswer, llmStart, note } from '../../../src/testing/store-contract/journal-fixture.ts';
+import type { JournalRecord } from 'millrace';
+import { done, llmAnswer, llmStart, noteRecord as note } from 'millrace/internals';
+import { OpenAttempt } from 'millrace/stores';
+import type { Delta, TurnRecord } from 'millrace/types';
 
 type LlmDelta = Extract<Delta, { type: 'llm' }>;
 

@@ -1,17 +1,23 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type { AgentEvent } from '../../../src/core/contracts/events.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import type { ToolProvider } from '../../../src/core/contracts/tool.ts';
-import { isTerminal } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { InMemoryStateStore } from '../../../src/stores/memory/in-memory-state-store.ts';
-import { asyncStore } from '../../../src/testing/async-store.ts';
-import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
-import { faultyStore, type StoreFault } from '../../../src/testing/fault-injection.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { type ScriptedLLM, scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import {
+  type AgentEvent,
+  type AgentLoopConfig,
+  InMemoryStateStore,
+  type TaskStateStore,
+  type ToolProvider,
+} from 'millrace';
+import { AgentLoop, isTerminal } from 'millrace/internals';
+import {
+  asyncStore,
+  type FakeClock,
+  fakeClock,
+  faultyStore,
+  openResources,
+  type ScriptedLLM,
+  type ScriptedLLMStep,
+  type StoreFault,
+  scriptedLLM,
+} from 'millrace/testing';
 
 const asksForCount: ScriptedLLMStep = {
   text: 'Let me count.',

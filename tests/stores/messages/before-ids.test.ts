@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { MessageStore } from '../../../src/core/contracts/message-store.ts';
-import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
+import type { MessageStore } from 'millrace';
+import { LmdbDatabase } from 'millrace/internals';
+import { LmdbMessageStore } from 'millrace/lmdb';
+import { RedisMessageStore } from 'millrace/redis';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { startRedis } from '../redis/redis-process.ts';
 

@@ -1,10 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { MessageStore } from '../../../src/core/contracts/message-store.ts';
-import { StoreFactory } from '../../../src/stores/factory.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
+import { type MessageStore, StoreFactory } from 'millrace';
+import { LmdbMessageStore } from 'millrace/lmdb';
+import { RedisMessageStore } from 'millrace/redis';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 
 export const storeTypes = ['memory', 'lmdb', 'redis'] as const;

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { InMemoryMessageStore } from '../../../src/stores/messages/in-memory-message-store.ts';
-import { fakeClock } from '../../../src/testing/fake-clock.ts';
-import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
+import { InMemoryMessageStore } from 'millrace';
+import { fakeClock, messageStoreContract } from 'millrace/testing';
 
 messageStoreContract({ name: 'InMemoryMessageStore', createStore: () => new InMemoryMessageStore() }, { describe, it });
 

@@ -1,4 +1,4 @@
-import type { Message } from '../../../src/core/contracts/messages.ts';
+import type { Message } from 'millrace';
 
 export const messagesPerTurn = 40;
 

@@ -2,10 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
-import { startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { startRecord } from 'millrace/internals';
+import { LmdbMessageStore, LmdbStateStore } from 'millrace/lmdb';
+import { messageStoreContract } from 'millrace/testing';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-messages-'));
 afterAll(() => rmSync(folder, { recursive: true }));

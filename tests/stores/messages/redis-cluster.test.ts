@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import type { Cluster } from 'ioredis';
-import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
+import { messageStoreContract } from 'millrace/testing';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisCluster, startCluster } from '../redis/redis-cluster.ts';
 import { redisHarness } from './redis-contract.ts';

@@ -1,5 +1,5 @@
-import { RedisMessageStore, type RedisMessageStoreOptions } from '../../../src/stores/redis/redis-message-store.ts';
-import type { MessageStoreContractHarness } from '../../../src/testing/message-store-contract.ts';
+import { RedisMessageStore, type RedisMessageStoreOptions } from 'millrace/redis';
+import type { MessageStoreContractHarness } from 'millrace/testing';
 
 /** The contract on a real server: each case has keys of its own, and the peer another client. */
 export function redisHarness(

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { RedisMessageStore, type RedisMessageStoreOptions } from '../../../src/stores/redis/redis-message-store.ts';
-import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
+import { RedisMessageStore, type RedisMessageStoreOptions } from 'millrace/redis';
+import { messageStoreContract } from 'millrace/testing';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { meddledClient } from '../redis/meddled-client.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';

@@ -1,10 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Content, Message, ToolCall } from '../../../src/core/contracts/messages.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { type Content, LocalToolProvider, type Message, type ToolCall, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { storeTypes, withStores } from './every-store.ts';
 

@@ -2,12 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { LmdbPushStore } from '../../../src/stores/lmdb/lmdb-push-store.ts';
-import { InMemoryPushStore } from '../../../src/stores/push/in-memory-push-store.ts';
-import type { PushEntry, PushStore } from '../../../src/stores/push/push-store.ts';
-import { RedisPushStore } from '../../../src/stores/redis/redis-push-store.ts';
-import { notText, refusesWrongArguments } from '../../../src/testing/contract/wrong-arguments.ts';
-import { type FakeClock, fakeClock } from '../../../src/testing/fake-clock.ts';
+import { InMemoryPushStore, type PushEntry, type PushStore } from 'millrace/a2a';
+import { notText, refusesWrongArguments } from 'millrace/internals';
+import { LmdbPushStore } from 'millrace/lmdb';
+import { RedisPushStore } from 'millrace/redis';
+import { type FakeClock, fakeClock } from 'millrace/testing';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 

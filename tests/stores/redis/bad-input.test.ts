@@ -1,7 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { refuses } from '../../../src/testing/store-contract/expectations.ts';
+import { AgentLoop, refuses } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
 import { faultedTurn, resumedTurn } from './faulted-turn.ts';
 import { RedisBench } from './redis-bench.ts';

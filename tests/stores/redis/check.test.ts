@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import type { StoreCheck } from '../../../src/core/contracts/store.ts';
-import type { RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
+import type { RedisStateStoreOptions } from 'millrace/redis';
+import type { StoreCheck } from 'millrace/types';
 import { describeRedis } from './describe-redis.ts';
 import { RedisBench } from './redis-bench.ts';
 import { startRedis } from './redis-process.ts';

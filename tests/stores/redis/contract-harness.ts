@@ -1,6 +1,6 @@
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import type { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import type { StoreContractHarness } from '../../../src/testing/store-contract.ts';
+import type { TaskStateStore } from 'millrace';
+import type { RedisStateStore } from 'millrace/redis';
+import type { StoreContractHarness } from 'millrace/testing';
 
 export interface ContractServer {
   readonly open: () => RedisStateStore;

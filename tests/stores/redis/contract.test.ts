@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { storeContract } from '../../../src/testing/store-contract.ts';
+import { RedisStateStore } from 'millrace/redis';
+import { storeContract } from 'millrace/testing';
 import { contractHarness } from './contract-harness.ts';
 import { describeRedis } from './describe-redis.ts';
 import { type RedisProcess, startRedis } from './redis-process.ts';

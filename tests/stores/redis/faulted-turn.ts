@@ -1,11 +1,6 @@
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import type { Turn } from '../../../src/core/turn/turn.ts';
-import { type Gate, gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { type AgentLoopConfig, LocalToolProvider, type TaskStateStore, type Turn, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { type Gate, gate, scriptedLLM } from 'millrace/testing';
 
 export interface FaultedTurnOptions extends Partial<AgentLoopConfig> {
   /** Runs within the tool `first`; what it gives is that tool's result. */

@@ -1,11 +1,8 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { watch } from '../../../src/testing/store-contract/expectations.ts';
-import { upTo } from '../../../src/testing/store-contract/journal-fixture.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { LocalToolProvider, tool } from 'millrace';
+import { AgentLoop, upTo, watch } from 'millrace/internals';
+import { RedisStateStore } from 'millrace/redis';
+import { scriptedLLM } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
 import { type RedisCluster, startCluster } from './redis-cluster.ts';
 

@@ -1,12 +1,8 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Cluster } from 'ioredis';
-import { runArtifactScript } from '../../../src/stores/redis/artifact-scripts.ts';
-import { RedisArtifactStore, type RedisArtifactStoreOptions } from '../../../src/stores/redis/redis-artifact-store.ts';
-import { openClient } from '../../../src/stores/redis/redis-client.ts';
-import {
-  type ArtifactStoreContractHarness,
-  artifactStoreContract,
-} from '../../../src/testing/artifact-store-contract.ts';
+import { openClient, runArtifactScript } from 'millrace/internals';
+import { RedisArtifactStore, type RedisArtifactStoreOptions } from 'millrace/redis';
+import { type ArtifactStoreContractHarness, artifactStoreContract } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
 import { meddledClient } from './meddled-client.ts';
 import { type RedisCluster, startCluster } from './redis-cluster.ts';

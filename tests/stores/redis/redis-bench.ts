@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import type { Lease } from '../../../src/core/contracts/store.ts';
-import { RedisStateStore, type RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
-import { Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { Owner, startRecord } from 'millrace/internals';
+import { RedisStateStore, type RedisStateStoreOptions } from 'millrace/redis';
+import type { Lease } from 'millrace/types';
 import { type RedisProcess, type RedisProcessOptions, startRedis } from './redis-process.ts';
 
 export interface HeldTask {

@@ -1,23 +1,24 @@
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { lastValueFrom } from 'rxjs';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { RedisStateStore, type RedisStateStoreOptions } from '../../../src/stores/redis/redis-state-store.ts';
-import { openResources } from '../../../src/testing/ledger.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { failsWith, refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
 import {
+  AgentLoop,
   callsOfChildren,
   done,
+  failsWith,
   llmAnswer,
   llmStart,
-  note,
+  noteRecord as note,
+  refuses,
   seqsOf,
   startRecord,
   textDelta,
   upTo,
+  watch,
   wholeTurn,
-} from '../../../src/testing/store-contract/journal-fixture.ts';
+} from 'millrace/internals';
+import { RedisStateStore, type RedisStateStoreOptions } from 'millrace/redis';
+import { openResources, scriptedLLM } from 'millrace/testing';
+import { lastValueFrom } from 'rxjs';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
+import { RedisStateStore } from 'millrace/redis';
 
 it('a URL of another protocol is refused where the store is made', () => {
   expect(() => new RedisStateStore({ redis: 'http://localhost:6379' })).toThrow(

@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import type { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { done, note, startRecord, suspended } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { done, noteRecord as note, startRecord, suspended } from 'millrace/internals';
+import type { RedisStateStore } from 'millrace/redis';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 

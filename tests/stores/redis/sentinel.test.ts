@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { watch } from '../../../src/testing/store-contract/expectations.ts';
-import { done, note, seqsOf, upTo } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoopError } from 'millrace';
+import { done, noteRecord as note, seqsOf, upTo, watch } from 'millrace/internals';
+import { RedisStateStore } from 'millrace/redis';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, untilReplicas } from './redis-bench.ts';
 import { type RedisProcess, startRedis } from './redis-process.ts';

@@ -1,13 +1,8 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoopError } from '../../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
-import { done, note, seqsOf, startRecord, upTo } from '../../../src/testing/store-contract/journal-fixture.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { AgentLoopError, LocalToolProvider, tool } from 'millrace';
+import { AgentLoop, done, noteRecord as note, refuses, seqsOf, startRecord, upTo, watch } from 'millrace/internals';
+import { RedisStateStore } from 'millrace/redis';
+import { gate, scriptedLLM } from 'millrace/testing';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 import { startRedis } from './redis-process.ts';

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { RedisArtifactStore } from '../../../src/stores/redis/redis-artifact-store.ts';
-import { RedisCacheStore } from '../../../src/stores/redis/redis-cache-store.ts';
-import { openClient } from '../../../src/stores/redis/redis-client.ts';
-import { RedisMessageStore } from '../../../src/stores/redis/redis-message-store.ts';
-import { RedisPushStore } from '../../../src/stores/redis/redis-push-store.ts';
-import { RedisStateStore } from '../../../src/stores/redis/redis-state-store.ts';
-import { redisStoreSettings } from '../../../src/stores/redis/redis-state-store-options.ts';
+import { openClient, redisStoreSettings } from 'millrace/internals';
+import {
+  RedisArtifactStore,
+  RedisCacheStore,
+  RedisMessageStore,
+  RedisPushStore,
+  RedisStateStore,
+} from 'millrace/redis';
 import { describeRedis } from './describe-redis.ts';
 import { RedisBench } from './redis-bench.ts';
 import { TcpProxy } from './tcp-proxy.ts';

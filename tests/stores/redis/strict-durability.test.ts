@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { refuses } from '../../../src/testing/store-contract/expectations.ts';
-import { note, seqsOf, upTo } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { noteRecord as note, refuses, seqsOf, upTo } from 'millrace/internals';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';
 import { type RedisProcess, startRedis } from './redis-process.ts';

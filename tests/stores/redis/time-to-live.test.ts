@@ -1,7 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { done, llmStart, note, textDelta } from '../../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoop, done, llmStart, noteRecord as note, textDelta } from 'millrace/internals';
+import { scriptedLLM } from 'millrace/testing';
 import { plainTools } from '../../core/plain-tools.ts';
 import { describeRedis } from './describe-redis.ts';
 import { beginHeld, RedisBench } from './redis-bench.ts';

@@ -1,6 +1,6 @@
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, it } from '@jest/globals';
-import { S3ArtifactStore } from '../../../src/stores/s3/s3-artifact-store.ts';
+import { S3ArtifactStore } from 'millrace/s3';
 
 const credentials = { accessKeyId: 'key', secretAccessKey: 'secret' };
 

@@ -1,4 +1,4 @@
-import type { Snapshot, SnapshotStore } from '../../../src/stores/snapshot/snapshot-state-store.ts';
+import type { Snapshot, SnapshotStore } from 'millrace';
 
 /** A user's store as it may be: JSON in a map, later than at once. */
 export class PlainMap implements SnapshotStore {

@@ -1,8 +1,6 @@
 import { describe, it } from '@jest/globals';
-import type { Clock } from '../../../src/core/contracts/clock.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import { snapshotStateStore } from '../../../src/stores/snapshot/snapshot-state-store.ts';
-import { type StoreContractHarness, storeContract } from '../../../src/testing/store-contract.ts';
+import { type Clock, snapshotStateStore, type TaskStateStore } from 'millrace';
+import { type StoreContractHarness, storeContract } from 'millrace/testing';
 import { PlainMap } from './plain-map.ts';
 
 const opened = new WeakMap<TaskStateStore, { readonly plain: PlainMap; readonly clock: Clock }>();

@@ -1,18 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AgentLoopConfig } from '../../../src/core/contracts/config.ts';
-import type { AgentEvent } from '../../../src/core/contracts/events.ts';
-import type { TaskStateStore } from '../../../src/core/contracts/store.ts';
-import type { ToolPolicy } from '../../../src/core/contracts/tool.ts';
-import { journalSchema } from '../../../src/core/journal/records.ts';
-import { AgentLoop } from '../../../src/core/turn/agent-loop.ts';
-import { type Snapshot, snapshotStateStore } from '../../../src/stores/snapshot/snapshot-state-store.ts';
-import { gate } from '../../../src/testing/gate.ts';
-import type { ScriptedLLMStep } from '../../../src/testing/llm-step.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { refuses, watch } from '../../../src/testing/store-contract/expectations.ts';
-import { callsOfChildren, note, Owner, startRecord } from '../../../src/testing/store-contract/journal-fixture.ts';
-import { LocalToolProvider } from '../../../src/tools/local-tools.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import {
+  type AgentEvent,
+  type AgentLoopConfig,
+  LocalToolProvider,
+  type Snapshot,
+  snapshotStateStore,
+  type TaskStateStore,
+  type ToolPolicy,
+  tool,
+} from 'millrace';
+import { AgentLoop, callsOfChildren, noteRecord as note, Owner, refuses, startRecord, watch } from 'millrace/internals';
+import { journalSchema } from 'millrace/stores';
+import { gate, type ScriptedLLMStep, scriptedLLM } from 'millrace/testing';
 import { PlainMap } from './plain-map.ts';
 
 const question = [{ role: 'user', content: 'How many?' }] as const;

@@ -2,11 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { cacheKeyHash } from '../../../src/stores/cache/cache-entry.ts';
-import { LmdbCacheStore } from '../../../src/stores/lmdb/lmdb-cache-store.ts';
-import { LmdbDatabase } from '../../../src/stores/lmdb/lmdb-database.ts';
-import { LmdbMessageStore } from '../../../src/stores/lmdb/lmdb-message-store.ts';
-import { LmdbPushStore } from '../../../src/stores/lmdb/lmdb-push-store.ts';
+import { cacheKeyHash, LmdbDatabase } from 'millrace/internals';
+import { LmdbCacheStore, LmdbMessageStore, LmdbPushStore } from 'millrace/lmdb';
 
 const path = mkdtempSync(join(tmpdir(), 'millrace-earlier-'));
 afterAll(() => rmSync(path, { recursive: true }));

@@ -1,5 +1,4 @@
-import { MemoryTable } from '../../../src/stores/table/memory-table.ts';
-import { awaited, type Body, found, type Rows, type Table } from '../../../src/stores/table/table.ts';
+import { awaited, type Body, found, MemoryTable, type Rows, type Table } from 'millrace/internals';
 
 /** A table as a database on another machine is one: each read of a row is awaited, and transactions run one after the other. */
 export class RemoteTable implements Table<'later', 'later'> {

@@ -3,22 +3,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { AgentLoopError, type MaybePromise, systemClock } from '../../../src/core/contracts/index.ts';
-import { checkArguments, messageStoreArguments } from '../../../src/stores/check-arguments.ts';
-import { LmdbTable } from '../../../src/stores/lmdb/lmdb-table.ts';
-import { InMemoryMessageStore } from '../../../src/stores/messages/in-memory-message-store.ts';
-import { TableMessageStore } from '../../../src/stores/messages/table-message-store.ts';
-import { MemoryTable } from '../../../src/stores/table/memory-table.ts';
+import { AgentLoopError, InMemoryMessageStore, systemClock } from 'millrace';
 import {
   type Body,
   found,
   type KeyPart,
+  LmdbTable,
+  type MaybePromise,
+  MemoryTable,
+  messageStoreArguments,
   type Rows,
   type Table,
   type TableKey,
+  TableMessageStore,
   type TableRange,
-} from '../../../src/stores/table/table.ts';
-import { messageStoreContract } from '../../../src/testing/message-store-contract.ts';
+} from 'millrace/internals';
+import { checkArguments } from 'millrace/stores';
+import { messageStoreContract } from 'millrace/testing';
 import { RemoteTable } from './remote-table.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-table-'));

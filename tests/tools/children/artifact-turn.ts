@@ -1,8 +1,7 @@
 // Keeps an artifact with the tools of a loop's `artifactStore`, says so, and stays in the next model call until it is killed.
-import { AgentLoop } from '../../../src/agent-loop.ts';
-import { folderArtifactStore } from '../../../src/stores/artifacts/folder-artifact-store.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
+import { AgentLoop, folderArtifactStore } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 
 const [path = ''] = process.argv.slice(2);
 const create = { name: 'create_artifact', arguments: { name: 'report.md', content: '# One' } };

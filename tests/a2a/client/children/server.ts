@@ -1,10 +1,9 @@
 // Serves an agent whose tool hangs in the first life of the server, and answers in the next. Says where it listens, and when the tool runs.
-import { a2aServer } from '../../../../src/a2a/index.ts';
-import { agent } from '../../../../src/agent/agent.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../../src/tools/local-tools.ts';
-import { tool } from '../../../../src/tools/tool.ts';
+
+import { agent, LocalToolProvider, tool } from 'millrace';
+import { a2aServer } from 'millrace/a2a';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 
 const [path = '', port = '0'] = process.argv.slice(2);
 const isFirst = port === '0';

@@ -1,6 +1,6 @@
 // Runs one turn of a remote agent in a process of its own, which says when the first text is there. The parent kills it.
-import { remoteAgent } from '../../../../src/a2a/client/remote-agent.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
+import { remoteAgent } from 'millrace/a2a';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [url = '', path = ''] = process.argv.slice(2);
 const far = await remoteAgent({

@@ -49,6 +49,7 @@ describe('parseXml', () => {
     '<',
     '<readers><item><name>',
   ])('takes steps in proportion to a text of many %j alone', async (piece) => {
+    // biome-ignore lint/style/noRestrictedImports: counts what the functions of these files run, in no bundle.
     const { parseXml } = await import('../../../../src/extensions/structured-output/xml/parse-xml.ts');
     const steps = (times: number) => stepsOf(() => parseXml(`<output>${piece.repeat(times)}`, schema));
     const few = await steps(250);

@@ -1,9 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { JSONSchema } from '../../../../src/core/contracts/tool.ts';
-import { parseXml } from '../../../../src/extensions/structured-output/xml/parse-xml.ts';
-import { toXml } from '../../../../src/extensions/structured-output/xml/to-xml.ts';
-import { xmlTemplate } from '../../../../src/extensions/structured-output/xml/xml-template.ts';
+import type { JSONSchema } from 'millrace';
+import { parseXml, toXml, xmlTemplate } from 'millrace/internals';
 import { typedObject } from './random-schema.ts';
 
 const schema: JSONSchema = {

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { JSONSchema } from '../../../../src/core/contracts/tool.ts';
+import type { JSONSchema } from 'millrace';
 
 /** A JSON Schema and a value that follows it. */
 export interface Typed {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { toXml } from '../../../../src/extensions/structured-output/xml/to-xml.ts';
+import { toXml } from 'millrace/internals';
 
 describe('toXml', () => {
   it('writes nested objects and lists as indented elements, with escaped text', () => {

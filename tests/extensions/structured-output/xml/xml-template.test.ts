@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { xmlTemplate } from 'millrace/internals';
 import { z } from 'zod';
-import { xmlTemplate } from '../../../../src/extensions/structured-output/xml/xml-template.ts';
 
 describe('xmlTemplate', () => {
   it('shows each property as an element, its description as an attribute', () => {

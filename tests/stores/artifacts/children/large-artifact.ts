@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { folderArtifactStore } from '../../../../src/stores/artifacts/folder-artifact-store.ts';
-import { randomChunks } from '../../../../src/testing/artifact-store-contract/artifact-case.ts';
+import { folderArtifactStore } from 'millrace';
+import { randomChunks } from 'millrace/internals';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

@@ -1,6 +1,6 @@
 // Writes versions of an artifact until it is killed, in chunks and whole, and prints the number of each that was acknowledged.
 import { writeSync } from 'node:fs';
-import { folderArtifactStore } from '../../../../src/stores/artifacts/folder-artifact-store.ts';
+import { folderArtifactStore } from 'millrace';
 
 const [path = '', first = '1'] = process.argv.slice(2);
 const store = folderArtifactStore(path, { keepVersions: 3 });

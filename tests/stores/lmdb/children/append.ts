@@ -1,7 +1,7 @@
 // Appends to a task until it is killed, and prints the seq of each record that was acknowledged.
 import { writeSync } from 'node:fs';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { note, startRecord } from '../../../../src/testing/store-contract/journal-fixture.ts';
+import { noteRecord as note, startRecord } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [path = '', taskId = '', owner = ''] = process.argv.slice(2);
 const store = new LmdbStateStore({ path });

@@ -1,9 +1,9 @@
 // Runs a turn that is in its second model call, which never answers, until SIGTERM; then leaves it to others, and says how it was lost.
 
-import { AgentLoopError } from '../../../../src/core/contracts/errors.ts';
-import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
+import { AgentLoopError } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 import { batch, batchTools } from '../batch-tools.ts';
 
 const [path = '', worldPath = '', taskId = ''] = process.argv.slice(2);

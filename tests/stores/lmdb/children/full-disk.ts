@@ -1,8 +1,8 @@
 // Appends until its files may not grow any more (`ulimit -f`, set by restarting itself in a shell), and says what happened.
 import { execFileSync } from 'node:child_process';
-import { AgentLoopError } from '../../../../src/core/contracts/errors.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { note, startRecord } from '../../../../src/testing/store-contract/journal-fixture.ts';
+import { AgentLoopError } from 'millrace';
+import { noteRecord as note, startRecord } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [path = '', isLimited] = process.argv.slice(2);
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { StoreFactory } from '../../../../src/index.ts';
+import { StoreFactory } from 'millrace';
 
 const { cache } = createRequire(import.meta.url);
 const isLoaded = (): boolean => Object.keys(cache).some((file) => file.includes('lmdb'));

@@ -1,6 +1,7 @@
 // Opens, writes and closes a store over and over, as long as it is told to.
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { startRecord } from '../../../../src/testing/store-contract/journal-fixture.ts';
+
+import { startRecord } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [path = '', name = '', times = '0'] = process.argv.slice(2);
 for (let time = 1; time <= Number(times); time++) {

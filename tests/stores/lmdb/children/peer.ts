@@ -1,7 +1,9 @@
 // Opens stores and does with them what its parent says: the far end of RemoteStores.
+
+import { AgentLoopError } from 'millrace';
+import { messageOf } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
 import type { Subscription } from 'rxjs';
-import { AgentLoopError, messageOf } from '../../../../src/core/contracts/errors.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
 import type { CallRequest, PeerReply, PeerRequest, SentError, SubscribeRequest } from '../remote-stores.ts';
 
 const stores = new Map<number, LmdbStateStore>();

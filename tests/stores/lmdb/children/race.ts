@@ -1,6 +1,6 @@
 // Tries to take the lease of a task as soon as it is told to, and says how that went.
-import { AgentLoopError } from '../../../../src/core/contracts/errors.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
+import { AgentLoopError } from 'millrace';
+import { LmdbStateStore } from 'millrace/lmdb';
 
 const [path = ''] = process.argv.slice(2);
 const store = new LmdbStateStore({ path });

@@ -1,6 +1,6 @@
 // Stops, with the event loop, inside a write transaction, until it is continued.
 import { writeSync } from 'node:fs';
-import { LmdbDatabase } from '../../../../src/stores/lmdb/lmdb-database.ts';
+import { LmdbDatabase } from 'millrace/internals';
 
 const [path = ''] = process.argv.slice(2);
 const database = new LmdbDatabase(path);

@@ -1,7 +1,7 @@
 // Runs a turn whose model calls four tools at once; two of them never return. Says when the others have their results in the journal.
-import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
-import { LmdbStateStore } from '../../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
+import { AgentLoop } from 'millrace/internals';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 import { batch, batchTools } from '../batch-tools.ts';
 
 const [path = '', worldPath = '', taskId = ''] = process.argv.slice(2);

@@ -1,6 +1,6 @@
 // Begins and appends turns to one context until it is killed, and prints the number of each turn that was acknowledged.
 import { writeSync } from 'node:fs';
-import { StoreFactory } from '../../../../src/stores/factory.ts';
+import { StoreFactory } from 'millrace';
 import { largeTurn } from '../large-turn.ts';
 
 const [configuration = '{}', first = '0'] = process.argv.slice(2);

@@ -1,10 +1,9 @@
 // Runs a turn on Redis: the model calls `first`, which finishes, and `second`, which never does. Tells what it does in an outside file.
 import { appendFileSync } from 'node:fs';
-import { AgentLoop } from '../../../../src/core/turn/agent-loop.ts';
-import { RedisStateStore } from '../../../../src/stores/redis/redis-state-store.ts';
-import { scriptedLLM } from '../../../../src/testing/scripted-llm.ts';
-import { LocalToolProvider } from '../../../../src/tools/local-tools.ts';
-import { tool } from '../../../../src/tools/tool.ts';
+import { LocalToolProvider, tool } from 'millrace';
+import { AgentLoop } from 'millrace/internals';
+import { RedisStateStore } from 'millrace/redis';
+import { scriptedLLM } from 'millrace/testing';
 
 const [redis = '', worldPath = '', taskId = ''] = process.argv.slice(2);
 

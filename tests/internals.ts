@@ -1,0 +1,233 @@
+// What tests use beside the entries of the package, as `millrace/internals` (tsconfig.json, tests/entries.mjs).
+export { isUnavailable, remoteError } from '../src/a2a/client/remote-errors.ts';
+export { resolveRemote } from '../src/a2a/client/remote-options.ts';
+export { RemoteTask } from '../src/a2a/client/remote-task.ts';
+export { KeptBytes, type ToKeep } from '../src/a2a/kept-bytes.ts';
+export { KeptInStores, type StoresOfKept } from '../src/a2a/kept-in-stores.ts';
+export { limitOf, protocolErrors } from '../src/a2a/protocol-errors.ts';
+export { defaultLimits, resolveLimits } from '../src/a2a/received-message.ts';
+export { Scope } from '../src/a2a/scope.ts';
+export { assertServerOptions } from '../src/a2a/server/check-server-options.ts';
+export { isPublicAddress } from '../src/a2a/server/push/public-address.ts';
+export { checkedLookup } from '../src/a2a/server/push/push-target.ts';
+export { RateLimiter } from '../src/a2a/server/rate-limiter.ts';
+export { Agent } from '../src/agent/agent.ts';
+export { agentToolName } from '../src/agent/agent-tools.ts';
+export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
+export { Team } from '../src/agent/team.ts';
+export { parseAnswers } from '../src/cli/answers.ts';
+export { httpUrl, wholeNumber } from '../src/cli/arguments.ts';
+export type { CommandHost } from '../src/cli/command-host.ts';
+export { foldOpenText, interruptedMessage } from '../src/cli/conversation.ts';
+export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/ledger.ts';
+export { duration, elapsed } from '../src/cli/duration.ts';
+export { endingOf, sentenceOf } from '../src/cli/ending.ts';
+export { Interruption } from '../src/cli/interruption.ts';
+export { eventLine, JsonPrinter } from '../src/cli/json-printer.ts';
+export { keepFlags, withKeptFlags } from '../src/cli/kept-flags.ts';
+export { type Entry, type LineSource, PipedLines, TypedLines } from '../src/cli/line-source.ts';
+export { LiveRegion } from '../src/cli/live-region.ts';
+export { loadAgent } from '../src/cli/load-agent.ts';
+export { loadTools } from '../src/cli/load-tools.ts';
+export { mcpServers } from '../src/cli/mcp-servers.ts';
+export { type ModelFlags, modelSettings } from '../src/cli/model-settings.ts';
+export { quoted, resumeCommand, watchCommand } from '../src/cli/next-commands.ts';
+export { complain, note as noteLine } from '../src/cli/notes.ts';
+export { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from '../src/cli/one-line.ts';
+export { openStore, storeWarnings } from '../src/cli/open-store.ts';
+export { Output, type OutputStream } from '../src/cli/output.ts';
+export { runProgram } from '../src/cli/program.ts';
+export { foldProgress, idle, type Progress, takeFinished } from '../src/cli/progress.ts';
+export { plainStart, progressLines, toolRowLine, toolRowLines } from '../src/cli/progress-lines.ts';
+export { questionBlock } from '../src/cli/question-block.ts';
+export { answerCommand, questionLines, showWaiting } from '../src/cli/questions.ts';
+export { queueLogger } from '../src/cli/queue-logger.ts';
+export { section } from '../src/cli/section.ts';
+export { standingLines } from '../src/cli/standing.ts';
+export { shownStore, storeSettings } from '../src/cli/store-settings.ts';
+export { createStyle, type Environment, wantsColor, wantsUnicode } from '../src/cli/style.ts';
+export { addToTally, emptyTally, tallyLine } from '../src/cli/tally.ts';
+export { openTerminal, type Terminal } from '../src/cli/terminal.ts';
+export { TextPrinter } from '../src/cli/text-printer.ts';
+export { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../src/cli/timeline.ts';
+export { headLines, timelineLines } from '../src/cli/timeline-lines.ts';
+export { builtInTools } from '../src/cli/tools/built-in-tools.ts';
+export { calculateTool } from '../src/cli/tools/calculate.ts';
+export { currentTimeTool } from '../src/cli/tools/current-time.ts';
+export { listFilesTool } from '../src/cli/tools/list-files.ts';
+export { readFileTool } from '../src/cli/tools/read-file.ts';
+export { searchFilesTool } from '../src/cli/tools/search-files.ts';
+export { decodeText } from '../src/cli/tools/text-file.ts';
+export { Workspace, type WorkspaceOptions } from '../src/cli/tools/workspace.ts';
+export type { TurnFlags } from '../src/cli/turn-flags.ts';
+export { answerHint, isSecret, typedAnswer } from '../src/cli/typed-answer.ts';
+export { WordWrap } from '../src/cli/word-wrap.ts';
+export { wrapLines } from '../src/cli/wrap-lines.ts';
+export { checkChangedMessages, checkMessages } from '../src/core/contracts/check-messages.ts';
+export { messageOf } from '../src/core/contracts/errors.ts';
+export { isExtensionEvent } from '../src/core/contracts/events.ts';
+export { guardedLogger } from '../src/core/contracts/guarded-logger.ts';
+export { missingResult, Pairing, pairedMessages } from '../src/core/contracts/messages.ts';
+export { missingPackage } from '../src/core/contracts/missing-package.ts';
+export type { MaybePromise } from '../src/core/contracts/promise-like.ts';
+export { taskIdPattern } from '../src/core/contracts/store.ts';
+export type { ArgumentChecks } from '../src/core/contracts/tool.ts';
+export { addUsage } from '../src/core/contracts/usage.ts';
+export { type HookSubjects, hookSubjects } from '../src/core/hooks/hook-subjects.ts';
+export { type AskedHookName, type HookTable, hookNames, hookTable } from '../src/core/hooks/hook-table.ts';
+export { Hooks } from '../src/core/hooks/hooks.ts';
+export { innermostQuestion } from '../src/core/journal/child-questions.ts';
+export { CommandIds } from '../src/core/journal/command-ids.ts';
+export { eventsBehind } from '../src/core/journal/event-operators.ts';
+export { EventProjector } from '../src/core/journal/event-projector.ts';
+export { GrowingText } from '../src/core/journal/growing-text.ts';
+export { History, isInstruction } from '../src/core/journal/history.ts';
+export { iterateEvents } from '../src/core/journal/iterate-events.ts';
+export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
+export { replayOf } from '../src/core/journal/observe-turn.ts';
+export { PersistentArray } from '../src/core/journal/persistent-array.ts';
+export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
+export {
+  isTerminal,
+  type LlmDone,
+  type LlmStart,
+  type RecordedHook,
+  type TerminalRecord,
+  type ToolIntent,
+  type ToolResultRecord,
+} from '../src/core/journal/records.ts';
+export { commitOf } from '../src/core/journal/signals.ts';
+export { openQuestions, taskState } from '../src/core/journal/state.ts';
+export { whenReady } from '../src/core/journal/when-ready.ts';
+export { BodyCounter } from '../src/core/model-call/body-counter.ts';
+export { tokenCounter } from '../src/core/model-call/count-tokens.ts';
+export { estimatedUsage, estimatePromptTokens } from '../src/core/model-call/estimate-usage.ts';
+export { ModelSilence } from '../src/core/model-call/model-silence.ts';
+export { OpenCall } from '../src/core/model-call/open-call.ts';
+export { summaryFallback } from '../src/core/model-call/response.ts';
+export { resolveConfig } from '../src/core/options/resolve-config.ts';
+export { TurnNode } from '../src/core/ownership/child-turns.ts';
+export { journal, publishDeltas } from '../src/core/ownership/journal-operators.ts';
+export { LeaseHold } from '../src/core/ownership/lease-hold.ts';
+export { keepLease, releaseLease } from '../src/core/ownership/lease-operators.ts';
+export { AbortScope } from '../src/core/streams/abort-scope.ts';
+export { handOver } from '../src/core/streams/hand-over.ts';
+export { fuse, type Handlers, operate, type Sink, Stage, staged } from '../src/core/streams/operate.ts';
+export { Deadlines } from '../src/core/tool-call/deadlines.ts';
+export type { ToolCallRun, ToolSignal } from '../src/core/tool-call/running-tool.ts';
+export { executeTools, runTool } from '../src/core/tool-call/tool-operators.ts';
+export { CallNotes, refusedCall } from '../src/core/tool-call/tool-results.ts';
+export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';
+export { AgentLoop } from '../src/core/turn/agent-loop.ts';
+export { answerTask } from '../src/core/turn/answer-task.ts';
+export { followCommands } from '../src/core/turn/command-operators.ts';
+export { Inbox } from '../src/core/turn/inbox.ts';
+export { loopIterations } from '../src/core/turn/loop.ts';
+export { runIteration } from '../src/core/turn/model-step.ts';
+export { type SharedTurn, shareTurn } from '../src/core/turn/share-turn.ts';
+export { Turn } from '../src/core/turn/turn.ts';
+export { cutHistory, type HistoryLimits } from '../src/extensions/context/cut-history.ts';
+export { headAndTail } from '../src/extensions/context/head-and-tail.ts';
+export { summaryMessage } from '../src/extensions/context/summary-message.ts';
+export { trimToolOutputs } from '../src/extensions/context/trim-tool-outputs.ts';
+export { calibrate } from '../src/extensions/context/turn-tokens.ts';
+export { partialJson } from '../src/extensions/structured-output/partial-json.ts';
+export { StructuredOutput } from '../src/extensions/structured-output/structured-output.ts';
+export { parseXml } from '../src/extensions/structured-output/xml/parse-xml.ts';
+export { escapeText, toXml } from '../src/extensions/structured-output/xml/to-xml.ts';
+export { xmlTemplate } from '../src/extensions/structured-output/xml/xml-template.ts';
+export { httpTransport } from '../src/mcp/http-transport.ts';
+export { loadClientSdk, loadServerSdk } from '../src/mcp/load-sdk.ts';
+export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
+export { checkListening } from '../src/mcp/server/http-listener.ts';
+export { SessionEvents } from '../src/mcp/server/session-events.ts';
+export { exposedName } from '../src/mcp/tool-names.ts';
+export { policyOfTool } from '../src/mcp/tool-policy.ts';
+export { attribute } from '../src/observability/attributes.ts';
+export { defaultOtlpEndpoint, otlpTracesUrl, shownUrl } from '../src/observability/otlp-endpoint.ts';
+export { idBelow } from '../src/observability/spans/chosen-ids.ts';
+export { contentJson, contentText, inputContent, outputContent } from '../src/observability/spans/content.ts';
+export { finishExecuteSpan, startExecuteSpan } from '../src/observability/spans/execute-span.ts';
+export { startLoopIterationSpan } from '../src/observability/spans/iteration-span.ts';
+export { finishLlmSpan, startLlmSpan, usageOnSpan } from '../src/observability/spans/llm-span.ts';
+export { finishToolSpan, startToolSpan } from '../src/observability/spans/tool-span.ts';
+export { startToolsSpan } from '../src/observability/spans/tools-span.ts';
+export {
+  cancelSpan,
+  failSpan,
+  startChildSpan,
+  type TracingOptions,
+  type TurnIds,
+  type TurnTracing,
+  turnTracing,
+} from '../src/observability/spans/tracing-options.ts';
+export { finishTurnSpan, startTurnSpan } from '../src/observability/spans/turn-span.ts';
+export { costOf } from '../src/providers/models/cost-of.ts';
+export { knownModels } from '../src/providers/models/known-models.ts';
+export { type ChatDialect, chatRequest } from '../src/providers/openai-wire/chat-request.ts';
+export { modelServer } from '../src/providers/openai-wire/model-server.ts';
+export { networkError } from '../src/providers/openai-wire/network-error.ts';
+export { type SseEvent, sseDecoder } from '../src/providers/openai-wire/sse-decoder.ts';
+export { ToolCallIds } from '../src/providers/openai-wire/tool-call-ids.ts';
+export { usageOf } from '../src/providers/openai-wire/usage.ts';
+export { httpError } from '../src/providers/openai-wire/wire-errors.ts';
+export { backoffMs } from '../src/providers/policies/backoff.ts';
+export { RateWindow } from '../src/providers/policies/rate-window.ts';
+export { redactChunks } from '../src/providers/policies/redact-chunks.ts';
+export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
+export { redactMembers } from '../src/redaction/redact-members.ts';
+export { isSecretName, withoutSecrets } from '../src/redaction/redact-secrets.ts';
+export { withReason } from '../src/replay/errors-of-0.1.ts';
+export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
+export { Replay } from '../src/replay/replay.ts';
+export { fileNameOf, idOfFileName } from '../src/stores/artifacts/file-name.ts';
+export { cacheKeyHash } from '../src/stores/cache/cache-entry.ts';
+export { messageStoreArguments } from '../src/stores/check-arguments.ts';
+export { parentIn } from '../src/stores/child-turns.ts';
+export { groupOf } from '../src/stores/context-group.ts';
+export type { StateStoreOptions } from '../src/stores/factory.ts';
+export { formatJournal, parseJournal } from '../src/stores/journal-file.ts';
+export { LmdbDatabase } from '../src/stores/lmdb/lmdb-database.ts';
+export { LmdbTable } from '../src/stores/lmdb/lmdb-table.ts';
+export { Openings } from '../src/stores/lmdb/openings.ts';
+export { TaskTable } from '../src/stores/lmdb/task-table.ts';
+export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-state-store.ts';
+export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
+export { runArtifactScript } from '../src/stores/redis/artifact-scripts.ts';
+export { openClient } from '../src/stores/redis/redis-client.ts';
+export { redisStoreSettings } from '../src/stores/redis/redis-state-store-options.ts';
+export { MemoryTable } from '../src/stores/table/memory-table.ts';
+export {
+  awaited,
+  type Body,
+  found,
+  type KeyPart,
+  type Rows,
+  type Table,
+  type TableKey,
+  type TableRange,
+} from '../src/stores/table/table.ts';
+export { randomChunks } from '../src/testing/artifact-store-contract/artifact-case.ts';
+export { notText, refusesWrongArguments } from '../src/testing/contract/wrong-arguments.ts';
+export { chatRequestOf } from '../src/testing/model-server/chat-request.ts';
+export { failsWith, type Reading, refuses, watch } from '../src/testing/store-contract/expectations.ts';
+export {
+  callsOfChildren,
+  done,
+  llmAnswer,
+  llmStart,
+  note as noteRecord,
+  Owner,
+  seqsOf,
+  startRecord,
+  suspended,
+  textDelta,
+  upTo,
+  wholeTurn,
+} from '../src/testing/store-contract/journal-fixture.ts';
+export type { FromJsonSchema } from '../src/tools/from-json-schema.ts';
+export { verifyJsonSchema } from '../src/tools/json-schema-engine.ts';
+export { foreignSchemaChecker, jsonSchemaChecker } from '../src/tools/limited-schema.ts';
+export { jsonSchemaChecks } from '../src/tools/schema-checks.ts';
+export { toContent } from '../src/tools/tool-content.ts';
+export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';
