@@ -5,6 +5,7 @@ import type { CallChange } from '../contracts/extension.ts';
 import type { LLMCallParams, LLMProvider, LLMResponse } from '../contracts/provider.ts';
 import { shownValue } from '../contracts/shown-value.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
+import type { AskedHook } from '../hooks/hook-context.ts';
 import { recordOfChange } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord } from '../journal/records.ts';
 import type { LoopState } from '../journal/state.ts';
@@ -19,10 +20,11 @@ export interface ChangedCall {
   readonly response: LLMResponse | undefined;
 }
 
-/** Asks the extensions about a model call; one that answers in its place is the last. Throws or rejects as `askHooks`. */
+/** Asks the extensions about a model call; one that answers in its place is the last. `waitsFor` receives each question that is answered later. Throws or rejects as `askHooks`. */
 export function changeCall(
   deps: TurnDeps,
   traceContext: Context,
+  waitsFor: (question: AskedHook) => void,
 ): (state: LoopState, params: LLMCallParams) => ChangedCall | Promise<ChangedCall> {
   return (state, params) => {
     let changed: ChangedCall = { params: {}, provider: undefined, response: undefined };
@@ -30,6 +32,7 @@ export function changeCall(
       hook: 'beforeLLMCall',
       place: { state, traceContext },
       about: () => ({ params: withChange(params, changed), provider: changed.provider }),
+      asked: waitsFor,
       take(change, { name: extension }) {
         changed = behind(changed, change);
         const given = change.params?.messages;
@@ -76,6 +79,7 @@ export interface ChangedResponse {
 export function changeResponse(
   deps: TurnDeps,
   traceContext: Context,
+  waitsFor: (question: AskedHook) => void,
 ): (state: LoopState, response: LLMResponse) => ChangedResponse | Promise<ChangedResponse> {
   return (state, given) => {
     let response = given;
@@ -84,6 +88,7 @@ export function changeResponse(
       hook: 'afterLLMCall',
       place: { state, traceContext },
       about: () => response,
+      asked: waitsFor,
       take(change, { name }) {
         const flaw = change.response && responseFlaw(change.response);
         if (flaw) throw flaw;

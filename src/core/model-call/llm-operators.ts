@@ -1,12 +1,12 @@
 import { type Context, ROOT_CONTEXT } from '@opentelemetry/api';
 import type { LLMChunk } from '../contracts/provider.ts';
-import type { HookPlace } from '../hooks/hook-context.ts';
+import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import type { CommitDraft, Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import type { PreparedCall } from './prepare-call.ts';
-import { type Responder, respond } from './respond.ts';
+import { type Responder, reasonToLeave, respond } from './respond.ts';
 import { noResponse, responseFlaw } from './response.ts';
 
 // The parts of a model call as operators, for turns that are composed by hand. `ModelStep` runs the same parts as one object.
@@ -99,6 +99,7 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
   readonly #deps: TurnDeps;
   readonly #place: HookPlace;
   #answered = false;
+  #question: AskedHook | undefined;
 
   constructor(deps: TurnDeps, place: HookPlace, to: Sink<Signal>) {
     super(to);
@@ -108,6 +109,10 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
 
   get isOver(): boolean {
     return this.to.closed;
+  }
+
+  waitsFor(question: AskedHook): void {
+    this.#question = question;
   }
 
   commit(draft: CommitDraft): void {
@@ -132,5 +137,9 @@ class ResponseMapping extends Stage<LLMChunk, Signal> implements Responder {
 
   protected override completed(): void {
     if (!this.#answered) this.to.complete();
+  }
+
+  protected override left(): void {
+    if (this.#question?.isOver === false) this.#question.leave(reasonToLeave(this.#deps));
   }
 }

@@ -1,10 +1,11 @@
 import type { Context } from '@opentelemetry/api';
 import type { LLMResponse } from '../contracts/provider.ts';
-import type { HookPlace } from '../hooks/hook-context.ts';
+import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import { maxIterationsOf } from '../journal/call-settings.ts';
 import type { LlmDone } from '../journal/records.ts';
 import { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
+import { leftReason } from '../ownership/child-turns.ts';
 import { loadChecks } from '../tool-call/check-call.ts';
 import { steeringRecords } from '../tool-call/replies.ts';
 import { planFirstWave } from '../tool-call/tool-plan.ts';
@@ -16,6 +17,8 @@ import { endWithResponse, recordOfResponse } from './response.ts';
 export interface Responder {
   /** Whether nobody waits any more. */
   readonly isOver: boolean;
+  /** Receives each question that is answered later, to leave it where it is over before that. */
+  waitsFor(question: AskedHook): void;
   /** Receives `llm.done` and what follows from it at once. */
   commit(draft: CommitDraft): void;
   fail(error: unknown): void;
@@ -32,9 +35,14 @@ export interface Answer {
  */
 export function respond(deps: TurnDeps, place: HookPlace, { response, to }: Answer): void {
   if (deps.hooks.lists.afterLLMCall.length === 0) return load(deps, place, { response, records: unchanged, to });
-  const changed = changeResponse(deps, place.traceContext)(place.state, response);
+  const changed = changeResponse(deps, place.traceContext, (question) => to.waitsFor(question))(place.state, response);
   if (changed instanceof Promise) resume(changed, (given) => load(deps, place, { ...given, to }), to);
   else load(deps, place, { ...changed, to });
+}
+
+/** Why a hook is not waited for any more. */
+export function reasonToLeave({ scope, turn }: Pick<TurnDeps, 'scope' | 'turn'>): unknown {
+  return scope.aborted ? scope.reason : leftReason(turn.taskId);
 }
 
 const unchanged: ChangedResponse['records'] = [];

@@ -3,7 +3,7 @@ import type { ToolAnswer, ToolCallChange, ToolOutcomeChange } from '../contracts
 import { shownValue } from '../contracts/shown-value.ts';
 import { toolError } from '../contracts/tool-errors.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
-import type { HookPlace } from '../hooks/hook-context.ts';
+import type { AskedHook, HookPlace } from '../hooks/hook-context.ts';
 import type { RanCall } from '../hooks/hook-subjects.ts';
 import { type AnyChange, recordOfChange, usageRecord } from '../hooks/record-of-change.ts';
 import type { ExtensionRecord, ToolResultRecord } from '../journal/records.ts';
@@ -89,10 +89,15 @@ export interface ChangedOutcome {
   readonly records: readonly ExtensionRecord[];
 }
 
+/** Where a call stands that has run, and what receives the question that its outcome waits for. */
+interface OutcomePlace extends HookPlace {
+  readonly asked: (question: AskedHook) => void;
+}
+
 /** Asks the extensions about the outcome of a call, before it is recorded. Throws or rejects as `askHooks`. */
 export function changeOutcome(
   deps: TurnDeps,
-  place: HookPlace,
+  { asked: waiting, ...place }: OutcomePlace,
   ran: RanCall,
 ): ChangedOutcome | Promise<ChangedOutcome> {
   let shown = ran;
@@ -101,6 +106,7 @@ export function changeOutcome(
     hook: 'afterToolCall',
     place,
     about: () => shown,
+    asked: waiting,
     take(change, { name }, { childUsage: used }) {
       if (change.result) shown = { ...shown, result: answeredCall(checkedAnswer(change.result), shown.result) };
       const record = recordOfChange(besides(change), { deps, state: place.state, name, hook: 'afterToolCall', used });

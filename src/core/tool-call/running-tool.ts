@@ -12,6 +12,7 @@ import { DoneSignal, TaskComplete } from '../contracts/task-complete.ts';
 import type { ToolResult } from '../contracts/tool.ts';
 import { type ToolError, thrownError, toolError } from '../contracts/tool-errors.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
+import type { AskedHook } from '../hooks/hook-context.ts';
 import type { ExtensionRecord, ToolResultRecord, TurnAsked } from '../journal/records.ts';
 import type { SubAgentSignal, ToolProgress } from '../journal/signals.ts';
 import { TurnError } from '../journal/turn-result.ts';
@@ -205,10 +206,20 @@ export class RunningTool implements CallOwner, AbortListener, Limited, Unsubscri
       this.#give({ ...result, fails }, unchanged, complete);
     };
     try {
-      const changed = changeOutcome(this.#deps, { state: turn.state, traceContext: this.#context.traceContext }, ran);
+      let question: AskedHook | undefined;
+      const asked = (given: AskedHook) => {
+        question = given;
+      };
+      const { traceContext } = this.#context;
+      const changed = changeOutcome(this.#deps, { state: turn.state, traceContext, asked }, ran);
       const give = (given: ChangedOutcome) => this.#give(given.result, given.records, complete);
       if (!(changed instanceof Promise)) return give(changed);
-      const leave = () => this.#give(result, unchanged, complete);
+      // The span of the hook ends before that of the call.
+      const leave = () => {
+        if (this.#ended) return;
+        if (question?.isOver === false) question.leave(scope.reason);
+        this.#give(result, unchanged, complete);
+      };
       changed.then(give, failed);
       if (scope.aborted) leave();
       else this.#out.add(scope.onAbort(leave));

@@ -2,6 +2,7 @@ import { context as activeContext, type Context, type Span } from '@opentelemetr
 import { Subscriber } from 'rxjs';
 import { cancelSpan, failSpan } from '../../observability/spans/tracing-options.ts';
 import type { LLMChunk, LLMProvider, LLMResponse } from '../contracts/provider.ts';
+import type { AskedHook } from '../hooks/hook-context.ts';
 import { CommitDraft, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import type { CallParams } from '../model-call/call-params.ts';
@@ -9,7 +10,7 @@ import { type ChangedCall, changeCall } from '../model-call/change-call.ts';
 import { ModelSilence } from '../model-call/model-silence.ts';
 import { callParams, type PreparedCall, prepareLLMCall } from '../model-call/prepare-call.ts';
 import type { ModelCall } from '../model-call/prepare-view.ts';
-import { type Responder, respond } from '../model-call/respond.ts';
+import { type Responder, reasonToLeave, respond } from '../model-call/respond.ts';
 import { noResponse, responseFlaw } from '../model-call/response.ts';
 import { CallPipe } from '../tool-call/call-pipe.ts';
 import { type BatchOwner, MergedBatch } from '../tool-call/tool-batch.ts';
@@ -70,6 +71,8 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   /** The model call, and the batch after its commit. */
   #open = 1;
   #answered = false;
+  /** The hook around the model call that was asked last. */
+  #question: AskedHook | undefined;
   #over = false;
 
   constructor(deps: TurnDeps, { owner, pipe, span, traceContext, state }: StepOptions) {
@@ -119,6 +122,10 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
     if (this.#over || --this.#open > 0) return;
     this.#close(false);
     this.#owner.stepCompleted();
+  }
+
+  waitsFor(question: AskedHook): void {
+    this.#question = question;
   }
 
   commit(draft: CommitDraft): void {
@@ -177,7 +184,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
       if (this.#over) return;
       this.#request(prepareLLMCall(deps, this.#traceContext)(this.#state, { params, scope, changed }));
     };
-    const changed = changeCall(deps, this.#traceContext)(this.#state, params);
+    const changed = changeCall(deps, this.#traceContext, (question) => this.waitsFor(question))(this.#state, params);
     if (changed instanceof Promise) changed.then(request).catch((error: unknown) => this.fail(error));
     else request(changed);
   }
@@ -250,6 +257,7 @@ export class ModelStep extends Subscriber<LLMChunk> implements BatchOwner, Respo
   #close(failed: boolean): void {
     this.#over = true;
     this.unsubscribe();
+    if (this.#question?.isOver === false) this.#question.leave(reasonToLeave(this.#deps));
     this.#call?.leave();
     this.#batch?.stop();
     if (this.#deps.scope.aborted && !failed) cancelSpan(this.#span);
