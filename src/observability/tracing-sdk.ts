@@ -1,6 +1,7 @@
 import { context, diag, propagation, type TextMapPropagator, trace } from '@opentelemetry/api';
 import type { NodeTracerProvider, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { messageOf } from '../core/contracts/index.ts';
+import { attribute } from './attributes.ts';
 import { type FinishedSpan, finishedSpan } from './finished-span.ts';
 import { assertSdk, loadSdk, otlpSpanPackages, spanPackages } from './load-sdk.ts';
 import { assertProtobuf, exportersFromEnvironment, listFromEnv, numberFromEnv } from './otel-environment.ts';
@@ -64,7 +65,7 @@ export function registerSdk(options: SdkOptions, timeoutMs: number): RegisteredS
   const provider = new NodeTracerProvider({
     idGenerator: turnIdGenerator(),
     resource: resourceOf(options.serviceName),
-    spanProcessors: [tallyProcessor(tally, options.onSpanEnd), ...batches],
+    spanProcessors: [tallyProcessor(tally, options.onSpanEnd), ...batches, flushedWhereSuspended(batches)],
   });
   provider.register({ propagator: propagatorFromEnvironment() });
   return {
@@ -187,6 +188,37 @@ function tallyProcessor(tally: SpanTally, listener: SdkOptions['onSpanEnd']): Sp
       } catch (thrown) {
         diag.error(`onSpanEnd threw: ${messageOf(thrown)}`);
       }
+    },
+    forceFlush: () => Promise.resolve(),
+    shutdown: () => Promise.resolve(),
+  };
+}
+
+/**
+ * Exports the spans of a turn as soon as it is suspended, one export at a time: its lease is given back then, so that nobody writes them again where this process
+ * is killed before the next batch.
+ */
+function flushedWhereSuspended(batches: readonly SpanProcessor[]): SpanProcessor {
+  let isWanted = false;
+  let isFlushing = false;
+  const flush = async () => {
+    while (isWanted) {
+      isWanted = false;
+      // What fails is told to the SDK's error handler.
+      await Promise.allSettled(batches.map((batch) => batch.forceFlush()));
+    }
+    isFlushing = false;
+  };
+  return {
+    onStart: () => {},
+    onEnd({ attributes }) {
+      const outcome = attributes[attribute.outcome];
+      if (outcome !== 'input-required' && outcome !== 'auth-required') return;
+      isWanted = true;
+      if (isFlushing) return;
+      isFlushing = true;
+      // The spans above end with this one.
+      setImmediate(flush);
     },
     forceFlush: () => Promise.resolve(),
     shutdown: () => Promise.resolve(),

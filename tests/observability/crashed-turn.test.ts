@@ -131,6 +131,18 @@ describe('a turn whose process is killed', () => {
     expect(new Set(runsOf('t').map(({ spanId }) => spanId)).size).toBe(3);
   }, 30_000);
 
+  it('H-31 leaves none where it was killed after the turn was suspended', async () => {
+    const child = children.start('asking-turn', path, receiver.url, 'start');
+    await saidBy(child);
+    await receiver.waitUntil(({ spans }) => spans.some(({ name }) => name === 'agent.turn'));
+    await kill(child);
+    const [said] = await saidBy(children.start('asking-turn', path, receiver.url, 'resume'));
+    expect(said).toMatchObject({ text: 'Paid.' });
+    expect(gapsOf(receiver.spans)).toEqual([]);
+    const [first, second] = runsOf('t');
+    expect(second?.links).toEqual([expect.objectContaining({ spanId: first?.spanId })]);
+  }, 20_000);
+
   it('H-31 writes a call of the model that had ended with what it took, and under its own id', async () => {
     await killedAt('start', 'tool', 'GET');
     const before = named('llm.call').length;
