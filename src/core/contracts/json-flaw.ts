@@ -1,27 +1,47 @@
 import { shownValue } from './shown-value.ts';
 
 /** Names the first member that JSON would lose or change; members that are `undefined` count as left out. `at` names the value itself. */
-export function jsonFlaw(value: unknown, at: string, within: readonly object[] = []): string | undefined {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) return;
-  if (typeof value !== 'object') return `${at} is ${typeof value === 'bigint' ? 'a bigint' : shownValue(value)}`;
-  if (within.includes(value)) return `${at} contains itself`;
-  const inside = [...within, value];
-  if (Array.isArray(value)) return first(value.entries(), (index) => `${at}[${index}]`, inside);
-  if (!isPlain(value)) return `${at} is a ${value.constructor?.name ?? 'class instance'}`;
-  const members = Object.entries(value).filter(([, member]) => member !== undefined);
-  return first(members, (name) => `${at}.${name}`, inside);
+export function jsonFlaw(value: unknown, at: string): string | undefined {
+  const flaw = flawOf(value, []);
+  return flaw && `${at}${flaw.path} ${flaw.problem}`;
 }
 
-function first<Key>(
-  members: Iterable<readonly [Key, unknown]>,
-  nameOf: (key: Key) => string,
-  within: readonly object[],
-): string | undefined {
-  for (const [key, member] of members) {
-    const flaw = jsonFlaw(member, nameOf(key), within);
-    if (flaw !== undefined) return flaw;
+interface Flaw {
+  /** Where it is in the value: written on the way back, for most values have no flaw. */
+  readonly path: string;
+  readonly problem: string;
+}
+
+/** `within`: the objects that the value is in. */
+function flawOf(value: unknown, within: object[]): Flaw | undefined {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value)) return;
+  if (typeof value !== 'object') return here(`is ${typeof value === 'bigint' ? 'a bigint' : shownValue(value)}`);
+  if (within.includes(value)) return here('contains itself');
+  within.push(value);
+  const flaw = Array.isArray(value) ? flawOfItems(value, within) : flawOfMembers(value, within);
+  within.pop();
+  return flaw;
+}
+
+function flawOfItems(items: readonly unknown[], within: object[]): Flaw | undefined {
+  for (let index = 0; index < items.length; index++) {
+    const flaw = flawOf(items[index], within);
+    if (flaw) return { ...flaw, path: `[${index}]${flaw.path}` };
   }
-  return undefined;
+  return;
+}
+
+function flawOfMembers(value: object, within: object[]): Flaw | undefined {
+  if (!isPlain(value)) return here(`is a ${value.constructor?.name ?? 'class instance'}`);
+  for (const [name, member] of Object.entries(value)) {
+    const flaw = member === undefined ? undefined : flawOf(member, within);
+    if (flaw) return { ...flaw, path: `.${name}${flaw.path}` };
+  }
+  return;
+}
+
+function here(problem: string): Flaw {
+  return { path: '', problem };
 }
 
 function isPlain(value: object): boolean {

@@ -8,6 +8,7 @@ import type { LLMCallParams, LLMChunk, LLMProvider, LLMResponse } from '../contr
 import { copySettings } from '../journal/call-settings.ts';
 import type { StreamChunk } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
+import { silentLogger } from '../options/resolve-config.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { TurnDeps } from '../turn/turn-deps.ts';
 import { CallParams } from './call-params.ts';
@@ -74,22 +75,28 @@ export class PreparedCall {
 
   /** The answer has come. Returns the chunk to emit, with what the provider reported of failed requests. Ends the span. */
   answered(given: Extract<LLMChunk, { type: 'done' }>): Extract<LLMChunk, { type: 'done' }> {
-    const { openCall, tracing, config, turn, now } = this.#deps;
-    const response = openCall.answered(given.response);
+    const response = this.#deps.openCall.answered(given.response);
+    if (this.span.isRecording()) this.#describe(response);
+    this.#log(response);
+    this.#end();
+    return response === given.response ? given : { type: 'done', response };
+  }
+
+  #describe(response: LLMResponse): void {
     const firstChunkAt = this.#firstChunkAt;
     const waited = firstChunkAt === undefined ? undefined : (firstChunkAt - this.#startedAt) / 1000;
-    finishLlmSpan(tracing, this.span, {
+    finishLlmSpan(this.#deps.tracing, this.span, {
       response,
       ...(waited === undefined ? {} : { timeToFirstChunkSeconds: waited }),
     });
-    config.logger.debug('model call done', {
-      taskId: turn.taskId,
-      durationMs: now() - this.#startedAt,
-      finishReason: response.finishReason,
-      totalTokens: response.usage?.totalTokens,
-    });
-    this.#end();
-    return response === given.response ? given : { type: 'done', response };
+  }
+
+  #log({ finishReason, usage }: LLMResponse): void {
+    const { config, turn, now } = this.#deps;
+    if (config.logger === silentLogger) return;
+    const durationMs = now() - this.#startedAt;
+    const said = { taskId: turn.taskId, durationMs, finishReason, totalTokens: usage?.totalTokens };
+    config.logger.debug('model call done', said);
   }
 
   /** Makes a failure of the call an `AgentLoopError`, and writes it to the span and the log. */

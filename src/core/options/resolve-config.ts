@@ -35,7 +35,8 @@ export interface ResolvedConfig extends AgentLoopConfig {
   readonly generateId: () => string;
 }
 
-const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+/** Of a configuration without a logger. */
+export const silentLogger: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 const defaults = {
   toolProviders: [],
@@ -55,7 +56,7 @@ const defaults = {
   maxHandOffs: 10,
   subAgentEvents: 'all' as const,
   enableTracing: true,
-  logger: silent,
+  logger: silentLogger,
   clock: systemClock,
   generateId: () => crypto.randomUUID(),
 };

@@ -110,10 +110,11 @@ export interface ChildSpanOptions extends SpanOptions {
 export function startChildSpan(
   tracing: TurnTracing,
   name: string,
-  { key = name, spanId: chosen, ...options }: ChildSpanOptions,
+  given: ChildSpanOptions,
   parent: Context,
 ): TracedSpan {
   if (isSilent(tracing)) return silentSpanBelow(parent);
+  const { key = name, spanId: chosen, ...options } = given;
   const described = { ...options, attributes: { ...tracing.base, ...options.attributes } };
   const spanId = chosen ?? (key === null ? undefined : nextIdBelow(parent, key));
   const start = () => tracing.tracer.startSpan(name, described, parent);
@@ -128,8 +129,15 @@ export function isSilent(tracing: TurnTracing): boolean {
   return tracing.tracer === silentTracer;
 }
 
+const silentSpans = new WeakMap<Context, TracedSpan>();
+
+/** A span that records nothing; one for all below the same context. */
 export function silentSpanBelow(parent: Context): TracedSpan {
-  return { span: silentSpan, traceContext: parent };
+  const known = silentSpans.get(parent);
+  if (known) return known;
+  const silent = { span: silentSpan, traceContext: parent };
+  silentSpans.set(parent, silent);
+  return silent;
 }
 
 /** This engine's tracer, where an SDK is registered. */

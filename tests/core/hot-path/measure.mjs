@@ -73,13 +73,21 @@ const post = (method, params) =>
     session.post(method, params, (error, value) => (error ? reject(error) : resolve(value)));
   });
 
+let clockReads = 0;
+const { now } = Date;
+Date.now = () => {
+  clockReads++;
+  return now();
+};
+
 /** How often functions were called. The first turn makes what later ones find: counts do not depend on how warm the code is. */
 async function callsOf(plan) {
   await run(plan);
   await post('Profiler.takePreciseCoverage');
+  clockReads = 0;
   await run(plan);
   const { result } = await post('Profiler.takePreciseCoverage');
-  const sum = { own: 0, rxjs: 0, subscriptions: 0 };
+  const sum = { own: 0, rxjs: 0, subscriptions: 0, clockReads };
   for (const { url, functions } of result) {
     const kind = url.includes('/rxjs/') ? 'rxjs' : url.includes('/dist/') ? 'own' : undefined;
     if (!kind || (kind === 'own' && url.includes('node_modules'))) continue;

@@ -1,7 +1,19 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { context, createContextKey, ROOT_CONTEXT, type SpanContext, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AgentLoopError } from 'millrace';
-import { cancelSpan, failSpan, startChildSpan, type TracingOptions, turnTracing } from 'millrace/internals';
+import {
+  cancelSpan,
+  failSpan,
+  finishLlmSpan,
+  finishToolSpan,
+  startChildSpan,
+  startLlmSpan,
+  startLoopIterationSpan,
+  startToolSpan,
+  startToolsSpan,
+  type TracingOptions,
+  turnTracing,
+} from 'millrace/internals';
 import { recordSpans, type SpanRecorder } from 'millrace/testing';
 import { ids, turnOutline, writeTurnSpans } from '../turn-spans.ts';
 
@@ -25,6 +37,32 @@ describe('without an SDK', () => {
     const parent = trace.setSpanContext(ROOT_CONTEXT, remote);
     const { traceContext } = startChildSpan(turnTracing({}, ids), 'any', {}, parent);
     expect(trace.getSpanContext(traceContext)).toEqual(remote);
+  });
+});
+
+/** Fails who reads of it. */
+function unread<T extends object>(): T {
+  const get = (_: object, name: string | symbol) => {
+    throw new Error(`Nobody should read ${String(name)}.`);
+  };
+  return new Proxy<T>(Object.create(null), { get });
+}
+
+describe('without an SDK, in an iteration', () => {
+  it('W-18 makes one span for all that a context is the parent of, and reads nothing for it', () => {
+    const tracing = turnTracing({}, ids);
+    const parent = ROOT_CONTEXT.setValue(createContextKey('caller'), 'kept');
+    const { span } = startChildSpan(tracing, 'any', unread(), parent);
+    const traced = [
+      startLoopIterationSpan(tracing, 1, parent),
+      startLlmSpan(tracing, unread(), parent),
+      startToolsSpan(tracing, parent),
+      startToolSpan(tracing, unread(), parent),
+    ];
+    expect(new Set(traced).size).toBe(1);
+    expect(traced[0]?.span).toBe(span);
+    finishLlmSpan(tracing, span, unread());
+    finishToolSpan(tracing, span, unread());
   });
 });
 
