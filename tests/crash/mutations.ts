@@ -151,8 +151,8 @@ const ofTrees: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: 'src/core/ownership/lease-operators.ts',
-        from: '() => to.error(unrenewed(storeDeadlineMs)));',
-        to: '() => { void store.release(lease); setTimeout(() => to.error(unrenewed(storeDeadlineMs)), 5); });',
+        from: '() => this.to.error(unrenewed(storeDeadlineMs)));',
+        to: '() => { void this.#deps.store.release(this.#deps.lease); setTimeout(() => this.to.error(unrenewed(storeDeadlineMs)), 5); });',
       },
     ],
   },

@@ -2,7 +2,7 @@ import type { Clock } from '../contracts/clock.ts';
 import { AgentLoopError } from '../contracts/errors.ts';
 import type { Lease, TaskStateStore } from '../contracts/store.ts';
 import type { Signal } from '../journal/signals.ts';
-import { type FusibleOperator, operate } from '../streams/operate.ts';
+import { type FusibleOperator, type Sink, Stage, staged } from '../streams/operate.ts';
 import { giveBack } from './give-back.ts';
 import type { LeaseHold } from './lease-hold.ts';
 
@@ -24,48 +24,65 @@ export interface KeepLeaseDeps extends LeaseDeps {
  * `UNAVAILABLE`. One that fails for good (`FENCED`, `NOT_FOUND`) errors the stream: somebody else owns the turn, or it is gone.
  */
 export function keepLease(deps: KeepLeaseDeps): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    const { store, lease, clock, hold, storeDeadlineMs } = deps;
-    let cancel = () => {};
-    let cancelDeadline: (() => void) | undefined;
-    let renewing = false;
-    const arm = () => {
-      renewing = false;
-      if (!to.closed) cancel = clock.schedule(lease.leaseMs / 3, renew);
-    };
-    const fail = (error: unknown) => {
-      if (AgentLoopError.isInstance(error) && error.retryable) arm();
-      else to.error(error);
-    };
-    const succeed = (askedAt: number) => {
-      arm();
-      cancelDeadline?.();
-      cancelDeadline = undefined;
-      if (!to.closed) hold.prolong(askedAt);
-    };
-    const renew = () => {
-      cancel();
-      renewing = true;
-      const askedAt = clock.now();
-      try {
-        const answer = store.renew(lease);
-        if (answer instanceof Promise) answer.then(() => succeed(askedAt), fail);
-        else succeed(askedAt);
-      } catch (error) {
-        fail(error);
-      }
-    };
-    hold.onDemand(() => {
-      cancelDeadline ??= clock.schedule(storeDeadlineMs, () => to.error(unrenewed(storeDeadlineMs)));
-      if (!renewing) renew();
-    });
-    arm();
-    to.add(() => {
-      cancel();
-      cancelDeadline?.();
-    });
-    return {};
-  });
+  return staged((to) => new LeaseRenewal(deps, to));
+}
+
+class LeaseRenewal extends Stage<Signal> {
+  readonly #deps: KeepLeaseDeps;
+  #cancel: (() => void) | undefined;
+  #cancelDeadline: (() => void) | undefined;
+  #renewing = false;
+
+  constructor(deps: KeepLeaseDeps, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+    deps.hold.onDemand(() => this.#demand());
+    this.#arm();
+  }
+
+  protected override left(): void {
+    this.#cancel?.();
+    this.#cancelDeadline?.();
+  }
+
+  #arm(): void {
+    const { clock, lease } = this.#deps;
+    this.#renewing = false;
+    if (!this.to.closed) this.#cancel = clock.schedule(lease.leaseMs / 3, () => this.#renew());
+  }
+
+  #renew(): void {
+    const { clock, store, lease } = this.#deps;
+    this.#cancel?.();
+    this.#renewing = true;
+    const askedAt = clock.now();
+    const fail = (error: unknown) => this.#failedToRenew(error);
+    try {
+      const answer = store.renew(lease);
+      if (answer instanceof Promise) answer.then(() => this.#renewed(askedAt), fail);
+      else this.#renewed(askedAt);
+    } catch (error) {
+      fail(error);
+    }
+  }
+
+  #renewed(askedAt: number): void {
+    this.#arm();
+    this.#cancelDeadline?.();
+    this.#cancelDeadline = undefined;
+    if (!this.to.closed) this.#deps.hold.prolong(askedAt);
+  }
+
+  #failedToRenew(error: unknown): void {
+    if (AgentLoopError.isInstance(error) && error.retryable) this.#arm();
+    else this.to.error(error);
+  }
+
+  #demand(): void {
+    const { clock, storeDeadlineMs } = this.#deps;
+    this.#cancelDeadline ??= clock.schedule(storeDeadlineMs, () => this.to.error(unrenewed(storeDeadlineMs)));
+    if (!this.#renewing) this.#renew();
+  }
 }
 
 function unrenewed(ms: number): AgentLoopError {
@@ -80,29 +97,42 @@ function unrenewed(ms: number): AgentLoopError {
  * Releases the lease when the turn is over, and completes after that. A store that cannot release it delays that by the length
  * of the lease at most: by then it has run out by itself. Where the stream errors or is left, the lease is given back without waiting.
  */
-export function releaseLease({ store, lease, clock }: LeaseDeps): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    let released = false;
-    let hasRun = false;
-    const release = async () => {
-      if (released) return;
-      released = true;
-      await giveBack(store, hasRun ? { ...lease, abandonedAt: null } : lease);
-    };
-    to.add(release);
-    return {
-      // A run that has recorded something is the last one from then on, and was not lost.
-      ...(lease.abandonedAt != null && {
-        next(signal: Signal) {
-          if (signal.type === 'commit') hasRun = true;
-          to.next(signal);
-        },
-      }),
-      complete() {
-        const complete = () => to.complete();
-        to.add(clock.schedule(lease.leaseMs, complete));
-        void release().then(complete);
-      },
-    };
-  });
+export function releaseLease(deps: LeaseDeps): FusibleOperator<Signal, Signal> {
+  return staged((to) => new LeaseRelease(deps, to));
+}
+
+class LeaseRelease extends Stage<Signal> {
+  readonly #deps: LeaseDeps;
+  #hasRun = false;
+  #released = false;
+
+  constructor(deps: LeaseDeps, to: Sink<Signal>) {
+    // Only of a lease that an owner was lost with before does it matter whether something is recorded under it.
+    super(to, deps.lease.abandonedAt != null);
+    this.#deps = deps;
+  }
+
+  protected override take(signal: Signal): void {
+    if (signal.type === 'commit') this.#hasRun = true;
+    this.to.next(signal);
+  }
+
+  protected override completed(): void {
+    const { clock, lease } = this.#deps;
+    const complete = () => this.to.complete();
+    this.to.add(clock.schedule(lease.leaseMs, complete));
+    void this.#release().then(complete);
+  }
+
+  protected override left(): void {
+    void this.#release();
+  }
+
+  /** A run that has recorded something is the last one from then on, and was not lost. */
+  async #release(): Promise<void> {
+    if (this.#released) return;
+    this.#released = true;
+    const { store, lease } = this.#deps;
+    await giveBack(store, this.#hasRun ? { ...lease, abandonedAt: null } : lease);
+  }
 }

@@ -1,4 +1,5 @@
 import { Observable, type OperatorFunction } from 'rxjs';
+import { DirectSubscriber } from './direct-subscriber.ts';
 
 /**
  * `switchMap` for a source that emits once: what it emits decides what follows. That gets the subscriber itself, so that no signal of
@@ -11,7 +12,7 @@ export function handOver<T, R>(
   return (source) =>
     new Observable((to) => {
       let over = false;
-      const opening = source.subscribe({
+      const opening = new DirectSubscriber<T>({
         next(value) {
           if (over) return;
           over = true;
@@ -30,5 +31,6 @@ export function handOver<T, R>(
         },
       });
       to.add(opening);
+      source.subscribe(opening);
     });
 }

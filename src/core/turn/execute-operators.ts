@@ -163,12 +163,21 @@ function unendedChildren(node: TurnNode, { openChildren }: LoopState, { after }:
  * its child turns, are aborted with the reason `LEFT`.
  */
 export function leaveBelow(deps: RunDeps): FusibleOperator<Signal, Signal> {
-  return operate((to) => {
-    to.add(() => {
-      if (!deps.node.state.outcome) deps.scope.abort(leftReason(deps.turn.taskId));
-    });
-    return {};
-  });
+  return staged((to) => new LeftTurn(deps, to));
+}
+
+class LeftTurn extends Stage<Signal> {
+  readonly #deps: RunDeps;
+
+  constructor(deps: RunDeps, to: Sink<Signal>) {
+    super(to);
+    this.#deps = deps;
+  }
+
+  protected override left(): void {
+    const { node, scope, turn } = this.#deps;
+    if (!node.state.outcome) scope.abort(leftReason(turn.taskId));
+  }
 }
 
 /** The error of a turn that this process does not continue. */

@@ -61,15 +61,21 @@ export interface OpenOptions {
  */
 export function openNewTurn(options: OpenOptions, started: Stamped<TurnStarted>): Observable<Opening> {
   const { store, deadline } = options;
-  return whenReady(() => store.create(started.taskId, started), deadline).pipe(
-    handOver((answer): Observable<Opening> => {
-      // Between the creation and the lease, another may have taken the turn over, and ended it.
-      const waiting: OpenOptions = { ...options, onBusy: 'wait' };
-      if (answer.created) return takeOver(waiting, { taskId: started.taskId, known: [answer.started], resumed: false });
-      checkSameTurn(started, answer.started);
-      return openOldTurn(waiting, started.taskId);
-    }),
-  );
+  const { taskId } = started;
+  // Between the creation and the lease, another may have taken the turn over, and ended it.
+  const waiting: OpenOptions = { ...options, onBusy: 'wait' };
+  return new Observable((to) => {
+    whenAnswered(() => store.create(taskId, started), {
+      deadline,
+      to,
+      give(answer) {
+        if (answer.created) return takeOver(waiting, { taskId, known: [answer.started], resumed: false }, to);
+        checkSameTurn(started, answer.started);
+        openOldTurn(waiting, taskId).subscribe(to);
+      },
+      fail: (error) => to.error(error),
+    });
+  });
 }
 
 /**
@@ -90,7 +96,7 @@ export function openOldTurn(options: OpenOptions, taskId: string): Observable<Op
       if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);
       const waits = past.after.outcome !== undefined && waitsForAnswers(past.after) && answered.length === 0;
       if (waits) return of({ own: false, busyMs: lookAgainMs });
-      return takeOver(options, { taskId, known: records, resumed: true });
+      return new Observable((to) => takeOver(options, { taskId, known: records, resumed: true }, to));
     }),
   );
 }
@@ -161,21 +167,19 @@ interface Found {
 }
 
 /** Acquires the lease; a turn of another owner, or that is over, is watched. */
-function takeOver(options: OpenOptions, found: Found): Observable<Opening> {
-  return new Observable((to) => {
-    const give = (opening: Opening) => {
-      to.next(opening);
-      to.complete();
-    };
-    acquire(options, found, {
-      to,
-      give,
-      fail(error) {
-        const instead = watchedInstead(error, options.onBusy);
-        if (instead) give(instead);
-        else to.error(error);
-      },
-    });
+function takeOver(options: OpenOptions, found: Found, to: Subscriber<Opening>): void {
+  const give = (opening: Opening) => {
+    to.next(opening);
+    to.complete();
+  };
+  acquire(options, found, {
+    to,
+    give,
+    fail(error) {
+      const instead = watchedInstead(error, options.onBusy);
+      if (instead) give(instead);
+      else to.error(error);
+    },
   });
 }
 

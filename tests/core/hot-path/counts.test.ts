@@ -51,6 +51,8 @@ describe('calls of functions', () => {
   it('are few more with a store in memory', () => {
     expect(cost.storedIteration.own - cost.iteration.own).toBeLessThanOrEqual(97);
     expect(cost.storedIteration.rxjs - cost.iteration.rxjs).toBeLessThanOrEqual(6);
+    expect(cost.storedTurn.own - cost.turn.own).toBeLessThanOrEqual(258);
+    expect(cost.storedTurn.rxjs - cost.turn.rxjs).toBeLessThanOrEqual(67);
   });
 
   it('W-08 make few subscriptions', () => {
@@ -95,5 +97,5 @@ describe('bytes allocated', () => {
 it('W-05 a turn that waits for its model holds few bytes', () => {
   const live = measured<Record<'turn' | 'storedTurn', number>>('live', '--expose-gc');
   expect(live.turn).toBeLessThanOrEqual(11_500);
-  expect(live.storedTurn).toBeLessThanOrEqual(16_000);
+  expect(live.storedTurn).toBeLessThanOrEqual(15_200);
 }, 60_000);
