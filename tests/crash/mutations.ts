@@ -378,7 +378,7 @@ const treesOfLmdb: readonly Omit<Mutation, 'store'>[] = [
     name: 'who looks for turns takes child turns too',
     mode: 'tree-deep',
     patches: [
-      { file: 'src/stores/lmdb/task-table.ts', from: 'if (roots && isChild(value)) continue;', to: 'void isChild;' },
+      { file: 'src/stores/lmdb/task-table.ts', from: '(roots && parent !== undefined) || ', to: '' },
       {
         file: opening,
         from: 'if (parent && parent.taskId !== options.under?.taskId) return notByItself(options, taskId, parent);',
