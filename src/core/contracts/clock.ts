@@ -33,7 +33,8 @@ class Appointment {
   cancel(): void {
     this.#callback = undefined;
     clearTimeout(this.#timer);
-    forgetCanceled();
+    // What is called off is let go of at once: where all work is done in microtasks, the event loop may not come round for long.
+    while (unarmed.at(-1)?.canceled) unarmed.pop();
   }
 }
 
@@ -45,11 +46,6 @@ function armAll(): void {
   unarmed = [];
   arming = false;
   for (const appointment of appointments) appointment.arm();
-}
-
-/** What is called off is let go of at once: where all work is done in microtasks, the event loop may not come round for long. */
-function forgetCanceled(): void {
-  while (unarmed.at(-1)?.canceled) unarmed.pop();
 }
 
 /**

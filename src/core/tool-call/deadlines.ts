@@ -22,7 +22,7 @@ export class Deadlines {
   set(limited: Limited, ms: number): void {
     const at = this.#now() + ms;
     this.#open.set(limited, at);
-    if (at < this.#armedFor) this.#arm(at);
+    if (at < this.#armedFor) this.#arm(at, ms);
   }
 
   delete(limited: Limited): void {
@@ -42,10 +42,10 @@ export class Deadlines {
     return this.#clock.elapsed?.() ?? this.#clock.now();
   }
 
-  #arm(at: number): void {
+  #arm(at: number, ms: number): void {
     this.#cancel?.();
     this.#armedFor = at;
-    this.#cancel = this.#clock.schedule(Math.max(0, at - this.#now()), () => this.#fire());
+    this.#cancel = this.#clock.schedule(ms, () => this.#fire());
   }
 
   #fire(): void {
@@ -58,6 +58,6 @@ export class Deadlines {
     }
     let next = Number.POSITIVE_INFINITY;
     for (const at of this.#open.values()) next = Math.min(next, at);
-    if (next < this.#armedFor) this.#arm(next);
+    if (next < this.#armedFor) this.#arm(next, Math.max(0, next - this.#now()));
   }
 }

@@ -101,7 +101,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     const traced = startToolsSpan(deps.tracing, traceContext);
     this.#span = traced.span;
     this.#traceContext = traced.traceContext;
-    for (const question of openQuestions(state)) noteQuestion(this.#span, question);
+    if (this.#span.isRecording()) for (const question of openQuestions(state)) noteQuestion(this.#span, question);
     this.#scope = deps.scope.child();
     this.#scope.listen(this);
     this.#draining = !deps.drain.listen(this);
@@ -118,8 +118,8 @@ export class MergedBatch implements PipedBatch, AbortListener {
     for (const result of results.sort((one, other) => one.seq - other.seq)) this.#fail(result);
     if (this.#failure) this.#scope.abort(this.#failure);
     for (const index of openCalls(this.#state)) this.#pipe.next(index);
-    this.#takeReplies();
-    this.#settleDoubts();
+    if (this.#deps.inbox.hasReplies) this.#takeReplies();
+    if (this.#doubts.length > 0) this.#settleDoubts();
     if (this.#busy.size < this.#state.calls.length) this.#write();
     this.#pumping = false;
     this.#pump();

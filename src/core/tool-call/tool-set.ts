@@ -23,7 +23,8 @@ export class ToolSet implements Offer {
   readonly byName: ReadonlyMap<string, OfferedTool>;
   readonly #byName = new Map<string, OfferedTool>();
   readonly #offers = new WeakMap<object, Offer>();
-  #anyNeedsApproval = false;
+  /** Whether calls of any of them may have to be approved. */
+  anyNeedsApproval = false;
 
   /** Errors: `DUPLICATE_TOOL`, naming both providers. */
   constructor(tools: readonly OfferedTool[]) {
@@ -35,16 +36,11 @@ export class ToolSet implements Offer {
     this.functions = functions;
   }
 
-  /** Whether calls of any of them may have to be approved. */
-  get anyNeedsApproval(): boolean {
-    return this.#anyNeedsApproval;
-  }
-
   /** Tools that are not offered by themselves. Errors: `DUPLICATE_TOOL`, naming both providers. */
   add(tools: readonly OfferedTool[]): void {
     for (const tool of tools) {
       addTool(this.#byName, tool);
-      if (tool.definition.needsApproval) this.#anyNeedsApproval = true;
+      if (tool.definition.needsApproval) this.anyNeedsApproval = true;
     }
   }
 

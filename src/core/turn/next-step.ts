@@ -46,12 +46,13 @@ export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number)
   if (deps.scope.aborted) return write(canceled(deps));
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
+  const { pause } = deps.inbox;
   if (state.hold && state.hold.until === undefined) return paused(deps);
   if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
-  const stops = deps.inbox.pause !== undefined || leaving;
+  const stops = pause !== undefined || leaving;
   const isHeard = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
   if (deps.inbox.hasSteering && (stops || isHeard)) return { do: 'write', records: steeringRecords(deps) };
-  if (deps.inbox.pause !== undefined) return write(suspension(state, deps.inbox.pause, !deps.config.taskStateStore));
+  if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
   if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
   if (leaving) return leave(deps);
   if (state.phase === 'tools') return { do: 'tools' };
