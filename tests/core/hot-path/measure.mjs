@@ -120,6 +120,28 @@ async function liveBytes(plan) {
   return held / 4_000;
 }
 
+/** What a turn holds after 20,000 deltas of an open answer, for each byte of their text. */
+async function bytesOfText() {
+  let out;
+  const stream = () => new Observable((to) => void (out = to));
+  const turn = start(runnerOf({ model: { call: () => Promise.reject(new Error('The model streams.')), stream } }));
+  let written = 0;
+  const write = (text) => {
+    written += text.length;
+    out.next({ type: 'text', text });
+  };
+  for (let word = 10_000; word < 11_000; word++) write(`${word} `);
+  // From here on, so that what an answer makes once does not count.
+  globalThis.gc();
+  written = 0;
+  const before = process.memoryUsage().heapUsed;
+  for (let word = 10_000; word < 30_000; word++) write(`${word} `);
+  globalThis.gc();
+  const held = process.memoryUsage().heapUsed - before;
+  await turn.cancel();
+  return held / written;
+}
+
 async function bytesOf(plan) {
   // Compiled code allocates less.
   for (let times = 0; times < 25; times++) await run(plan);
@@ -169,7 +191,13 @@ async function measured(measure) {
 session.connect();
 if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytesOf)));
 else if (process.argv[2] === 'live')
-  console.log(JSON.stringify({ turn: await liveBytes({}), storedTurn: await liveBytes({ stored: true }) }));
+  console.log(
+    JSON.stringify({
+      text: await bytesOfText(),
+      turn: await liveBytes({}),
+      storedTurn: await liveBytes({ stored: true }),
+    }),
+  );
 else {
   await post('Profiler.enable');
   await post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
