@@ -76,6 +76,56 @@ describe('branch', () => {
     expect(observed.events.at(-1)).toMatchObject({ status: { state: 'canceled' } });
   });
 
+  it('T-07 T-17 ends before its parent that is cancelled, whose end has what it used', async () => {
+    const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+    const child = bench.model([{ ...counting, usage }, { never: true }]);
+    const ends: string[] = [];
+    const append = bench.store.append.bind(bench.store);
+    bench.store.append = (lease, records, options) => {
+      if (records.some(({ type }) => type === 'turn.canceled')) ends.push(lease.taskId);
+      return append(lease, records, options);
+    };
+    const reviewer: Extension = {
+      name: 'reviewer',
+      afterIteration: async (step) => {
+        const reader = bench.config(child, { agentId: 'reader', toolProviders });
+        await branch(step, { config: reader, messages: [review], name: 'review' });
+      },
+    };
+    const config = bench.config(bench.model([counting]), { toolProviders, extensions: [reviewer] });
+    const turn = new AgentLoop(config).startTurn(question, { taskId: 't', detached: true });
+    while (child.calls.length < 2) await new Promise(setImmediate);
+    await turn.cancel('enough');
+    const error = await turn.result().catch((thrown: unknown) => thrown);
+    expect(ends).toEqual(['t.1.review', 't']);
+    const review1 = bench.store.load('t.1.review');
+    expect(review1?.usage.totalTokens).toBeGreaterThanOrEqual(15);
+    expect(error).toMatchObject({ result: { status: 'canceled', usage: review1?.usage } });
+    expect(bench.store.load('t')?.usage).toEqual(review1?.usage);
+  });
+
+  it('T-17 counts where it fails, and its hook with it', async () => {
+    const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+    const child = bench.model([
+      { ...counting, usage },
+      { error: new AgentLoopError('PROVIDER_FAILED', 'The model is broken.') },
+    ]);
+    const reviewer: Extension = {
+      name: 'reviewer',
+      afterIteration: async (step) => {
+        const reader = bench.config(child, { agentId: 'reader', toolProviders });
+        await branch(step, { config: reader, messages: [review] });
+      },
+    };
+    const config = bench.config(bench.model([counting]), { toolProviders, extensions: [reviewer] });
+    const error = await new AgentLoop(config)
+      .startTurn(question)
+      .result()
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'EXTENSION_FAILED', result: { usage, ownUsage: { totalTokens: 0 } } });
+    expect(error).toMatchObject({ result: { usageBy: [{ agentId: 'reader', usage }] } });
+  });
+
   it('T-04 is left, not cancelled, where another child turn of the hook is lost', async () => {
     const [lost, left] = [bench.model([{ text: 'Never.' }]), bench.model([{ never: true }])];
     const both: Extension = {
@@ -130,6 +180,20 @@ describe('branch', () => {
     expect(texts(child, 0)).toEqual(['Words.', '', '2', 'Is two right?']);
     expect(seen[0]).toBeLessThanOrEqual(size(model.calls[1]?.messages ?? []) + size([review]));
     expect(texts(logged, 0)[0]).toBe(long);
+  });
+
+  it('T-07 is cancelled where it was left open below a parent that has ended', async () => {
+    deadTurn(bench, [
+      firstCall,
+      answerOf(['count']),
+      intentOf(0),
+      resultOf(0, '2'),
+      { type: 'turn.canceled', reason: 'x' },
+    ]);
+    const parent = { taskId: 't', callId: '1.review', agentId: 'tester', rootTaskId: 't' };
+    deadTurn(bench, [firstCall], { taskId: 't.1.review', parent });
+    await AgentLoop.cancel('t', { store: bench.store, clock: bench.clock });
+    expect(bench.store.read('t.1.review').at(-1)).toMatchObject({ type: 'turn.canceled' });
   });
 
   it('T-07 is cancelled with a parent whose process died within the hook, with the store alone', async () => {

@@ -128,7 +128,7 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
     throw error;
   }
   if (error instanceof DeliberateFailure) {
-    context.done();
+    context.leave(error.error);
     if (context.state.isComplete) return true;
     throw error.error;
   }

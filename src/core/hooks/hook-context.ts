@@ -9,7 +9,7 @@ import { maxIterationsOf } from '../journal/call-settings.ts';
 import type { CommitDraft } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { viewSince } from '../model-call/view.ts';
-import { ParentTurn, parentTurn } from '../ownership/child-turns.ts';
+import { isLeft, ParentTurn, parentTurn } from '../ownership/child-turns.ts';
 import type { AbortScope } from '../streams/abort-scope.ts';
 import type { HookDeps } from '../turn/turn-deps.ts';
 import type { HookName } from './hook-table.ts';
@@ -145,6 +145,7 @@ export class AskedHook implements HookContext {
     });
     const opened = this.#open();
     opened.parents = [...(opened.parents ?? []), parent];
+    deps.node.noteHook(parent);
     return parent;
   }
 
@@ -182,9 +183,11 @@ export class AskedHook implements HookContext {
     if (!this.isOver) this.#opened?.wait?.expire(afterMs);
   }
 
-  /** Nobody waits for this hook any more. */
+  /** Nobody waits for this hook any more. What its child turns use is recorded with the end of the turn. */
   leave(reason: unknown): void {
-    this.#opened?.scope?.abort(reason);
+    const opened = this.#opened;
+    opened?.scope?.abort(reason);
+    if (opened && !isLeft(reason)) delete opened.parents;
     this.done();
   }
 

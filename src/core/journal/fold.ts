@@ -301,8 +301,8 @@ export function cancel(draft: Draft, record: TurnCanceled): void {
   end(draft, record, { state: 'canceled', reason: record.reason, error: undefined, questions: [] });
 }
 
-function end(draft: Draft, { usage }: TerminalRecord, outcome: TurnOutcome): void {
-  if (usage) addOwnUsage(draft, usage);
+function end(draft: Draft, record: TerminalRecord, outcome: TurnOutcome): void {
+  if (record.usage) addUsage(draft, record);
   draft.outcome = outcome;
   draft.hold = undefined;
   draft.phase = 'closed';

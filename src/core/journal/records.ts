@@ -244,6 +244,8 @@ export interface TurnSuspended {
 interface TurnEnded {
   /** What the model call took that the turn ended in: it failed, or was left, and no `llm.done` says it. Mostly a guess. */
   readonly usage?: Usage;
+  /** The part of `usage` that child turns used of hooks that gave no answer: they failed, or were left. By agent and model. */
+  readonly usageBy?: readonly AgentUsage[];
 }
 
 export interface TurnDone extends TurnEnded {

@@ -61,6 +61,8 @@ export class TurnNode {
   /** Calls and hooks that a child turn runs for. */
   #calls: readonly ParentTurn[] = noCalls;
   #ended: Set<string> | undefined;
+  /** Hooks that have given no answer yet, or never will: no record says what their child turns used. */
+  unanswered = noCalls;
 
   constructor(
     state: LoopState,
@@ -95,6 +97,11 @@ export class TurnNode {
 
   detach(call: ParentTurn): void {
     this.#calls = this.#calls.filter((each) => each !== call);
+    this.unanswered = this.unanswered.filter((each) => each !== call);
+  }
+
+  noteHook(hook: ParentTurn): void {
+    this.unanswered = [...this.unanswered, hook];
   }
 
   /** Cancels the calls of ancestors whose limits are reached. True where this turn runs below one of them. */
@@ -181,6 +188,8 @@ export class ParentTurn {
   readonly clock: Clock;
   readonly show: ParentTurnOptions['show'];
   readonly view: () => readonly Message[];
+  /** Settles once the child turn is over for this process. */
+  over: Promise<unknown> | undefined;
   readonly #recorded: readonly AgentUsage[];
   #child: TurnNode | undefined;
   /** Of the child turn's journal, once it tells how it ended or what it waits for. */
@@ -301,7 +310,13 @@ const lastPauseMs = 1_000;
  * parent's `storeDeadlineMs`: it then continues where it was, or is watched. Rejects with the `TurnError` of its own record, with
  * `TurnLost` where the parent is lost with it, and with what the first `open` throws.
  */
-export async function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
+export function childResult<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
+  const result = untilOver(parent, open);
+  parent.over = result;
+  return result;
+}
+
+async function untilOver<T>(parent: ParentTurn, open: () => ChildTurn<T>): Promise<TurnResult<T>> {
   let turn = open();
   let waitedMs = 0;
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, lastPauseMs)) {

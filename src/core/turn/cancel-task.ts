@@ -43,8 +43,9 @@ async function cancelTree(taskId: string, options: CancelTreeOptions): Promise<b
   } catch (error) {
     if (!AgentLoopError.isInstance(error) || error.code !== 'TERMINAL') throw error;
     // A stopped owner may have created a child turn after the end was written.
-    const { openChildren } = foldRecords(await store.read(taskId));
-    await cancelChildren(openChildren, { ...options, under: undefined });
+    const state = foldRecords(await store.read(taskId));
+    const children = [...state.openChildren, ...(await childrenOfHooks(store, state))];
+    await cancelChildren(children, { ...options, under: undefined });
     return true;
   }
   const missing = (state: LoopState) =>

@@ -4,12 +4,14 @@ import { failSpan } from '../../observability/spans/tracing-options.ts';
 import { AgentLoopError, messageOf } from '../contracts/errors.ts';
 import { textOf } from '../contracts/messages.ts';
 import type { ChildLink } from '../contracts/tool.ts';
+import { type AgentUsage, addUsed } from '../contracts/usage.ts';
 import { askHooks } from '../hooks/ask-hooks.ts';
 import type { HookPlace } from '../hooks/hook-context.ts';
+import { isTerminal } from '../journal/records.ts';
 import { type Commit, commitOf, type Signal } from '../journal/signals.ts';
 import type { LoopState } from '../journal/state.ts';
 import { failed } from '../model-call/response.ts';
-import { leftReason, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
+import { leftReason, recordedUsage, TurnLost, type TurnNode } from '../ownership/child-turns.ts';
 import { AbortScope } from '../streams/abort-scope.ts';
 import { type FusibleOperator, operate, type Sink, Stage, staged } from '../streams/operate.ts';
 import { cancelChildren } from './cancel-task.ts';
@@ -92,7 +94,7 @@ export function failWhereDrained(deps: RunDeps, initial: LoopState): FusibleOper
 
 /**
  * Cancels the open child turns of a turn before the record of its end is written, and those of calls that are skipped: the turn waits for
- * them. Others have ended by then. Errors, as a lost turn, where that cannot be done.
+ * them, and for those of hooks that gave no answer. Others have ended by then. Errors, as a lost turn, where that cannot be done.
  */
 export function endChildTurns(deps: RunDeps, initial: LoopState): FusibleOperator<Signal, Signal> {
   return staged((to) => new ChildTurnsEnd(deps, initial, to));
@@ -116,9 +118,39 @@ class ChildTurnsEnd extends Stage<Signal> {
     if (signal.type !== 'commit') return this.to.next(signal);
     const before = this.#state;
     this.#state = signal.after;
-    const children = before.openChildren.length > 0 ? unendedChildren(this.#deps.node, before, signal) : noChildren;
+    const { node } = this.#deps;
+    const children = before.openChildren.length > 0 ? unendedChildren(node, before, signal) : noChildren;
+    if (node.unanswered.length > 0 && signal.after.isComplete) return this.#afterHooks(before, children, signal);
     if (children.length === 0) return this.to.next(signal);
     this.#cancel(children, signal);
+  }
+
+  /** Cancels the child turns of hooks that gave no answer; the end says what they used. */
+  #afterHooks(before: LoopState, children: readonly ChildLink[], signal: Commit): void {
+    const { unanswered } = this.#deps.node;
+    this.#waiting = [];
+    const ended = new AgentLoopError('CANCELED', signal.after.outcome?.reason ?? 'the turn ended');
+    for (const { scope } of unanswered) scope.abort(ended);
+    void Promise.allSettled(unanswered.map(({ over }) => over)).then(() => {
+      const end = this.#endWith(before, signal);
+      if (children.length > 0) return this.#cancel(children, end);
+      this.to.next(end);
+      this.#flush();
+    });
+  }
+
+  #endWith(before: LoopState, signal: Commit): Commit {
+    const { node } = this.#deps;
+    const used = node.unanswered.reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
+    if (used.length === 0) return signal;
+    const records = signal.steps.map(({ record }) =>
+      isTerminal(record) ? { ...record, ...recordedUsage(record.usage, used) } : record,
+    );
+    const end = { ...signal, ...commitOf(this.#deps, before, records, signal.barrier) };
+    this.#state = end.after;
+    node.state = end.after;
+    for (const hook of node.unanswered) hook.end();
+    return end;
   }
 
   protected override completed(): void {
@@ -130,7 +162,7 @@ class ChildTurnsEnd extends Stage<Signal> {
     const { config, scope, hold, turn, epoch } = this.#deps;
     const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = config;
     if (!store) return this.to.next(signal);
-    this.#waiting = [];
+    this.#waiting ??= [];
     const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
     const under = hold && { taskId: turn.taskId, epoch };
     cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
