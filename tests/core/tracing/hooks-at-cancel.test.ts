@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
-import type { Extension } from '../../../src/core/contracts/extension.ts';
-import { gate } from '../../../src/testing/gate.ts';
+import type { Extension } from 'millrace';
+import { gate } from 'millrace/testing';
 import { question } from '../tools/run-turn.ts';
 import { answers, asks, fruit, tracingBench } from './tracing-bench.ts';
 

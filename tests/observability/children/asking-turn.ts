@@ -1,10 +1,9 @@
 // Runs a turn that asks for an approval, with tracing, in a process of its own, and says that it is suspended: the parent kills it there. `resume` approves, and
 // ends the turn and the process.
-import { agent } from '../../../src/agent/agent.ts';
-import { startTracing } from '../../../src/observability/tracing.ts';
-import { LmdbStateStore } from '../../../src/stores/lmdb/lmdb-state-store.ts';
-import { scriptedLLM } from '../../../src/testing/scripted-llm.ts';
-import { tool } from '../../../src/tools/tool.ts';
+import { agent, tool } from 'millrace';
+import { startTracing } from 'millrace/otel';
+import { LmdbStateStore } from 'millrace/lmdb';
+import { scriptedLLM } from 'millrace/testing';
 
 const [path = '', endpoint = '', verb = 'start'] = process.argv.slice(2);
 // No batch is sent because of its age.

@@ -1,62 +1,12 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { LLMCallParams, Message } from 'millrace';
-import { type CreateProviderOptions, createProvider } from 'millrace/ai-sdk';
+import { createProvider } from 'millrace/ai-sdk';
 import { lastValueFrom } from 'rxjs';
-import { type Exchange, type RawServer, sendStream, startRawServer } from '../raw-server.ts';
-import { anthropic, google, openai, type VendorWire, wires } from './vendor-wires.ts';
+import { sendStream } from '../raw-server.ts';
+import { goldenRequests, history, pixel } from './request-of-call.ts';
+import { anthropic, google, openai, wires } from './vendor-wires.ts';
 
-let server: RawServer;
-
-beforeEach(async () => {
-  server = await startRawServer();
-});
-
-afterEach(() => server.close());
-
-/** The request that a call comes to on the vendor's wire. */
-async function requestOf(
-  wire: VendorWire,
-  params: LLMCallParams,
-  options: CreateProviderOptions = {},
-): Promise<Exchange> {
-  const provider = await createProvider(wire.model, { apiKey: 'key-of-a-test', baseUrl: server.baseUrl, ...options });
-  const [exchange] = await Promise.all([
-    server.next().then((request) => {
-      sendStream(request, wire.text('ok'));
-      return request;
-    }),
-    lastValueFrom(provider.stream(params)),
-  ]);
-  return exchange;
-}
-
-const pixel = 'iVBORw0KGgo=';
-
-const history: readonly Message[] = [
-  { role: 'system', content: 'Be brief.' },
-  { role: 'user', content: 'How is Oslo?' },
-  {
-    role: 'assistant',
-    content: 'I look.',
-    toolCalls: [
-      { id: 'a', type: 'function', function: { name: 'weather', arguments: '{"city":"Oslo"}' } },
-      { id: 'b', type: 'function', function: { name: 'camera', arguments: '' } },
-      { id: 'c', type: 'function', function: { name: 'radar', arguments: '{"km":5}' } },
-    ],
-  },
-  { role: 'tool', toolCallId: 'a', content: '{"celsius":4,"wind":{"ms":2.5}}' },
-  {
-    role: 'tool',
-    toolCallId: 'b',
-    content: [
-      { type: 'text', text: 'Two views:' },
-      { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } },
-      { type: 'text', text: 'both cloudy' },
-      { type: 'file', file: { filename: 'log.pdf', file_data: 'data:application/pdf;base64,JVBERi0=' } },
-    ],
-  },
-  { role: 'tool', toolCallId: 'c', content: 'out of order', status: 'error' },
-];
+const { requestOf, server } = goldenRequests();
 
 describe('where a call goes', () => {
   it.each([
@@ -70,12 +20,14 @@ describe('where a call goes', () => {
   });
 
   it('S0-02 openai-compatible: to the address that is given, without a key', async () => {
-    const provider = await createProvider('openai-compatible:llama3:8b', { baseUrl: server.baseUrl });
+    const provider = await createProvider('openai-compatible:llama3:8b', { baseUrl: server().baseUrl });
     const [request] = await Promise.all([
-      server.next().then((exchange) => {
-        sendStream(exchange, openai.text('ok'));
-        return exchange;
-      }),
+      server()
+        .next()
+        .then((exchange) => {
+          sendStream(exchange, openai.text('ok'));
+          return exchange;
+        }),
       lastValueFrom(provider.stream({ messages: [{ role: 'system', content: 'S' }], maxTokens: 9 })),
     ]);
     expect(request.path).toBe('/v1/chat/completions');
@@ -356,93 +308,5 @@ describe('tools and settings', () => {
     );
     expect([body['tools'], body['toolConfig']]).toEqual([undefined, undefined]);
     expect(JSON.stringify(body['contents'])).toContain('[called weather with {\\"city\\":\\"Oslo\\"}]');
-  });
-});
-
-describe('pictures, files and marks', () => {
-  const messages: Message[] = [
-    {
-      role: 'user',
-      content: [
-        { type: 'text', text: 'Look' },
-        { type: 'image_url', image_url: { url: 'https://example.com/a.png', detail: 'low' } },
-        { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } },
-        { type: 'file', file: { filename: 'note.txt', file_data: 'data:text/plain;base64,SGVsbG8=' } },
-      ],
-    },
-  ];
-
-  it('Anthropic: blocks, a picture by address as an address', async () => {
-    const { body } = await requestOf(anthropic, { messages });
-    expect(body['messages']).toEqual([
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'Look' },
-          { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
-          { type: 'image', source: { type: 'base64', media_type: 'image/png', data: pixel } },
-          {
-            type: 'document',
-            source: { type: 'text', media_type: 'text/plain', data: 'Hello' },
-            title: 'note.txt',
-          },
-        ],
-      },
-    ]);
-  });
-
-  it('Google: parts with data, or with the address', async () => {
-    const { body } = await requestOf(google, { messages });
-    expect(body['contents']).toEqual([
-      {
-        role: 'user',
-        parts: [
-          { text: 'Look' },
-          { fileData: { mimeType: 'image/jpeg', fileUri: 'https://example.com/a.png' } },
-          { inlineData: { mimeType: 'image/png', data: pixel } },
-          { inlineData: { mimeType: 'text/plain', data: 'SGVsbG8=' } },
-        ],
-      },
-    ]);
-  });
-
-  it('OpenAI: as they are, with how close to look', async () => {
-    const { body } = await requestOf(openai, { messages });
-    expect(body['messages']).toEqual([
-      {
-        role: 'user',
-        content: [
-          { type: 'text', text: 'Look' },
-          { type: 'image_url', image_url: { url: 'https://example.com/a.png', detail: 'low' } },
-          { type: 'image_url', image_url: { url: `data:image/png;base64,${pixel}` } },
-          { type: 'text', text: 'Hello' },
-        ],
-      },
-    ]);
-  });
-
-  it('marks for the prompt cache: on the instructions, the last message and the last one of the request before', async () => {
-    const mark = { cacheControl: { type: 'ephemeral', ttl: '1h' } };
-    const params = { messages: [...history, { role: 'user' as const, content: 'Well?' }] };
-    const { body } = await requestOf(anthropic, params, { cacheMarks: { anthropic: mark } });
-    const marked = { cache_control: { type: 'ephemeral', ttl: '1h' } };
-    expect(body['system']).toEqual([{ type: 'text', text: 'Be brief.', ...marked }]);
-    const [first, , last] = Array.isArray(body['messages']) ? body['messages'] : [];
-    expect(first.content).toEqual([{ type: 'text', text: 'How is Oslo?', ...marked }]);
-    expect(last.content.at(-1)).toEqual({ type: 'text', text: 'Well?', ...marked });
-    expect(JSON.stringify(body).match(/cache_control/g)).toHaveLength(3);
-  });
-
-  it('a mark of the caller, in the metadata of a message', async () => {
-    const metadata = { providerOptions: { anthropic: { cacheControl: { type: 'ephemeral' } } } };
-    const { body } = await requestOf(anthropic, {
-      messages: [
-        { role: 'system', content: 'S', metadata },
-        { role: 'user', content: 'U', metadata },
-      ],
-    });
-    const marked = { cache_control: { type: 'ephemeral' } };
-    expect(body['system']).toEqual([{ type: 'text', text: 'S', ...marked }]);
-    expect(body['messages']).toEqual([{ role: 'user', content: [{ type: 'text', text: 'U', ...marked }] }]);
   });
 });
