@@ -45,7 +45,8 @@ try {
   run('npm', 'test');
   run('npm', 'run', 'check');
   run('npm', 'run', 'check:tarball');
-  run('npm', 'pack');
+  // A caller who turns scripts off would pack what was built before.
+  run('npm', 'pack', '--ignore-scripts=false');
   run('git', 'commit', '--quiet', '--message', `release: ${version}`, '--', ...edited);
   run('git', 'tag', tag);
 } catch (error) {

@@ -36,6 +36,7 @@ function repository(scripts: Readonly<Record<string, string>>): void {
 function release(...args: readonly string[]) {
   const env = {
     ...process.env,
+    npm_config_ignore_scripts: 'true',
     npm_config_loglevel: 'notice',
     npm_config_registry: registry,
     npm_config_userconfig: join(folder, '.npmrc'),
