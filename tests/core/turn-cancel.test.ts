@@ -68,6 +68,13 @@ describe('cancel', () => {
     ]);
   });
 
+  it('gives its reason, which may be a sentence, in the message of the error', async () => {
+    const turn = new AgentLoop(bench.config(bench.model([{ never: true }]))).startTurn(question);
+    await watch(turn).until('internal:llm-call');
+    void turn.cancel('That is enough.');
+    await expect(turn.result()).rejects.toMatchObject({ message: 'The turn was cancelled: That is enough.' });
+  });
+
   it('keeps the true result of a tool that finishes all the same', async () => {
     const finish = gate();
     const { turn } = await inBatch({

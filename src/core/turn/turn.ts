@@ -283,6 +283,7 @@ export class Turn<T = unknown, X extends Tool = Tool>
     const result = resultOf(state);
     if (state.error) throw new TurnError(result, endedBefore ? this.#endedBefore(state.error) : state.error, cause);
     if (result.status !== 'canceled') return result;
-    throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${result.reason}.` });
+    const reason = result.reason?.replace(/\.$/, '');
+    throw new TurnError(result, { code: 'CANCELED', message: `The turn was cancelled: ${reason}.` });
   }
 }
