@@ -126,6 +126,26 @@ describe('branch', () => {
     expect(error).toMatchObject({ result: { usageBy: [{ agentId: 'reader', usage }] } });
   });
 
+  it('T-17 counts where its hook fails and the turn continues, with the decision of that point', async () => {
+    const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+    const child = bench.model([
+      { ...counting, usage },
+      { error: new AgentLoopError('PROVIDER_FAILED', 'The model is broken.') },
+    ]);
+    const reader = bench.config(child, { agentId: 'reader', toolProviders });
+    const reviewer: Extension = {
+      name: 'reviewer',
+      onError: 'continue',
+      afterIteration: async (step) => {
+        if (step.iteration === 1) await branch(step, { config: reader, messages: [review] });
+      },
+    };
+    const config = bench.config(bench.model([counting, { text: 'Two.' }]), { toolProviders, extensions: [reviewer] });
+    const result = await new AgentLoop(config).startTurn(question, { taskId: 't' }).result();
+    expect(result.usageBy).toEqual([{ agentId: 'reader', usage }]);
+    expect(bench.store.read('t').filter(({ type }) => type === 'x.reviewer')).toMatchObject([{ effects: { usage } }]);
+  });
+
   it('T-04 is left, not cancelled, where another child turn of the hook is lost', async () => {
     const [lost, left] = [bench.model([{ text: 'Never.' }]), bench.model([{ never: true }])];
     const both: Extension = {

@@ -70,9 +70,9 @@ function askOne<Name extends AskedHookName>(
     asking.asked?.(context);
     return limited(deps, { hook, extension, context, answer })
       .then((settled) => given(asking, { answer: settled, extension, context }))
-      .catch((error: unknown) => fail(deps, { hook, extension, context, error }));
+      .catch((error: unknown) => fail(deps, { ...asking, extension, context, error }));
   } catch (error) {
-    return fail(deps, { hook, extension, context, error });
+    return fail(deps, { ...asking, extension, context, error });
   }
 }
 
@@ -117,10 +117,11 @@ interface Failed {
   readonly extension: Extension;
   readonly context: AskedHook;
   readonly error: unknown;
+  readonly count?: Asking<AskedHookName>['count'];
 }
 
 /** True if the turn continues as if the hook had returned nothing. A turn that is over cannot fail, and the other hooks are still called. */
-function fail(deps: HookDeps, { hook, extension, context, error }: Failed): boolean {
+function fail(deps: HookDeps, { hook, extension, context, error, count }: Failed): boolean {
   if (TurnLost.isInstance(error)) {
     if (context.span && !context.isOver) failSpan(context.span, error.cause);
     // Other child turns of the hook are left too, not cancelled.
@@ -140,12 +141,14 @@ function fail(deps: HookDeps, { hook, extension, context, error }: Failed): bool
     return true;
   }
   if (context.span) failSpan(context.span, error);
+  const fatal = !refuses && extension.onError !== 'continue' && !context.state.isComplete;
+  const used = count && !fatal && !refuses && !deps.scope.aborted ? context.endSettled() : [];
+  if (used.length > 0) count?.(used, extension);
   context.leave(error);
   if (deps.scope.aborted) {
     if (refuses) throw refusal();
     return true;
   }
-  const fatal = !refuses && extension.onError !== 'continue' && !context.state.isComplete;
   const { name } = extension;
   const message = messageOf(error);
   deps.hooks.out?.next({ type: 'extension-error', extension: name, hook, message, fatal });

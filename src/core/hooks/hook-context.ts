@@ -183,6 +183,13 @@ export class AskedHook implements HookContext {
     if (!this.isOver) this.#opened?.wait?.expire(afterMs);
   }
 
+  /** What its child turns used that have ended or are suspended, for the caller to record now. */
+  endSettled(): readonly AgentUsage[] {
+    const settled = (this.#opened?.parents ?? []).filter(({ isSettled }) => isSettled);
+    for (const parent of settled) parent.end();
+    return settled.reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
+  }
+
   /** Nobody waits for this hook any more. What its child turns use is recorded with the end of the turn. */
   leave(reason: unknown): void {
     const opened = this.#opened;

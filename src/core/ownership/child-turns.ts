@@ -220,6 +220,11 @@ export class ParentTurn {
     return this.#exceeded;
   }
 
+  /** Whether the child turn has ended or is suspended, so that what it used is final here. */
+  get isSettled(): boolean {
+    return this.#result !== undefined;
+  }
+
   /** What the tree of the child turn used, without what the parent has recorded. */
   get usageBy(): readonly AgentUsage[] {
     return this.#replayed ?? restOf(this.#result ?? this.#child?.usageBy ?? [], this.#recorded);

@@ -125,7 +125,7 @@ class ChildTurnsEnd extends Stage<Signal> {
     this.#cancel(children, signal);
   }
 
-  /** Cancels the child turns of hooks that gave no answer; the end says what they used. */
+  /** Cancels the child turns of hooks that gave no answer; the end says what they used, and has a later time than theirs. */
   #afterHooks(before: LoopState, children: readonly ChildLink[], signal: Commit): void {
     const { unanswered } = this.#deps.node;
     this.#waiting = [];
@@ -142,7 +142,6 @@ class ChildTurnsEnd extends Stage<Signal> {
   #endWith(before: LoopState, signal: Commit): Commit {
     const { node } = this.#deps;
     const used = node.unanswered.reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
-    if (used.length === 0) return signal;
     const records = signal.steps.map(({ record }) =>
       isTerminal(record) ? { ...record, ...recordedUsage(record.usage, used) } : record,
     );
