@@ -11,8 +11,8 @@ export { assertServerOptions } from '../src/a2a/server/check-server-options.ts';
 export { isPublicAddress } from '../src/a2a/server/push/public-address.ts';
 export { checkedLookup } from '../src/a2a/server/push/push-target.ts';
 export { RateLimiter } from '../src/a2a/server/rate-limiter.ts';
-export { agentToolName } from '../src/agent/agent-tools.ts';
 export { Agent } from '../src/agent/agent.ts';
+export { agentToolName } from '../src/agent/agent-tools.ts';
 export { conversationName, settleTurnsAhead } from '../src/agent/open-turns.ts';
 export { Team } from '../src/agent/team.ts';
 export { parseAnswers } from '../src/cli/answers.ts';
@@ -23,7 +23,7 @@ export { ledgerRows, note, readLedger, verdictOf } from '../src/cli/demo/ledger.
 export { duration, elapsed } from '../src/cli/duration.ts';
 export { endingOf, sentenceOf } from '../src/cli/ending.ts';
 export { Interruption } from '../src/cli/interruption.ts';
-export { JsonPrinter, eventLine } from '../src/cli/json-printer.ts';
+export { eventLine, JsonPrinter } from '../src/cli/json-printer.ts';
 export { keepFlags, withKeptFlags } from '../src/cli/kept-flags.ts';
 export { type Entry, type LineSource, PipedLines, TypedLines } from '../src/cli/line-source.ts';
 export { LiveRegion } from '../src/cli/live-region.ts';
@@ -37,20 +37,20 @@ export { columnsOf, cut, oneLine, pad, resultLine, withoutControls } from '../sr
 export { openStore, storeWarnings } from '../src/cli/open-store.ts';
 export { Output, type OutputStream } from '../src/cli/output.ts';
 export { runProgram } from '../src/cli/program.ts';
+export { foldProgress, idle, type Progress, takeFinished } from '../src/cli/progress.ts';
 export { plainStart, progressLines, toolRowLine, toolRowLines } from '../src/cli/progress-lines.ts';
-export { type Progress, foldProgress, idle, takeFinished } from '../src/cli/progress.ts';
 export { questionBlock } from '../src/cli/question-block.ts';
 export { answerCommand, questionLines, showWaiting } from '../src/cli/questions.ts';
 export { queueLogger } from '../src/cli/queue-logger.ts';
 export { section } from '../src/cli/section.ts';
 export { standingLines } from '../src/cli/standing.ts';
 export { shownStore, storeSettings } from '../src/cli/store-settings.ts';
-export { type Environment, createStyle, wantsColor, wantsUnicode } from '../src/cli/style.ts';
+export { createStyle, type Environment, wantsColor, wantsUnicode } from '../src/cli/style.ts';
 export { addToTally, emptyTally, tallyLine } from '../src/cli/tally.ts';
-export { type Terminal, openTerminal } from '../src/cli/terminal.ts';
+export { openTerminal, type Terminal } from '../src/cli/terminal.ts';
 export { TextPrinter } from '../src/cli/text-printer.ts';
+export { extendTimeline, type Timeline, type TimelineTree, timelineOf, withChildren } from '../src/cli/timeline.ts';
 export { headLines, timelineLines } from '../src/cli/timeline-lines.ts';
-export { type Timeline, type TimelineTree, extendTimeline, timelineOf, withChildren } from '../src/cli/timeline.ts';
 export { builtInTools } from '../src/cli/tools/built-in-tools.ts';
 export { calculateTool } from '../src/cli/tools/calculate.ts';
 export { currentTimeTool } from '../src/cli/tools/current-time.ts';
@@ -67,7 +67,7 @@ export { checkChangedMessages, checkMessages } from '../src/core/contracts/check
 export { messageOf } from '../src/core/contracts/errors.ts';
 export { isExtensionEvent } from '../src/core/contracts/events.ts';
 export { guardedLogger } from '../src/core/contracts/guarded-logger.ts';
-export { Pairing, missingResult, pairedMessages } from '../src/core/contracts/messages.ts';
+export { missingResult, Pairing, pairedMessages } from '../src/core/contracts/messages.ts';
 export { missingPackage } from '../src/core/contracts/missing-package.ts';
 export type { MaybePromise } from '../src/core/contracts/promise-like.ts';
 export { taskIdPattern } from '../src/core/contracts/store.ts';
@@ -83,17 +83,25 @@ export { EventProjector } from '../src/core/journal/event-projector.ts';
 export { GrowingText } from '../src/core/journal/growing-text.ts';
 export { History, isInstruction } from '../src/core/journal/history.ts';
 export { iterateEvents } from '../src/core/journal/iterate-events.ts';
-export { type LostSpan, earlierRuns } from '../src/core/journal/lost-runs.ts';
+export { earlierRuns, type LostSpan } from '../src/core/journal/lost-runs.ts';
 export { replayOf } from '../src/core/journal/observe-turn.ts';
 export { PersistentArray } from '../src/core/journal/persistent-array.ts';
 export { isKnownType, kindOf } from '../src/core/journal/record-table.ts';
-export { type LlmDone, type LlmStart, type RecordedHook, type TerminalRecord, type ToolIntent, type ToolResultRecord, isTerminal } from '../src/core/journal/records.ts';
+export {
+  isTerminal,
+  type LlmDone,
+  type LlmStart,
+  type RecordedHook,
+  type TerminalRecord,
+  type ToolIntent,
+  type ToolResultRecord,
+} from '../src/core/journal/records.ts';
 export { commitOf } from '../src/core/journal/signals.ts';
 export { openQuestions, taskState } from '../src/core/journal/state.ts';
 export { whenReady } from '../src/core/journal/when-ready.ts';
 export { BodyCounter } from '../src/core/model-call/body-counter.ts';
 export { tokenCounter } from '../src/core/model-call/count-tokens.ts';
-export { estimatePromptTokens, estimatedUsage } from '../src/core/model-call/estimate-usage.ts';
+export { estimatedUsage, estimatePromptTokens } from '../src/core/model-call/estimate-usage.ts';
 export { ModelSilence } from '../src/core/model-call/model-silence.ts';
 export { OpenCall } from '../src/core/model-call/open-call.ts';
 export { summaryFallback } from '../src/core/model-call/response.ts';
@@ -104,12 +112,12 @@ export { LeaseHold } from '../src/core/ownership/lease-hold.ts';
 export { keepLease, releaseLease } from '../src/core/ownership/lease-operators.ts';
 export { AbortScope } from '../src/core/streams/abort-scope.ts';
 export { handOver } from '../src/core/streams/hand-over.ts';
-export { type Handlers, type Sink, Stage, fuse, operate, staged } from '../src/core/streams/operate.ts';
+export { fuse, type Handlers, operate, type Sink, Stage, staged } from '../src/core/streams/operate.ts';
 export { Deadlines } from '../src/core/tool-call/deadlines.ts';
 export type { ToolCallRun, ToolSignal } from '../src/core/tool-call/running-tool.ts';
 export { executeTools, runTool } from '../src/core/tool-call/tool-operators.ts';
 export { CallNotes, refusedCall } from '../src/core/tool-call/tool-results.ts';
-export { ToolSet, collectTools } from '../src/core/tool-call/tool-set.ts';
+export { collectTools, ToolSet } from '../src/core/tool-call/tool-set.ts';
 export { AgentLoop } from '../src/core/turn/agent-loop.ts';
 export { answerTask } from '../src/core/turn/answer-task.ts';
 export { followCommands } from '../src/core/turn/command-operators.ts';
@@ -118,7 +126,7 @@ export { loopIterations } from '../src/core/turn/loop.ts';
 export { runIteration } from '../src/core/turn/model-step.ts';
 export { type SharedTurn, shareTurn } from '../src/core/turn/share-turn.ts';
 export { Turn } from '../src/core/turn/turn.ts';
-export { type HistoryLimits, cutHistory } from '../src/extensions/context/cut-history.ts';
+export { cutHistory, type HistoryLimits } from '../src/extensions/context/cut-history.ts';
 export { headAndTail } from '../src/extensions/context/head-and-tail.ts';
 export { summaryMessage } from '../src/extensions/context/summary-message.ts';
 export { trimToolOutputs } from '../src/extensions/context/trim-tool-outputs.ts';
@@ -130,7 +138,7 @@ export { escapeText, toXml } from '../src/extensions/structured-output/xml/to-xm
 export { xmlTemplate } from '../src/extensions/structured-output/xml/xml-template.ts';
 export { httpTransport } from '../src/mcp/http-transport.ts';
 export { loadClientSdk, loadServerSdk } from '../src/mcp/load-sdk.ts';
-export { type CallingClient, askClient } from '../src/mcp/server/ask-client.ts';
+export { askClient, type CallingClient } from '../src/mcp/server/ask-client.ts';
 export { checkListening } from '../src/mcp/server/http-listener.ts';
 export { SessionEvents } from '../src/mcp/server/session-events.ts';
 export { exposedName } from '../src/mcp/tool-names.ts';
@@ -144,7 +152,15 @@ export { startLoopIterationSpan } from '../src/observability/spans/iteration-spa
 export { finishLlmSpan, startLlmSpan, usageOnSpan } from '../src/observability/spans/llm-span.ts';
 export { finishToolSpan, startToolSpan } from '../src/observability/spans/tool-span.ts';
 export { startToolsSpan } from '../src/observability/spans/tools-span.ts';
-export { type TracingOptions, type TurnIds, type TurnTracing, cancelSpan, failSpan, startChildSpan, turnTracing } from '../src/observability/spans/tracing-options.ts';
+export {
+  cancelSpan,
+  failSpan,
+  startChildSpan,
+  type TracingOptions,
+  type TurnIds,
+  type TurnTracing,
+  turnTracing,
+} from '../src/observability/spans/tracing-options.ts';
 export { finishTurnSpan, startTurnSpan } from '../src/observability/spans/turn-span.ts';
 export { costOf } from '../src/providers/models/cost-of.ts';
 export { knownModels } from '../src/providers/models/known-models.ts';
@@ -162,7 +178,7 @@ export { keyOf, requestOf } from '../src/providers/policies/request-key.ts';
 export { redactMembers } from '../src/redaction/redact-members.ts';
 export { isSecretName, withoutSecrets } from '../src/redaction/redact-secrets.ts';
 export { withReason } from '../src/replay/errors-of-0.1.ts';
-export { type Replayed, type UnnamedHooks, recordedAnswers } from '../src/replay/recorded-extensions.ts';
+export { type Replayed, recordedAnswers, type UnnamedHooks } from '../src/replay/recorded-extensions.ts';
 export { Replay } from '../src/replay/replay.ts';
 export { fileNameOf, idOfFileName } from '../src/stores/artifacts/file-name.ts';
 export { cacheKeyHash } from '../src/stores/cache/cache-entry.ts';
@@ -181,15 +197,37 @@ export { runArtifactScript } from '../src/stores/redis/artifact-scripts.ts';
 export { openClient } from '../src/stores/redis/redis-client.ts';
 export { redisStoreSettings } from '../src/stores/redis/redis-state-store-options.ts';
 export { MemoryTable } from '../src/stores/table/memory-table.ts';
-export { type Body, type KeyPart, type Rows, type Table, type TableKey, type TableRange, awaited, found } from '../src/stores/table/table.ts';
+export {
+  awaited,
+  type Body,
+  found,
+  type KeyPart,
+  type Rows,
+  type Table,
+  type TableKey,
+  type TableRange,
+} from '../src/stores/table/table.ts';
 export { randomChunks } from '../src/testing/artifact-store-contract/artifact-case.ts';
 export { notText, refusesWrongArguments } from '../src/testing/contract/wrong-arguments.ts';
 export { chatRequestOf } from '../src/testing/model-server/chat-request.ts';
-export { type Reading, failsWith, refuses, watch } from '../src/testing/store-contract/expectations.ts';
-export { Owner, callsOfChildren, done, llmAnswer, llmStart, note as noteRecord, seqsOf, startRecord, suspended, textDelta, upTo, wholeTurn } from '../src/testing/store-contract/journal-fixture.ts';
+export { failsWith, type Reading, refuses, watch } from '../src/testing/store-contract/expectations.ts';
+export {
+  callsOfChildren,
+  done,
+  llmAnswer,
+  llmStart,
+  note as noteRecord,
+  Owner,
+  seqsOf,
+  startRecord,
+  suspended,
+  textDelta,
+  upTo,
+  wholeTurn,
+} from '../src/testing/store-contract/journal-fixture.ts';
 export type { FromJsonSchema } from '../src/tools/from-json-schema.ts';
 export { verifyJsonSchema } from '../src/tools/json-schema-engine.ts';
 export { foreignSchemaChecker, jsonSchemaChecker } from '../src/tools/limited-schema.ts';
 export { jsonSchemaChecks } from '../src/tools/schema-checks.ts';
 export { toContent } from '../src/tools/tool-content.ts';
-export { type ArgumentsOf, type RawArguments, assertToolOptions } from '../src/tools/tool-options.ts';
+export { type ArgumentsOf, assertToolOptions, type RawArguments } from '../src/tools/tool-options.ts';

@@ -1,8 +1,8 @@
 // Runs a turn that asks for an approval, with tracing, in a process of its own, and says that it is suspended: the parent kills it there. `resume` approves, and
 // ends the turn and the process.
 import { agent, tool } from 'millrace';
-import { startTracing } from 'millrace/otel';
 import { LmdbStateStore } from 'millrace/lmdb';
+import { startTracing } from 'millrace/otel';
 import { scriptedLLM } from 'millrace/testing';
 
 const [path = '', endpoint = '', verb = 'start'] = process.argv.slice(2);
