@@ -277,7 +277,7 @@ function taskIn(text: string): Task | undefined {
   return task.records.length > 0 ? task : undefined;
 }
 
-/** Undefined for a line that is not whole: nobody was told that it was written. */
+/** Undefined for a line that is not whole: no append reported that it was written. */
 function changeIn(line: string): Change | undefined {
   try {
     return JSON.parse(line);

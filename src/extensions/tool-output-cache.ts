@@ -91,7 +91,7 @@ class TurnOutputs {
     return id === undefined ? undefined : `given by ${readToolOutputName}({"id":${JSON.stringify(id)}})`;
   }
 
-  /** Behind the messages that the view before has too, all of them whole; never between a call and its results. */
+  /** After the messages that the view before has too, all of them whole; never between a call and its results. */
   #firstToLookAt(messages: readonly Message[]): number {
     let index = 0;
     while (index < this.#whole && messages[index] === this.#seen[index]) index++;

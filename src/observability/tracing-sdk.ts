@@ -204,7 +204,7 @@ function flushedWhereSuspended(batches: readonly SpanProcessor[]): SpanProcessor
   const flush = async () => {
     while (isWanted) {
       isWanted = false;
-      // What fails is told to the SDK's error handler.
+      // Failures go to the SDK's error handler.
       await Promise.allSettled(batches.map((batch) => batch.forceFlush()));
     }
     isFlushing = false;

@@ -4,7 +4,7 @@ import { AgentLoopError, type ErrorCode, type ErrorData } from './errors.ts';
 export interface ToolError extends ErrorData {
   /** Which case of the code it is, where the engine says so: a name of `toolErrors`, or the reason of a limit. */
   readonly reason?: string;
-  /** What the model was told. Where there is a `reason`, nothing reads or compares it: the words may change from version to version. */
+  /** What the model receives. Where there is a `reason`, nothing reads or compares it: the words may change from version to version. */
   readonly message: string;
 }
 

@@ -139,14 +139,14 @@ function seenAt(run: readonly Step[], after: LoopState, abandonedAt: number | nu
   return Math.max(ownOf(run).at(-1)?.record.at ?? 0, abandonedAt ?? 0);
 }
 
-/** What the owner of a run wrote. Others may have answered questions behind that, or cancelled the turn. */
+/** What the owner of a run wrote. Others may have answered questions after it, or cancelled the turn. */
 function ownOf(run: readonly Step[]): readonly Step[] {
   const [first, second] = run;
   const epoch = first?.record.type === 'turn.started' ? second?.record.epoch : first?.record.epoch;
   return run.filter(({ record }, index) => index === 0 || record.epoch === epoch);
 }
 
-/** The state behind the record of its owner that ended a run, where there is one. `after` is the state behind the run. */
+/** The state after the record with which its owner ended a run, where there is one. `after` is the state after the run. */
 function endOf(run: readonly Step[], after: LoopState): LoopState | undefined {
   const last = ownOf(run).length - 1;
   const record = run[last]?.record;

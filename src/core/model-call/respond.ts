@@ -13,7 +13,7 @@ import type { TurnDeps } from '../turn/turn-deps.ts';
 import { type ChangedResponse, changeResponse } from './change-call.ts';
 import { endWithResponse, recordOfResponse } from './response.ts';
 
-/** Who waits for what follows from an answer of the model. */
+/** The caller, which waits for what follows from an answer of the model. */
 export interface Responder {
   /** Whether nobody waits any more. */
   readonly isOver: boolean;

@@ -38,7 +38,7 @@ export function responseFlaw(response: LLMResponse): AgentLoopError | undefined 
   const { message, toolCalls, finishReason, usage } = response;
   const { content, metadata } = message;
   if (content !== null && content !== undefined && typeof content !== 'string' && !Array.isArray(content)) {
-    return misshapen('message.content', 'a text, parts or null');
+    return misshapen('message.content', 'a string, parts or null');
   }
   if (Array.isArray(content) && !isJson(content)) return misshapen('message.content', 'plain JSON');
   if (metadata !== undefined && !isJson(metadata)) return misshapen('message.metadata', 'plain JSON');
@@ -147,7 +147,7 @@ export function endWithResponse(deps: Limits, state: LoopState, record: LlmDone)
       );
     case 'tool_calls':
       if (text !== '') break;
-      return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor a text; try again.');
+      return failed('EMPTY_RESPONSE', 'The model announced tool calls and gave neither a call nor text; try again.');
     case 'stop':
       break;
   }

@@ -52,7 +52,7 @@ export async function restoreEnded(
 ): Promise<void> {
   if (lease.abandonedAt == null) return;
   const runs = new ChildRuns(store, { clock, ms: mostMsOfCancel });
-  // Behind the seq of the lease the turn is somebody else's, who took it meanwhile.
+  // After the seq of the lease the turn belongs to another owner, which took it meanwhile.
   const past = await runs.past(lease.taskId, lease.seq);
   if (past) await runs.restore(past.after.turn, earlierRuns(past, lease.abandonedAt));
 }

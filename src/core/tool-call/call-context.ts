@@ -180,7 +180,7 @@ function checkQuestion(
     throw new AgentLoopError('INVALID_INPUT', `Tool "${question.toolName}" asks with ${what}.`);
   };
   if (!isTools(question)) fail(`the kind "${question.kind}"; use "input", "auth" or "client-tool"`);
-  if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is no text');
+  if (prompt !== undefined && typeof prompt !== 'string') fail('a prompt that is not a string');
   if (data !== undefined && asJson(data) === undefined)
     fail('data that is not JSON; give text, numbers, lists or plain objects');
 }
