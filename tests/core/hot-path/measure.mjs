@@ -123,7 +123,10 @@ async function liveBytes(plan) {
 /** What a turn holds after 20,000 deltas of an open answer, for each byte of their text. */
 async function bytesOfText() {
   let out;
-  const stream = () => new Observable((to) => void (out = to));
+  const stream = () =>
+    new Observable((to) => {
+      out = to;
+    });
   const turn = start(runnerOf({ model: { call: () => Promise.reject(new Error('The model streams.')), stream } }));
   let written = 0;
   const write = (text) => {
