@@ -126,6 +126,32 @@ describe('branch', () => {
     expect(error).toMatchObject({ result: { usageBy: [{ agentId: 'reader', usage }] } });
   });
 
+  it.each(['afterIteration', 'beforeTurn'] as const)(
+    'T-17 counts where another extension fails the turn at the same %s, whose decisions are dropped',
+    async (hook) => {
+      const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
+      const child = bench.model([{ text: 'Yes.', usage }]);
+      const reviewer: Extension = {
+        name: 'reviewer',
+        [hook]: async (step: Parameters<NonNullable<Extension['afterIteration']>>[0]) => {
+          const { text } = await branch(step, { config: bench.config(child), messages: [review], name: 'review' });
+          return { messages: [{ role: 'user', content: text }] };
+        },
+      };
+      const failing: Extension = {
+        name: 'failing',
+        [hook]: () => {
+          throw new Error('No.');
+        },
+      };
+      const model = bench.model(hook === 'beforeTurn' ? [] : [counting]);
+      const config = bench.config(model, { toolProviders, extensions: [reviewer, failing] });
+      const turn = new AgentLoop(config).startTurn(question, { taskId: 't' });
+      await expect(turn.result()).rejects.toMatchObject({ code: 'EXTENSION_FAILED', result: { usage } });
+      expect(bench.store.load('t')?.usage).toEqual(usage);
+    },
+  );
+
   it('T-17 counts where its hook fails and the turn continues, with the decision of that point', async () => {
     const usage = { promptTokens: 10, completionTokens: 5, totalTokens: 15 };
     const child = bench.model([

@@ -70,9 +70,26 @@ function askOne<Name extends AskedHookName>(
     asking.asked?.(context);
     return limited(deps, { hook, extension, context, answer })
       .then((settled) => given(asking, { answer: settled, extension, context }))
-      .catch((error: unknown) => fail(deps, { ...asking, extension, context, error }));
+      .catch((error: unknown) => failed(deps, asking, { extension, context, error }));
   } catch (error) {
-    return fail(deps, { ...asking, extension, context, error });
+    return failed(deps, asking, { extension, context, error });
+  }
+}
+
+/** By question that is being asked: extensions that have answered it with the help of child turns. */
+const answered = new WeakMap<object, readonly AskedHook[]>();
+
+/** As `fail`; where that throws, the answers before are dropped, and the end of the turn says what their child turns used. */
+function failed<Name extends AskedHookName>(
+  deps: HookDeps,
+  asking: Asking<Name>,
+  failure: Pick<Failed, 'extension' | 'context' | 'error'>,
+): boolean {
+  try {
+    return fail(deps, { ...asking, ...failure });
+  } catch (error) {
+    for (const context of answered.get(asking) ?? []) context.drop();
+    throw error;
   }
 }
 
@@ -89,6 +106,7 @@ function given<Name extends AskedHookName>(asking: Asking<Name>, { answer, exten
   const used = count && isNothing ? context.childUsage : [];
   if (used.length > 0) count?.(used, extension);
   const more = isNothing || take(checked(asking.hook, answer), extension, context);
+  if (context.hasChildren) answered.set(asking, [...(answered.get(asking) ?? []), context]);
   context.done();
   return more;
 }

@@ -149,6 +149,10 @@ export class AskedHook implements HookContext {
     return parent;
   }
 
+  get hasChildren(): boolean {
+    return this.#opened?.parents !== undefined;
+  }
+
   /** What its child turns used. */
   get childUsage(): readonly AgentUsage[] {
     return (this.#opened?.parents ?? []).reduce<readonly AgentUsage[]>((sum, { usageBy }) => addUsed(sum, usageBy), []);
@@ -196,6 +200,11 @@ export class AskedHook implements HookContext {
     opened?.scope?.abort(reason);
     if (opened && !isLeft(reason)) delete opened.parents;
     this.done();
+  }
+
+  /** Its answer is dropped: what its child turns used is recorded with the end of the turn. */
+  drop(): void {
+    for (const parent of this.#opened?.parents ?? []) this.deps.node.noteHook(parent);
   }
 
   done(): void {
