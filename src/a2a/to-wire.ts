@@ -1,12 +1,11 @@
 import type { Part, StreamResponse } from '@a2a-js/sdk';
-import {
-  type A2APart,
-  type AgentEvent,
-  type ArtifactUpdateEvent,
-  type ExtensionEvent,
-  isExtensionEvent,
-  type StatusUpdateEvent,
-  type SubAgentEvent,
+import type {
+  A2APart,
+  AgentEvent,
+  ArtifactUpdateEvent,
+  ExtensionEvent,
+  StatusUpdateEvent,
+  SubAgentEvent,
 } from '../core/contracts/index.ts';
 import { outputId } from '../core/journal/index.ts';
 import { failureMessage, finalMessage, questionMessage } from './agent-message.ts';
@@ -38,8 +37,22 @@ export function responsesOf(event: AgentEvent, options: WireOptions): readonly S
       return options.toolEvents ? [toolUpdate(event)] : [];
     case 'internal:sub-agent':
       return options.toolEvents ? updateBelow(event) : [];
+    case 'task':
+    case 'internal:iteration-start':
+    case 'internal:iteration-complete':
+    case 'internal:llm-call':
+    case 'internal:llm-response':
+    case 'internal:llm-attempt-discarded':
+    case 'internal:reasoning-delta':
+    case 'internal:tool-call-delta':
+    case 'internal:tool-progress':
+    case 'internal:checkpoint':
+    case 'internal:paused':
+    case 'internal:resumed':
+    case 'internal:extension-error':
+      return [];
     default:
-      return isExtensionEvent(event) && options.extensionEvents.includes(event.kind) ? [extensionUpdate(event)] : [];
+      return options.extensionEvents.includes(event.kind) ? [extensionUpdate(event)] : [];
   }
 }
 
