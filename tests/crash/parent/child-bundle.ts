@@ -41,7 +41,7 @@ export class ChildBundle {
   }
 
   #patchedSources(patches: readonly Patch[]): string {
-    for (const path of ['src', 'tests/crash', 'tests/internals.ts', 'tsconfig.json'])
+    for (const path of ['src', 'tests/crash', 'tests/internals.ts', 'tsconfig.json', 'package.json'])
       cpSync(path, join(this.#folder, path), { recursive: true });
     for (const patch of patches) {
       const path = join(this.#folder, patch.file);
