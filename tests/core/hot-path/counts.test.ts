@@ -78,7 +78,7 @@ describe('calls of functions', () => {
 });
 
 describe('bytes allocated', () => {
-  let bytes: Record<Unit, { readonly bytes: number }>;
+  let bytes: Record<'turn' | 'iteration' | 'call' | 'callOfMany', { readonly bytes: number }>;
   beforeAll(() => {
     bytes = measured('bytes', '--expose-gc', '--max-semi-space-size=256', '--min-semi-space-size=256');
   }, 120_000);

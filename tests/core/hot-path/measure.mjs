@@ -178,21 +178,30 @@ const turns = (options = {}) => [
   { turns: 110, ...options },
 ];
 
-async function measured(measure) {
+async function measuredBytes() {
   return {
-    loop: await perUnit(measure, [{ loops: 10 }, { loops: 110 }], 100),
-    turn: await perUnit(measure, turns(), 100),
-    storedTurn: await perUnit(measure, turns({ stored: true }), 100),
-    iteration: await perUnit(measure, iterations(100), 100),
-    storedIteration: await perUnit(measure, iterations(100, { stored: true }), 100),
-    call: await perUnit(measure, calls(100, 500), 400),
-    callOfMany: await perUnit(measure, calls(1_000, 2_000), 1_000),
-    delta: await perUnit(measure, [{ deltas: 100 }, { deltas: 1_100 }], 1_000),
+    turn: await perUnit(bytesOf, turns(), 100),
+    iteration: await perUnit(bytesOf, iterations(100), 100),
+    call: await perUnit(bytesOf, calls(100, 500), 400),
+    callOfMany: await perUnit(bytesOf, calls(1_000, 2_000), 1_000),
+  };
+}
+
+async function measuredCalls() {
+  return {
+    loop: await perUnit(callsOf, [{ loops: 10 }, { loops: 110 }], 100),
+    turn: await perUnit(callsOf, turns(), 100),
+    storedTurn: await perUnit(callsOf, turns({ stored: true }), 100),
+    iteration: await perUnit(callsOf, iterations(100), 100),
+    storedIteration: await perUnit(callsOf, iterations(100, { stored: true }), 100),
+    call: await perUnit(callsOf, calls(100, 500), 400),
+    callOfMany: await perUnit(callsOf, calls(1_000, 2_000), 1_000),
+    delta: await perUnit(callsOf, [{ deltas: 100 }, { deltas: 1_100 }], 1_000),
   };
 }
 
 session.connect();
-if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measured(bytesOf)));
+if (process.argv[2] === 'bytes') console.log(JSON.stringify(await measuredBytes()));
 else if (process.argv[2] === 'live')
   console.log(
     JSON.stringify({
@@ -216,5 +225,5 @@ else {
   const managedIteration = await perUnit(callsOf, iterations(100, { managed: 'loop' }), 100);
   const ofAgents = { agentIteration, lateAgentIteration, managedIteration };
   const lateIteration = await perUnit(callsOf, [{ iterations: 10_000 }, { iterations: 10_100 }], 100);
-  console.log(JSON.stringify({ ...(await measured(callsOf)), lateIteration, ...ofAgents }));
+  console.log(JSON.stringify({ ...(await measuredCalls()), lateIteration, ...ofAgents }));
 }

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import ts from 'typescript';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
+import { type CodeBlock, codeBlocksIn, pages, root, textOf } from '../docs/markdown.ts';
 import { installPacked } from '../packed-package.ts';
-import { type CodeBlock, codeBlocksIn, pages, root, textOf } from './markdown.ts';
 
 /** What a fragment takes for granted. */
 const given = `

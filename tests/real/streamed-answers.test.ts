@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { ChildPrograms } from './lmdb/child-programs.ts';
-import { TemporaryStores } from './lmdb/temporary-stores.ts';
-import { describeRedis } from './redis/describe-redis.ts';
-import { startRedis } from './redis/redis-process.ts';
+import { ChildPrograms } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { startRedis } from '../stores/redis/redis-process.ts';
 
 const programs = new ChildPrograms('tests/stores/children');
 const folders = new TemporaryStores();

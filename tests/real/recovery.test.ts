@@ -6,7 +6,7 @@ import { afterAll, expect, it, jest } from '@jest/globals';
 import { LmdbStateStore } from 'millrace/lmdb';
 import ts from 'typescript';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
-import { root } from './markdown.ts';
+import { root } from '../docs/markdown.ts';
 
 // Two thousand journals, and four processes that resume them.
 jest.setTimeout(300_000);
