@@ -184,6 +184,8 @@ async function measuredBytes() {
     iteration: await perUnit(bytesOf, iterations(100), 100),
     call: await perUnit(bytesOf, calls(100, 500), 400),
     callOfMany: await perUnit(bytesOf, calls(1_000, 2_000), 1_000),
+    // The history has 2,100 messages, on average.
+    lateIteration: await perUnit(bytesOf, [{ iterations: 1_000 }, { iterations: 1_100 }], 100),
   };
 }
 
