@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
-import { Command, open } from './command.ts';
+import { Command, open } from '../e2e/command.ts';
 
 const tools = fileURLToPath(new URL('../cli/commands/some-tools.mjs', import.meta.url));
 

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import { folderArtifactStore, InMemoryStateStore, LocalToolProvider, tool } from 'millrace';
 import { AgentLoop } from 'millrace/internals';
 import { scriptedLLM } from 'millrace/testing';
-import { ChildPrograms, kill, linesOf } from '../lmdb/child-programs.ts';
+import { ChildPrograms, kill, linesOf } from '../stores/lmdb/child-programs.ts';
 
 const programs = new ChildPrograms('tests/stores/artifacts/children');
 const folder = mkdtempSync(join(tmpdir(), 'millrace-artifacts-'));

@@ -6,9 +6,9 @@ import { foldRecords } from 'millrace';
 import { AgentLoop, noteRecord as note, startRecord, upTo } from 'millrace/internals';
 import type { LmdbStateStore } from 'millrace/lmdb';
 import { scriptedLLM } from 'millrace/testing';
-import { batchTools } from './batch-tools.ts';
-import { ChildPrograms, kill, linesOf } from './child-programs.ts';
-import { TemporaryStores } from './temporary-stores.ts';
+import { batchTools } from '../stores/lmdb/batch-tools.ts';
+import { ChildPrograms, kill, linesOf } from '../stores/lmdb/child-programs.ts';
+import { TemporaryStores } from '../stores/lmdb/temporary-stores.ts';
 
 const stores = new TemporaryStores();
 const children = new ChildPrograms();

@@ -6,9 +6,9 @@ import type { ScriptStep } from 'millrace/testing';
 import { modelServer, settingsOf } from '../cli/commands/model-servers.ts';
 import { runInProcess } from '../cli/run-in-process.ts';
 import { temporaryFolder } from '../cli/tools/temporary-folder.ts';
-import { Command } from './command.ts';
+import { Command } from '../e2e/command.ts';
 
-const tools = fileURLToPath(new URL('durable-tools.mjs', import.meta.url));
+const tools = fileURLToPath(new URL('../e2e/durable-tools.mjs', import.meta.url));
 const someTools = fileURLToPath(new URL('../cli/commands/some-tools.mjs', import.meta.url));
 const folder = temporaryFolder({});
 const store = `lmdb:${join(folder.path, 'journals')}`;

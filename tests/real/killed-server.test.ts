@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import type { StreamResponse } from '@a2a-js/sdk';
 import { afterAll, expect, it } from '@jest/globals';
 import { a2aRequestHandler, turnExtension } from 'millrace/a2a';
+import { call, send } from '../a2a/bench.ts';
+import { killedAgent, killedLeaseMs } from '../a2a/children/killed-agent.ts';
+import { message, shortOf, textIn } from '../a2a/messages.ts';
+import { cardAt } from '../a2a/serving.ts';
 import { ChildPrograms, kill } from '../stores/lmdb/child-programs.ts';
-import { call, send } from './bench.ts';
-import { killedAgent, killedLeaseMs } from './children/killed-agent.ts';
-import { message, shortOf, textIn } from './messages.ts';
-import { cardAt } from './serving.ts';
 
 const children = new ChildPrograms('tests/a2a/children');
 afterAll(() => children.clear());

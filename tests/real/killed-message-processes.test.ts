@@ -5,10 +5,10 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import type { MessageStore } from 'millrace';
 import { LmdbMessageStore } from 'millrace/lmdb';
 import { RedisMessageStore } from 'millrace/redis';
-import { ChildPrograms, kill, linesOf } from '../lmdb/child-programs.ts';
-import { describeRedis } from '../redis/describe-redis.ts';
-import { startRedis } from '../redis/redis-process.ts';
-import { largeTurn, messagesPerTurn } from './large-turn.ts';
+import { ChildPrograms, kill, linesOf } from '../stores/lmdb/child-programs.ts';
+import { largeTurn, messagesPerTurn } from '../stores/messages/large-turn.ts';
+import { describeRedis } from '../stores/redis/describe-redis.ts';
+import { startRedis } from '../stores/redis/redis-process.ts';
 
 const programs = new ChildPrograms('tests/stores/messages/children');
 afterAll(() => programs.clear());
