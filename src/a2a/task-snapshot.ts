@@ -144,6 +144,17 @@ function historyOf({ records, state }: TurnView): Message[] {
       case 'turn.done':
         endsWith(history, finalMessage(turn, record.text, record.value));
         break;
+      default:
+        record.type satisfies
+          | 'turn.resumed'
+          | 'llm.start'
+          | 'tool.intent'
+          | 'tool.result'
+          | 'turn.suspended'
+          | 'agent.changed'
+          | 'turn.failed'
+          | 'turn.canceled'
+          | `x.${string}`;
     }
   }
   return history;

@@ -223,13 +223,32 @@ function isStart(record: JournalRecord): boolean {
 
 /** Who has to be answered for a record to come about; nobody where the loop makes it by itself. */
 function waiterOf(due: JournalRecord, score: Score): string | undefined {
-  if (due.type === 'tool.result' || (due.type === 'tool.intent' && due.attempt > 1)) return due.callId;
-  if (due.type === 'turn.asked') return due.question.callId;
-  const ends = ofModel.has(due.type) || (due.type === 'turn.suspended' && due.hold !== undefined);
-  return ends && score.state?.phase === 'llm' ? theModel : undefined;
+  const model = score.state?.phase === 'llm' ? theModel : undefined;
+  switch (due.type) {
+    case 'tool.result':
+      return due.callId;
+    case 'tool.intent':
+      return due.attempt > 1 ? due.callId : undefined;
+    case 'turn.asked':
+      return due.question.callId;
+    case 'turn.suspended':
+      return due.hold && model;
+    case 'llm.done':
+    case 'turn.failed':
+    case 'turn.done':
+      return model;
+    default:
+      due.type satisfies
+        | 'turn.started'
+        | 'turn.resumed'
+        | 'llm.start'
+        | 'turn.answered'
+        | 'agent.changed'
+        | 'turn.canceled'
+        | `x.${string}`;
+      return undefined;
+  }
 }
-
-const ofModel: ReadonlySet<JournalRecord['type']> = new Set(['llm.done', 'turn.failed', 'turn.done']);
 
 /** After how many milliseconds a call without an answer has this result. A tool that runs can throw a timeout as its own. */
 function timeoutOf(due: JournalRecord, runs: boolean): number | undefined {

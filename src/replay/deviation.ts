@@ -1,4 +1,4 @@
-import type { JournalRecord } from '../core/journal/index.ts';
+import { type JournalRecord, kindOf } from '../core/journal/index.ts';
 
 /** Where a replay did something else than the recording says. */
 export interface Deviation {
@@ -14,26 +14,13 @@ export interface Deviation {
 
 /** A record in a few words: its type and what it is about. */
 export function nameOf(record: JournalRecord): string {
-  switch (record.type) {
-    case 'llm.start':
-    case 'llm.done':
-      return `${record.type} ${record.iteration}.${record.attempt}`;
-    case 'tool.intent':
-      return `${record.type} ${record.callId}#${record.attempt}`;
-    case 'turn.asked':
-      return `${record.type} ${record.question.callId}`;
-    case 'tool.result':
-    case 'turn.answered':
-      return `${record.type} ${record.callId}`;
-    default:
-      return record.type;
-  }
+  const subject = kindOf(record.type)?.subject(record);
+  return subject === undefined ? record.type : `${record.type} ${subject}`;
 }
 
-/** The call that a record is about. */
+/** The call of a batch that a record is about. */
 export function callIdOf(record: JournalRecord): string | undefined {
-  if (record.type === 'turn.asked') return record.question.callId;
-  return 'callId' in record ? record.callId : undefined;
+  return kindOf(record.type)?.callOf(record);
 }
 
 /** A deviation as a sentence's part. */

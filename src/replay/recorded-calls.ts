@@ -60,16 +60,37 @@ export function recordedCalls(records: readonly JournalRecord[]): readonly Recor
 }
 
 function gather(call: Gathered, record: JournalRecord, running: Set<Gathered>): void {
-  if (record.type === 'tool.intent') {
-    call.intents.push(record);
-    running.add(call);
-    if (running.size > 1) for (const each of running) each.overlaps = true;
-    return;
+  switch (record.type) {
+    case 'tool.intent':
+      call.intents.push(record);
+      running.add(call);
+      if (running.size > 1) for (const each of running) each.overlaps = true;
+      return;
+    case 'turn.asked':
+      call.asked.push(record);
+      break;
+    case 'tool.result':
+      call.result = record;
+      break;
+    case 'turn.answered':
+      break;
+    default:
+      // These are about no call.
+      record.type satisfies
+        | 'turn.started'
+        | 'turn.resumed'
+        | 'llm.start'
+        | 'llm.done'
+        | 'turn.suspended'
+        | 'agent.changed'
+        | 'turn.done'
+        | 'turn.failed'
+        | 'turn.canceled'
+        | `x.${string}`;
+      return;
   }
   // One that is refused needs a place, as a start does.
   if (!running.delete(call)) for (const each of running) each.overlaps = true;
-  if (record.type === 'turn.asked') call.asked.push(record);
-  else if (record.type === 'tool.result') call.result = record;
 }
 
 /** Whether a question was asked by the tool itself, not about it. */

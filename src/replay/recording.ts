@@ -5,6 +5,7 @@ import {
   checkRecord,
   eventsIn,
   type JournalRecord,
+  kindOf,
   type LlmStart,
   type LoopState,
   type Stamped,
@@ -54,12 +55,10 @@ function asWrittenNow(record: JournalRecord, before: LoopState): JournalRecord {
   return { ...rest, events: eventsIn(record) };
 }
 
-const takeOvers: ReadonlySet<string> = new Set(['turn.resumed', 'turn.answered', 'turn.canceled']);
-
 /** The epoch of a journal changes where somebody else writes, and never goes back. */
 function checkEpoch(record: JournalRecord, last: JournalRecord | undefined): void {
   if (!last || last.seq <= 1 || record.epoch === last.epoch) return;
-  if (record.epoch > last.epoch && takeOvers.has(record.type)) return;
+  if (record.epoch > last.epoch && kindOf(record.type)?.takesOver) return;
   const message = `Record ${record.seq} (${record.type}) cannot have the epoch ${record.epoch} behind ${last.epoch}.`;
   throw new AgentLoopError('POISON', message);
 }

@@ -198,8 +198,8 @@ export class Score {
 
 const refusals: ReadonlySet<unknown> = new Set(['TOOL_NOT_FOUND', 'TOOL_ARGUMENTS']);
 
-function isOfBatch({ type }: JournalRecord): boolean {
-  return type.startsWith('tool.') || type === 'turn.asked' || type === 'turn.answered';
+function isOfBatch(record: JournalRecord): boolean {
+  return callIdOf(record) !== undefined;
 }
 
 /** What two runs of a turn have in common in a record, as JSON; `tools` are those of a model call. */
@@ -217,7 +217,19 @@ function contentOf(record: JournalRecord, tools?: LlmStart['tools'], anyTools = 
   if (content.type === 'llm.start')
     return asJson({ ...content, options: undefined, tools: anyTools ? tools : (content.tools ?? tools) });
   if (content.type === 'turn.failed') return asJson(withoutWords(content));
-  if (content.type !== 'tool.result') return asJson(content);
+  if (content.type !== 'tool.result') {
+    content.type satisfies
+      | 'llm.done'
+      | 'tool.intent'
+      | 'turn.asked'
+      | 'turn.answered'
+      | 'turn.suspended'
+      | 'agent.changed'
+      | 'turn.done'
+      | 'turn.canceled'
+      | `x.${string}`;
+    return asJson(content);
+  }
   const { error, fails } = content;
   const data = { ...content, durationMs: undefined };
   if (!error || (error.reason === undefined && !fails)) return asJson(data);

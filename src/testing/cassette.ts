@@ -110,6 +110,16 @@ function stable(record: JournalRecord, taskId: string, nameOf: (command: string)
     case 'turn.suspended':
       return record.commands ? { ...record, commands: record.commands.map(nameOf) } : record;
     default:
+      record.type satisfies
+        | 'llm.start'
+        | 'tool.intent'
+        | 'turn.asked'
+        | 'turn.answered'
+        | 'agent.changed'
+        | 'turn.done'
+        | 'turn.failed'
+        | 'turn.canceled'
+        | `x.${string}`;
       return 'command' in record && record.command !== undefined
         ? { ...record, command: nameOf(record.command) }
         : record;

@@ -225,6 +225,7 @@ class RunSpans {
         this.#closeIteration(at);
         break;
       default:
+        record.type satisfies 'turn.answered' | 'turn.done' | 'turn.failed' | 'turn.canceled' | `x.${string}`;
     }
     if (after.phase === 'closed' || after.phase === 'answered') this.#closeIteration(at);
   }

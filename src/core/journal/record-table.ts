@@ -67,6 +67,12 @@ export interface RecordKind<R extends TurnRecord = TurnRecord> {
   words(record: R): string | undefined;
   /** Whether a model call streams after it: the record begins one, ends it, or changes neither. */
   readonly streams: 'begins' | 'ends' | 'as before';
+  /** The call that it is about. Calls of one answer run beside each other: records of two of them come in any order. */
+  callOf(record: R): string | undefined;
+  /** What tells it, in one run, from others of its type, e.g. `1:0#2`; a replay finds records by it. `undefined`: nothing has to. */
+  subject(record: R): string | undefined;
+  /** Whether the epoch may rise with it: it is the first that a new owner writes, or the one record of a process that owns nothing. */
+  readonly takesOver: boolean;
   /** The record without what a turn used and waited, as a retry has it, which counts its own. */
   withoutUsage(record: R): R;
 }
@@ -75,6 +81,11 @@ export interface RecordKind<R extends TurnRecord = TurnRecord> {
 type OwnType = Exclude<TurnRecord['type'], ExtensionRecord['type']>;
 
 type RecordTable = { readonly [Type in OwnType]: RecordKind<Extract<TurnRecord, { readonly type: Type }>> };
+
+/** A record of the turn as a whole. */
+const ofTurn = { callOf: () => undefined, subject: () => undefined, takesOver: false } as const;
+const byCallId = ({ callId }: { readonly callId: string }) => callId;
+const ofModelCall = { callOf: () => undefined, subject: attemptOf, takesOver: false } as const;
 
 /** The trace context of a record. */
 const ofTrace = {
@@ -113,6 +124,7 @@ const own: RecordTable = {
     events: (to, _, record) => to.started(record),
     words: () => undefined,
     streams: 'ends',
+    ...ofTurn,
     withoutUsage: (record) => record,
   },
   'turn.resumed': {
@@ -122,6 +134,8 @@ const own: RecordTable = {
     events: (to) => to.resumed(),
     words: () => 'resumed',
     streams: 'ends',
+    ...ofTurn,
+    takesOver: true,
     withoutUsage: (record) => record,
   },
   'llm.start': {
@@ -130,6 +144,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.llmStarted(before, record),
     words: () => undefined,
     streams: 'begins',
+    ...ofModelCall,
     withoutUsage: (record) => record,
   },
   'llm.done': {
@@ -147,6 +162,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.llmDone(before, record),
     words: () => undefined,
     streams: 'ends',
+    ...ofModelCall,
     withoutUsage: ({ usage: _, ...record }) => record,
   },
   'tool.intent': {
@@ -156,6 +172,9 @@ const own: RecordTable = {
     events: (to, before, record) => to.toolStarted(before, record),
     words: () => undefined,
     streams: 'as before',
+    callOf: byCallId,
+    subject: ({ callId, attempt }) => `${callId}#${attempt}`,
+    takesOver: false,
     withoutUsage: (record) => record,
   },
   'tool.result': {
@@ -175,6 +194,9 @@ const own: RecordTable = {
     events: (to, before, record) => to.toolDone(before, record),
     words: () => undefined,
     streams: 'as before',
+    callOf: byCallId,
+    subject: byCallId,
+    takesOver: false,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.asked': {
@@ -196,6 +218,9 @@ const own: RecordTable = {
     events: (to, before, record) => to.asked(before, record),
     words: ({ question: { toolName, callId, kind } }) => `${toolName} (${callId}) asks: ${kind}`,
     streams: 'ends',
+    callOf: ({ question }) => question.callId,
+    subject: ({ question }) => question.callId,
+    takesOver: false,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.answered': {
@@ -204,6 +229,9 @@ const own: RecordTable = {
     events: (to, before, record) => to.answered(before, record),
     words: (record) => `${record.callId} answered: ${JSON.stringify(record.answer)}`,
     streams: 'ends',
+    callOf: byCallId,
+    subject: byCallId,
+    takesOver: true,
     withoutUsage: (record) => record,
   },
   'turn.suspended': {
@@ -220,6 +248,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.suspended(before, record),
     words: suspendedWords,
     streams: 'ends',
+    ...ofTurn,
     withoutUsage: ({ usage: _, ...record }) => record,
   },
   'agent.changed': {
@@ -228,6 +257,7 @@ const own: RecordTable = {
     events: (to, before) => (before.phase === 'answered' ? to.iterationOver(before) : []),
     words: ({ to, reason }) => `agent ${to} (${reason})`,
     streams: 'as before',
+    ...ofTurn,
     withoutUsage: (record) => record,
   },
   'turn.done': {
@@ -236,6 +266,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.done(before, record),
     words: () => undefined,
     streams: 'ends',
+    ...ofTurn,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.failed': {
@@ -244,6 +275,7 @@ const own: RecordTable = {
     events: (to, before, record) => to.failed(before, record),
     words: () => undefined,
     streams: 'ends',
+    ...ofTurn,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
   'turn.canceled': {
@@ -252,6 +284,8 @@ const own: RecordTable = {
     events: (to, before, record) => to.canceled(before, record),
     words: () => undefined,
     streams: 'ends',
+    ...ofTurn,
+    takesOver: true,
     withoutUsage: ({ usage: _, usageBy: __, ...record }) => record,
   },
 };
@@ -288,6 +322,7 @@ const extensions: RecordKind<ExtensionRecord> = {
   events: (to, before, record) => to.extended(before, record),
   words: extensionWords,
   streams: 'as before',
+  ...ofTurn,
   withoutUsage(record) {
     if (!record.effects) return record;
     const { usage: _, usageBy: __, waitedMs: ___, ...effects } = record.effects;
@@ -318,4 +353,8 @@ function extensionWords(record: ExtensionRecord): string {
   if (isLeftCall(record)) return 'the process shut down';
   const labels = eventsIn(record).flatMap(({ label }) => label ?? []);
   return labels.length === 0 ? record.type : `${record.type}: ${labels.join('; ')}`;
+}
+
+function attemptOf({ iteration, attempt }: { readonly iteration: number; readonly attempt: number }): string {
+  return `${iteration}.${attempt}`;
 }

@@ -37,6 +37,17 @@ function editRecord(record: JournalRecord, edits: ForkEdits): JournalRecord {
     case 'tool.result':
       return editResult(record, edits);
     default:
+      record.type satisfies
+        | 'turn.resumed'
+        | 'llm.start'
+        | 'turn.asked'
+        | 'turn.answered'
+        | 'turn.suspended'
+        | 'agent.changed'
+        | 'turn.done'
+        | 'turn.failed'
+        | 'turn.canceled'
+        | `x.${string}`;
       return record;
   }
 }
