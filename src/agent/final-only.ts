@@ -34,6 +34,21 @@ function saysText(event: AgentEvent): boolean {
     case 'internal:sub-agent':
       return saysText(event.event);
     default:
+      event.kind satisfies
+        | 'task'
+        | 'status-update'
+        | 'internal:iteration-start'
+        | 'internal:iteration-complete'
+        | 'internal:llm-call'
+        | 'internal:llm-attempt-discarded'
+        | 'internal:tool-start'
+        | 'internal:tool-progress'
+        | 'internal:tool-complete'
+        | 'internal:checkpoint'
+        | 'internal:paused'
+        | 'internal:resumed'
+        | 'internal:extension-error'
+        | `internal:x.${string}`;
       return false;
   }
 }

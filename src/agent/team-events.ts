@@ -109,6 +109,22 @@ export function teamEventsOf(notice: AgentNotice): readonly TeamEvent[] {
       return [...failed, { type: 'stream:end', agentId, streamId, canceled: status.state === 'canceled' }];
     }
     default:
+      notice.kind satisfies
+        | 'internal:iteration-start'
+        | 'internal:iteration-complete'
+        | 'internal:llm-call'
+        | 'internal:llm-response'
+        | 'internal:llm-attempt-discarded'
+        | 'internal:reasoning-delta'
+        | 'internal:tool-call-delta'
+        | 'internal:tool-progress'
+        | 'internal:checkpoint'
+        | 'internal:paused'
+        | 'internal:resumed'
+        | 'internal:sub-agent'
+        | 'internal:extension-error'
+        | 'agent:state'
+        | `internal:x.${string}`;
       return [];
   }
 }

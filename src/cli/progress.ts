@@ -75,6 +75,15 @@ export function foldProgress(progress: Progress, event: AgentEvent, now: number)
     case 'internal:sub-agent':
       return { ...progress, tools: progress.tools.map((row) => withBelow(row, event, now)) };
     default:
+      event.kind satisfies
+        | 'task'
+        | 'internal:iteration-start'
+        | 'internal:iteration-complete'
+        | 'internal:llm-attempt-discarded'
+        | 'internal:checkpoint'
+        | 'internal:paused'
+        | 'internal:extension-error'
+        | `internal:x.${string}`;
       return progress;
   }
 }

@@ -39,6 +39,19 @@ export function addToTally(tally: Tally, event: AgentEvent): Tally {
     case 'status-update':
       return event.final ? { ...tally, endedAt: Date.parse(event.timestamp), final: event } : tally;
     default:
+      event.kind satisfies
+        | 'artifact-update'
+        | 'internal:iteration-complete'
+        | 'internal:llm-call'
+        | 'internal:llm-attempt-discarded'
+        | 'internal:reasoning-delta'
+        | 'internal:tool-call-delta'
+        | 'internal:tool-start'
+        | 'internal:tool-progress'
+        | 'internal:checkpoint'
+        | 'internal:paused'
+        | 'internal:extension-error'
+        | `internal:x.${string}`;
       return tally;
   }
 }

@@ -52,6 +52,21 @@ class OutputReader<T> {
         if (this.#options.inText) this.#takeText(event);
         return;
       default:
+        event.kind satisfies
+          | 'task'
+          | 'status-update'
+          | 'internal:iteration-start'
+          | 'internal:iteration-complete'
+          | 'internal:llm-response'
+          | 'internal:reasoning-delta'
+          | 'internal:tool-progress'
+          | 'internal:tool-complete'
+          | 'internal:checkpoint'
+          | 'internal:paused'
+          | 'internal:resumed'
+          | 'internal:sub-agent'
+          | 'internal:extension-error'
+          | `internal:x.${string}`;
         return;
     }
   }

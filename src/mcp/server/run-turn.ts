@@ -161,6 +161,23 @@ function messageOf(event: AgentEvent): string | undefined {
     case 'internal:iteration-start':
       return event.iteration === 1 ? 'begins' : `step ${event.iteration}`;
     default:
+      event.kind satisfies
+        | 'task'
+        | 'status-update'
+        | 'artifact-update'
+        | 'internal:iteration-complete'
+        | 'internal:llm-call'
+        | 'internal:llm-response'
+        | 'internal:llm-attempt-discarded'
+        | 'internal:reasoning-delta'
+        | 'internal:tool-call-delta'
+        | 'internal:tool-progress'
+        | 'internal:checkpoint'
+        | 'internal:paused'
+        | 'internal:resumed'
+        | 'internal:sub-agent'
+        | 'internal:extension-error'
+        | `internal:x.${string}`;
       return undefined;
   }
 }
