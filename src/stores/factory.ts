@@ -64,7 +64,7 @@ function createStateStore(options: StateStoreOptions): TaskStateStore {
     case 'redis':
       return new (ownStores.redis().RedisStateStore)(withoutType(options));
     default:
-      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
   }
 }
 
@@ -82,7 +82,7 @@ function createMessageStore(options: MessageStoreOptions): MessageStore {
     case 'redis':
       return new (ownStores.redis().RedisMessageStore)(withoutType(options));
     default:
-      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
   }
 }
 
@@ -104,7 +104,7 @@ function createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
     case 'redis':
       return new (ownStores.redis().RedisArtifactStore)(withoutType(options));
     default:
-      throw unknownType(type, ['memory', 'folder', 'redis']);
+      throw unknownType(type, options, ['memory', 'folder', 'redis']);
   }
 }
 
@@ -122,7 +122,7 @@ function createCacheStore(options: CacheStoreOptions): CacheStore {
     case 'redis':
       return new (ownStores.redis().RedisCacheStore)(withoutType(options));
     default:
-      throw unknownType(type, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
   }
 }
 
@@ -138,7 +138,8 @@ function withoutType<O extends { readonly type: string }>({ type: _, ...options 
   return options;
 }
 
-function unknownType(type: string, known: readonly string[]): AgentLoopError {
+/** `_options`: none are left, so the compiler names a store that the factory does not make. */
+function unknownType(type: string, _options: never, known: readonly string[]): AgentLoopError {
   return new AgentLoopError(
     'INVALID_CONFIG',
     `The store type "${type}" is not known; known types: ${known.join(', ')}.`,
