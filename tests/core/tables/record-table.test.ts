@@ -73,6 +73,22 @@ describe('the state behind a record, and its events', () => {
   });
 });
 
+it.each<[record: TurnRecord, callId: string | undefined, subject: string | undefined, takesOver: boolean]>([
+  [started, undefined, undefined, false],
+  [{ type: 'turn.resumed' }, undefined, undefined, true],
+  [call, undefined, '1.1', false],
+  [said, undefined, '1.1', false],
+  [{ type: 'tool.intent', callId: '1:0', attempt: 2, arguments: {} }, '1:0', '1:0#2', false],
+  [{ type: 'tool.result', callId: '1:0', content: 'fine', success: true, durationMs: 20 }, '1:0', '1:0', false],
+  [{ type: 'turn.asked', question }, question.callId, question.callId, false],
+  [{ type: 'turn.answered', callId: '1:0', questionId: '1:0', answer: true }, '1:0', '1:0', true],
+  [{ type: 'turn.canceled', reason: 'x' }, undefined, undefined, true],
+  [{ type: 'x.note' }, undefined, undefined, false],
+])('says of $type what a replay finds it by, and who may write it', (record, callId, subject, takesOver) => {
+  const kind = kindOf(record.type);
+  expect([kind?.callOf(record), kind?.subject(record), kind?.takesOver]).toEqual([callId, subject, takesOver]);
+});
+
 it.each<TurnRecord>([
   { ...said, usage },
   { type: 'tool.result', callId: '1:0', content: 'fine', success: true, durationMs: 20, usage, usageBy: [] },
