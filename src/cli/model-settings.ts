@@ -1,6 +1,6 @@
 import { AgentLoopError } from '../core/contracts/index.ts';
 import { shownUrl } from '../observability/otlp-endpoint.ts';
-import { type VendorName, vendors } from '../providers/ai-sdk/vendors.ts';
+import { type VendorName, vendorNames, vendors } from '../providers/ai-sdk/vendors.ts';
 import { isHttpUrl } from './arguments.ts';
 import type { Environment } from './style.ts';
 
@@ -73,15 +73,19 @@ export function modelSettings(flags: ModelFlags, env: Environment): ModelSetting
 
 /** What a name with a colon may have been meant for. */
 function ofVendors(model: string): string {
-  const names = vendorPrefixes.map((prefix) => `${prefix}:NAME`).join(', ');
-  return model.includes(':') ? `; without an address there are ${names}` : '';
+  return model.includes(':') ? `; without an address there are ${vendorModels}` : '';
 }
 
 /** A server of the OpenAI wire needs no prefix: it is named by its address. */
-const vendorPrefixes = ['anthropic', 'google', 'openai'] as const satisfies readonly VendorName[];
+type VendorPrefix = Exclude<VendorName, 'openai-compatible'>;
+
+const vendorPrefixes: readonly VendorPrefix[] = vendorNames.filter((name) => name !== 'openai-compatible');
+
+/** `anthropic:NAME, google:NAME, …` */
+export const vendorModels = vendorPrefixes.map((prefix) => `${prefix}:NAME`).join(', ');
 
 function vendorSettings(
-  { vendor, model }: { readonly vendor: (typeof vendorPrefixes)[number]; readonly model: string },
+  { vendor, model }: { readonly vendor: VendorPrefix; readonly model: string },
   flags: ModelFlags,
   env: Environment,
 ): VendorSettings {

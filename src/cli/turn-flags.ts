@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { httpUrl, idArgument, wholeNumber } from './arguments.ts';
-import type { ModelFlags } from './model-settings.ts';
+import { type ModelFlags, vendorModels } from './model-settings.ts';
 import type { StoreFlags } from './store-settings.ts';
 import type { TraceFlags } from './trace-view.ts';
 
@@ -34,10 +34,7 @@ export function addModelFlags(command: Command): Command {
       'an OpenAI-compatible server, e.g. a LiteLLM proxy (or OPENAI_BASE_URL, LITELLM_BASE_URL)',
       httpUrl('http://localhost:4000/v1'),
     )
-    .option(
-      '--model <name>',
-      'the model to use (or OPENAI_MODEL, LITELLM_MODEL); anthropic:NAME, google:NAME and openai:NAME call the vendor',
-    )
+    .option('--model <name>', `the model to use (or OPENAI_MODEL, LITELLM_MODEL); ${vendorModels} call the vendor`)
     .option(
       '--api-key-env <variable>',
       "the environment variable that holds the API key (default: OPENAI_API_KEY, or the vendor's own)",

@@ -23,7 +23,7 @@ import {
   windowHistory,
 } from 'millrace';
 import { a2aRequestHandler } from 'millrace/a2a';
-import { AISDKProvider } from 'millrace/ai-sdk';
+import { AISDKProvider, vendorNames } from 'millrace/ai-sdk';
 import {
   assertServerOptions,
   checkListening,
@@ -163,6 +163,11 @@ describe('docs/extensions.md', () => {
 });
 
 describe('docs/models.md', () => {
+  it('names every vendor of createProvider', () => {
+    const named = [...textOf('docs/models.md').matchAll(/^\| `([\w-]+):…`/gm)].map(([, name]) => name);
+    expect(named).toEqual([...vendorNames]);
+  });
+
   const policies = {
     cacheResponses,
     circuitBreaker,
