@@ -102,6 +102,8 @@ const server = await a2aServer({
   rateLimit: null,
   maxTurns: 1_000,
   maxStreams: 1_000,
+  // One caller sends it all, and deletes nothing.
+  limits: { maxKeptBytes: 2 ** 40 },
   grpc: { port: 0 },
   closeMs: 5_000,
   toolEvents: true,
