@@ -76,11 +76,7 @@ export class EventProjector {
         if (isArtifactChunk(update)) return this.#artifactChunk(update);
         return {
           kind: 'internal:tool-progress',
-          taskId: this.#taskId,
-          contextId: this.#contextId,
-          agentId: this.#agentId,
-          timestamp: isoTime(this.#options.now()),
-          iteration: this.#iteration,
+          ...this.#place(),
           callId,
           toolName,
           update,
@@ -90,11 +86,7 @@ export class EventProjector {
         const { extension, hook, message, fatal } = delta;
         return {
           kind: 'internal:extension-error',
-          taskId: this.#taskId,
-          contextId: this.#contextId,
-          agentId: this.#agentId,
-          timestamp: isoTime(this.#options.now()),
-          iteration: this.#iteration,
+          ...this.#place(),
           extension,
           hook,
           message,
@@ -116,6 +108,17 @@ export class EventProjector {
       case 'attempt':
         return delta.state === 'void' ? this.#discard(delta.reason) : undefined;
     }
+  }
+
+  /** What the rare events say alike; those of each token are written out, as a spread costs more. */
+  #place() {
+    return {
+      taskId: this.#taskId,
+      contextId: this.#contextId,
+      agentId: this.#agentId,
+      timestamp: isoTime(this.#options.now()),
+      iteration: this.#iteration,
+    };
   }
 
   /** The events of the open model call for a new subscriber. */
