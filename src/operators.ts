@@ -120,7 +120,7 @@ export async function operatorTurn(
     inbox: new Inbox(),
     openCall: new OpenCall(),
     node: new TurnNode(state, undefined, () => undefined),
-    hold: undefined,
+    leaseHold: undefined,
     epoch: 0,
   };
   return { deps, started, state, ...startExecuteSpan(tracing, { maxIterations, resumed: false }, parentContext) };

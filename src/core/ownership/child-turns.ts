@@ -138,7 +138,7 @@ export const parentTurn: unique symbol = Symbol.for('millrace.parentTurn');
 interface ParentRun {
   readonly turn: TurnIdentity;
   readonly config: ResolvedConfig;
-  readonly hold: LeaseHold | undefined;
+  readonly leaseHold: LeaseHold | undefined;
   readonly epoch: number;
   readonly drain: AbortScope;
   readonly node: TurnNode;
@@ -178,7 +178,7 @@ export class ParentTurn {
   readonly link: ParentLink;
   /** Absent without a store. */
   readonly under: Under | undefined;
-  readonly hold: LeaseHold | undefined;
+  readonly leaseHold: LeaseHold | undefined;
   readonly store: TaskStateStore | undefined;
   readonly retryPlan: RetryPlan | undefined;
   readonly scope: AbortScope;
@@ -198,11 +198,11 @@ export class ParentTurn {
   #exceeded: ReachedLimit | undefined;
 
   constructor(run: ParentRun, { callId, agentId, scope, recorded, show, view }: ParentTurnOptions) {
-    const { turn, config, hold, epoch, drain, node } = run;
+    const { turn, config, leaseHold, epoch, drain, node } = run;
     const { taskId, parent } = turn;
     this.link = { taskId, callId, agentId, rootTaskId: parent?.rootTaskId ?? taskId };
-    this.under = hold && { taskId, epoch };
-    this.hold = hold;
+    this.under = leaseHold && { taskId, epoch };
+    this.leaseHold = leaseHold;
     this.store = config.taskStateStore;
     this.retryPlan = turn.settings.retryPlan ?? config.retryPlan;
     this.scope = scope;

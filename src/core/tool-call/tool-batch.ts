@@ -181,7 +181,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
     }
     if (next > 0) this.#ready = this.#ready.slice(next);
     this.#pumping = false;
-    if (this.#ready.length > 0) return this.#deps.hold?.afterRenewal(() => this.#pump());
+    if (this.#ready.length > 0) return this.#deps.leaseHold?.afterRenewal(() => this.#pump());
     if (this.#busy.size > 0 || this.#unseen > 0) return;
     this.#close(this.#scope.aborted && !this.#failure);
     if (this.#failure && !this.#state.outcome) this.#owner.fail(this.#failure);
@@ -190,7 +190,7 @@ export class MergedBatch implements PipedBatch, AbortListener {
 
   /** A call that is stopped does not start, so it need not wait. */
   get #mayStart(): boolean {
-    return this.#deps.hold === undefined || this.#deps.hold.isSure || this.#stopping;
+    return this.#deps.leaseHold === undefined || this.#deps.leaseHold.isSure || this.#stopping;
   }
 
   #close(canceled: boolean): void {

@@ -158,12 +158,12 @@ class ChildTurnsEnd extends Stage<Signal> {
   }
 
   #cancel(children: readonly ChildLink[], signal: Signal): void {
-    const { config, scope, hold, turn, epoch } = this.#deps;
+    const { config, scope, leaseHold, turn, epoch } = this.#deps;
     const { taskStateStore: store, clock, storeDeadlineMs: deadlineMs } = config;
     if (!store) return this.to.next(signal);
     this.#waiting ??= [];
     const reason = this.#state.outcome?.reason ?? (scope.aborted ? messageOf(scope.reason) : 'the turn finished');
-    const under = hold && { taskId: turn.taskId, epoch };
+    const under = leaseHold && { taskId: turn.taskId, epoch };
     cancelChildren(children, { store, clock, deadlineMs, reason, under }).then(
       () => {
         this.to.next(signal);

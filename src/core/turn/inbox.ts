@@ -108,7 +108,7 @@ export class Inbox {
   }
 
   /** The turn runs here: what is asked stays here, also where it ran elsewhere before. */
-  keep(): void {
+  keepHere(): void {
     this.#post = undefined;
   }
 

@@ -18,11 +18,14 @@ import type { TurnDeps } from './turn-deps.ts';
  * 1. `turn.ts` is the Observable that users hold. Its first subscriber starts `run-turn.ts`, which opens the journal and acquires the lease
  *    (`open-turn.ts`), then composes the operators around this loop. `stint.ts` lists the tools of the current agent and starts the loop.
  * 2. The loop alternates: `nextStep` (`next-step.ts`, synchronous, changes nothing) reads the state and decides; `IterationLoop` below executes.
- *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait.
+ *    The steps are: end, write records, ask extensions (`decide-step.ts`), call the model, run open tool calls, wait. What others ask of a running
+ *    turn is in its `inbox.ts`; `deps.scope` is aborted to cancel it, `deps.drain` to leave it to another process.
  * 3. An iteration is a `ModelStep` (`model-step.ts`): it makes the model call (`../model-call/prepare-call.ts`, `../model-call/respond.ts`), then runs the
  *    tools that the response asks for (`MergedBatch` in `../tool-call/tool-batch.ts`, through `mergeMap`).
  * 4. All of them emit signals (`../journal/signals.ts`): a delta, or a commit, which holds new records and the state after them. The state is only
  *    ever the fold of the records (`../journal/apply-record.ts`); the loop keeps that of the last commit.
+ *    `state.phase` tells where a turn is: `llm`, a model call is open; `tools`, calls have no result; `answered`, the model asked for no tools;
+ *    `closed`, between two iterations, or before the first.
  * 5. Downstream, `../ownership/journal-operators.ts` appends each commit to the store before anything else receives it, and `share-turn.ts` turns
  *    signals into events for the subscribers.
  */

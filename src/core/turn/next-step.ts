@@ -23,14 +23,19 @@ import type { PauseRequest } from './inbox.ts';
 import { suspension } from './suspension.ts';
 import type { TurnDeps } from './turn-deps.ts';
 
-/** What a turn does next: it is over, or another agent has it, it writes records and looks again, asks extensions, calls the model, or runs an open batch. */
+/** What the loop does next. */
 export type NextStep =
+  /** Nothing: the turn has ended, is left to another process, or continues with another agent. */
   | { readonly do: 'end' }
+  /** Appends these records; then it decides again. */
   | { readonly do: 'write'; readonly records: readonly TurnRecord[] }
+  /** Calls the model. */
   | CallStep
+  /** Runs the calls of the last response that have no result. */
   | { readonly do: 'tools' }
+  /** Asks the extensions that have the hook. */
   | { readonly do: 'ask'; readonly question: StepQuestion }
-  /** Until then, in milliseconds since 1970, or until it is resumed. */
+  /** Waits until then, in milliseconds since 1970, or until it is resumed. */
   | { readonly do: 'wait'; readonly until: number | undefined };
 
 export interface CallStep extends ModelCall {
@@ -38,8 +43,9 @@ export interface CallStep extends ModelCall {
 }
 
 /**
- * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. `waitedUntil`: the end of a pause
- * that is over.
+ * Decides between two steps of a turn, from its state, its limits, and what it was asked to do meanwhile. The first rule that holds wins: an
+ * end or a cancel; what the caller asked (answers, messages, a pause); open questions; a shutdown; open calls; a hand-off; the end that the model or an
+ * extension gave; the next model call. `waitedUntil`: the end of a wait that is over.
  */
 export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number): NextStep {
   if (state.outcome || state.agentId !== deps.agentId) return { do: 'end' };
@@ -47,11 +53,11 @@ export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number)
   if (state.resumes > deps.config.maxResumes) return write(poisoned(state));
   const leaving = deps.drain.aborted;
   const { pause } = deps.inbox;
-  if (state.hold && state.hold.until === undefined) return paused(deps);
-  if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? answered(deps, state) : { do: 'tools' };
+  if (state.hold && state.hold.until === undefined) return whilePaused(deps);
+  if (state.phase === 'tools' && deps.inbox.hasReplies) return leaving ? recordReply(deps, state) : { do: 'tools' };
   const stops = pause !== undefined || leaving;
-  const isHeard = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
-  if (deps.inbox.hasSteering && (stops || isHeard)) return { do: 'write', records: steeringRecords(deps) };
+  const readsSteering = state.phase !== 'tools' && !state.summary && !endsAtLimit(deps, state);
+  if (deps.inbox.hasSteering && (stops || readsSteering)) return { do: 'write', records: steeringRecords(deps) };
   if (pause !== undefined) return write(suspension(state, pause, !deps.config.taskStateStore));
   if (waitsForAnswers(state) && !fails(deps, state)) return write(suspension(state, waiting));
   if (leaving) return leave(deps);
@@ -64,8 +70,8 @@ export function nextStep(deps: TurnDeps, state: LoopState, waitedUntil?: number)
   return betweenIterations(deps, state);
 }
 
-/** A turn without a store, which nobody else can resume. */
-function paused(deps: TurnDeps): NextStep {
+/** A paused turn without a store stays in this process, as no other can resume it: it waits for `Turn.resume`. */
+function whilePaused(deps: TurnDeps): NextStep {
   if (deps.drain.aborted) return leave(deps);
   return deps.inbox.pause ? { do: 'wait', until: undefined } : write({ type: 'turn.resumed' });
 }
@@ -181,8 +187,8 @@ function sameTools(a: LoopState['availableTools'], b: LoopState['availableTools'
   return a.length === b.length && a.every((tool, index) => tool === b[index]);
 }
 
-/** What was answered is recorded also where this process does nothing more with it. */
-function answered(deps: TurnDeps, state: LoopState): NextStep {
+/** An answer is recorded also where this process does nothing more with it. */
+function recordReply(deps: TurnDeps, state: LoopState): NextStep {
   const record = takeReply(deps, state);
   return { do: 'write', records: record ? [record] : [] };
 }

@@ -36,7 +36,7 @@ import {
 } from './execute-operators.ts';
 import type { Inbox } from './inbox.ts';
 import { type Opening, type OpenOptions, openNewTurn, openOldTurn } from './open-turn.ts';
-import { loopWithTools } from './stint.ts';
+import { loopStints } from './stint.ts';
 import type { RunDeps } from './turn-deps.ts';
 import { type BusyTurn, watchTurn, watchUntilFree } from './watch-turn.ts';
 
@@ -86,7 +86,7 @@ export function startRun(request: RunRequest, { start, contextId }: NewRun): Obs
         (opening) => {
           if (opening.own && !opening.resumed) return runOwned({ request, tracing, traced: planned.start() }, opening);
           planned.drop();
-          return goOn(request, store, { opening, taskId: start.taskId });
+          return continueRun(request, store, { opening, taskId: start.taskId });
         },
         (error) => failPlanned(planned, error),
       ),
@@ -104,7 +104,7 @@ export function resumeRun(
     const { answers } = request;
     return openOldTurn({ ...openOptions(request, store, contextId), answers }, taskId).pipe(
       leftOnShutdown(request, taskId),
-      handOver((opening) => goOn(request, store, { opening, taskId })),
+      handOver((opening) => continueRun(request, store, { opening, taskId })),
     );
   });
 }
@@ -124,7 +124,8 @@ function drainsOf({ config, parent }: RunRequest): readonly AbortScope[] {
   return [...(config.shutdown ? [AbortScope.of(config.shutdown)] : []), ...(parent ? [parent.drain] : [])];
 }
 
-function goOn(
+/** Resumes an opened turn where it is ours, else watches its owner. `seen`: the last record that subscribers have, from watching. */
+function continueRun(
   request: RunRequest,
   store: TaskStateStore,
   { opening, taskId, seen = 0 }: { readonly opening: Opening; readonly taskId: string; readonly seen?: number },
@@ -157,7 +158,7 @@ function otherOwner(
   const turn = { taskId, store, deadline: deadlineOf(config), scope, inbox };
   if (busyMs === undefined) return watchTurn(turn).pipe(leftOnShutdown(request, taskId));
   const options = { ...openOptions(request, store, undefined), answers };
-  const takeOver: BusyTurn['takeOver'] = (own, seen) => goOn(request, store, { opening: own, taskId, seen });
+  const takeOver: BusyTurn['takeOver'] = (own, seen) => continueRun(request, store, { opening: own, taskId, seen });
   return watchUntilFree({ ...turn, options, busyMs, takeOver }).pipe(leftOnShutdown(request, taskId));
 }
 
@@ -199,14 +200,17 @@ interface OwnTurn {
   readonly askedAt?: number;
 }
 
-/** Runs a turn that is ours: the records so far, then the loop, journaled. */
+/**
+ * Runs a turn that is ours: the records so far, then the loop. Its signals pass the operators in their order: what must happen before
+ * records are written (an error becomes the last record, open child turns end), the journal, then what acts on durable records only.
+ */
 function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const { request, traced } = run;
   const { lease } = leased;
   const { config } = request;
   const deps = runDeps(run, past.after, leased);
   const first = run.resumed ? resumption(deps, past.after, run) : undefined;
-  const loop$ = loopWithTools(deps, traced.traceContext, run.resumed !== undefined)(first?.after ?? past.after);
+  const loop$ = loopStints(deps, traced.traceContext, run.resumed !== undefined)(first?.after ?? past.after);
   const { taskStateStore: store } = config;
   const target = store && lease ? { store, lease } : undefined;
   const { afterTurn, afterEnd } = deps.hooks.lists;
@@ -225,7 +229,7 @@ function runOwned(run: Run, { past, ...leased }: OwnTurn): Observable<Signal> {
   const restoring = run.resumed?.children;
   const own$ = restoring ? concat(run$, from(restoring).pipe(ignoreElements())) : run$;
   return new Observable((subscriber) => {
-    request.inbox.keep();
+    request.inbox.keepHere();
     request.parent?.begin(deps.node);
     for (const drain of drainsOf(request)) {
       if (drain.aborted) deps.drain.abort(drain.reason);
@@ -247,7 +251,7 @@ function storeOperators(
     leaveBelow(deps),
     publishDeltas(deps, target.store),
     followCommands(deps, target.store, state.commands),
-    ...(deps.hold ? [keepLease({ hold: deps.hold, storeDeadlineMs, ...leased })] : []),
+    ...(deps.leaseHold ? [keepLease({ hold: deps.leaseHold, storeDeadlineMs, ...leased })] : []),
     releaseLease(leased),
   ];
 }
@@ -275,7 +279,7 @@ function runDeps({ request, tracing }: Run, state: LoopState, { lease, askedAt =
     node: new TurnNode(state, parent, (used) =>
       reachedLimit(hooks.stint?.config.extensions ?? config.extensions, used),
     ),
-    hold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.hold),
+    leaseHold: lease && new LeaseHold(config.clock, lease.leaseMs, askedAt, parent?.leaseHold),
     epoch: lease?.epoch ?? 0,
     now: config.clock.now.bind(config.clock),
   };

@@ -26,7 +26,7 @@ import type { RunDeps, TurnDeps } from './turn-deps.ts';
  * Runs the loop (`loop.ts`) for one agent after another. A stint is the part of a turn that one agent runs, with its own model, tools and
  * limits; a turn without hand-off has one. Flat for any number of stints. Errors as `loopStint`, and with `MISSING_AGENT` for an agent that the configuration does not know.
  */
-export function loopWithTools(
+export function loopStints(
   deps: RunDeps,
   traceContext: Context,
   resumed: boolean,
@@ -196,7 +196,7 @@ function withTools(deps: RunDeps, tools: ToolSet): TurnDeps {
     inbox: deps.inbox,
     openCall: deps.openCall,
     node: deps.node,
-    hold: deps.hold,
+    leaseHold: deps.leaseHold,
     epoch: deps.epoch,
     now: deps.now,
     tools,

@@ -13,7 +13,7 @@ import type { CallNotes } from '../tool-call/tool-results.ts';
 import type { ToolSet } from '../tool-call/tool-set.ts';
 import type { Inbox } from './inbox.ts';
 
-/** What a run of a turn has before its tools are known. */
+/** What a run of a turn has before its tools are known. A run is what one process does of a turn, from its start or resume on. */
 export interface RunDeps extends Stamper {
   readonly config: ResolvedConfig;
   /** With the id and the metadata of the current agent. */
@@ -24,7 +24,9 @@ export interface RunDeps extends Stamper {
   /** Unless an extension changed it; see `maxIterationsOf`. */
   readonly maxIterations: number;
   readonly provider: LLMProvider;
+  /** As the caller gave it, for tools; never journaled, traced or logged. */
   readonly authContext: AuthContext | undefined;
+  /** The `context` of the start options, as the caller gave it. */
   readonly context: unknown;
   readonly tracing: TurnTracing;
   readonly hooks: Hooks<RunDeps>;
@@ -40,8 +42,8 @@ export interface RunDeps extends Stamper {
   readonly openCall: OpenCall;
   /** The turn in the tree of its child turns. */
   readonly node: TurnNode;
-  /** Absent without a store: nobody else can own the turn then. */
-  readonly hold: LeaseHold | undefined;
+  /** How long this process may be sure of its lease. Absent without a store: nobody else can own the turn then. */
+  readonly leaseHold: LeaseHold | undefined;
 }
 
 /** What a hook needs of the run that it belongs to. */

@@ -54,7 +54,7 @@ export function turnDeps(options: Partial<AgentLoopConfig> = {}): TurnDeps {
     inbox: new Inbox(),
     openCall: new OpenCall(),
     node: new TurnNode(startedState(), undefined, () => undefined),
-    hold: undefined,
+    leaseHold: undefined,
     epoch: 1,
     now: () => config.clock.now(),
     tools: toolsOf(config.toolProviders),
