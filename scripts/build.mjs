@@ -170,8 +170,14 @@ function dropForeignSources() {
   }
 }
 
-/** Those that a program can reach from an entry. */
+/**
+ * Those that a program can reach from an entry. Where an optional package is not installed its types are `any`: a compiler that checks
+ * declarations would refuse them all.
+ */
 function copyDeclarations() {
+  const { peerDependenciesMeta } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const optional = Object.keys(peerDependenciesMeta).filter((name) => peerDependenciesMeta[name].optional);
+  const ofOptional = new RegExp(`^(?=.*(?:from |import\\()['"](?:${optional.join('|')})(?:/[^'"]*)?['"])`, 'gm');
   const seen = new Set();
   const waiting = entries.map((entry) => entry.types.replace('./dist/', ''));
   for (let file = waiting.pop(); file !== undefined; file = waiting.pop()) {
@@ -179,7 +185,7 @@ function copyDeclarations() {
     seen.add(file);
     const text = readFileSync(join(types, file), 'utf8');
     mkdirSync(dirname(join(dist, file)), { recursive: true });
-    cpSync(join(types, file), join(dist, file));
+    writeFileSync(join(dist, file), text.replace(ofOptional, '// @ts-ignore\n'));
     for (const [, path] of text.matchAll(/(?:from|import\(|import) ?['"](\.{1,2}\/[^'"]+)\.ts['"]/g))
       waiting.push(join(dirname(file), `${path}.d.ts`));
   }

@@ -1,5 +1,5 @@
-import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
@@ -92,6 +92,30 @@ describe('the package', () => {
     });
     expect(declarations.length).toBeGreaterThan(100);
     expect(missing).toEqual([]);
+  });
+
+  it('has declarations that compile where they are checked, and no optional package is installed', () => {
+    const bare = temporaryFolder({});
+    const modules = join(bare.path, 'node_modules');
+    mkdirSync(modules);
+    execFileSync('cp', ['-r', installed, join(modules, 'millrace')]);
+    const { dependencies, peerDependencies, peerDependenciesMeta, exports } = JSON.parse(
+      readFileSync(join(installed, 'package.json'), 'utf8'),
+    );
+    const needed = Object.keys({ ...dependencies, ...peerDependencies }).filter((name) => !peerDependenciesMeta[name]);
+    for (const name of [...needed, '@types/node']) {
+      mkdirSync(dirname(join(modules, name)), { recursive: true });
+      symlinkSync(join(root, 'node_modules', name), join(modules, name));
+    }
+    const entries = Object.entries<{ readonly types?: string }>(exports).filter(([, { types }]) => types);
+    expect(entries.length).toBeGreaterThan(10);
+    const imports = entries.map(([name], at) => `export * as e${at} from 'millrace${name.slice(1)}';`);
+    writeFileSync(join(bare.path, 'all.ts'), imports.join('\n'));
+    const options = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext', '--types', 'node'];
+    const tsc = join(root, 'node_modules/typescript/bin/tsc');
+    const { stdout } = spawnSync(process.execPath, [tsc, ...options, 'all.ts'], { cwd: bare.path, encoding: 'utf8' });
+    bare.remove();
+    expect(stdout).toBe('');
   });
 
   it('runs no script where it is installed', () => {

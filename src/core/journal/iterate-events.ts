@@ -19,7 +19,9 @@ export function iterate<T>(source$: Observable<T>, merge: (first: T, second: T) 
   return new StreamIterator(source$, merge);
 }
 
-export interface TurnIterator<T> extends AsyncIterableIterator<T, undefined> {
+/** Declared without the second parameter of `AsyncIterableIterator`, which TypeScript has since 5.6. */
+export interface TurnIterator<T> extends AsyncIterableIterator<T> {
+  next(): Promise<IteratorResult<T, undefined>>;
   return(): Promise<IteratorResult<T, undefined>>;
 }
 
