@@ -3,6 +3,7 @@ import {
   DoneSignal,
   isPromiseLike,
   messageOf,
+  parsedJson,
   TaskComplete,
   type ToolCall,
   type ToolContext,
@@ -130,7 +131,7 @@ type Parsed =
 /** Models send nothing at all for a tool without parameters. */
 function parse(definition: ToolDefinition, text: string): Parsed {
   try {
-    return { ok: true, value: JSON.parse(text.trim() === '' ? '{}' : text), raw: false };
+    return { ok: true, value: parsedJson(text.trim() === '' ? '{}' : text), raw: false };
   } catch (thrown) {
     if (definition.acceptsRaw === true) return { ok: true, value: { _raw: text }, raw: true };
     return { ok: false, message: `the arguments are not JSON (${messageOf(thrown)})` };

@@ -124,7 +124,7 @@ const ofEngine: readonly Omit<Mutation, 'store'>[] = [
     patches: [
       {
         file: batch,
-        from: 'return this.#deps.hold === undefined || this.#deps.hold.isSure || this.#stopping;',
+        from: 'return this.#deps.leaseHold === undefined || this.#deps.leaseHold.isSure || this.#stopping;',
         to: 'return true;',
       },
     ],

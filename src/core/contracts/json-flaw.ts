@@ -1,5 +1,30 @@
 import { shownValue } from './shown-value.ts';
 
+/** How deep JSON of others may nest. It is read at any depth, but written, compared and checked by recursion, which ends at some thousand levels. */
+export const maxJsonDepth = 500;
+
+/** Whether a value without circles nests deeper than that. A level at a time, so that no depth ends it. */
+export function nestsTooDeep(value: unknown): boolean {
+  let level = [value].filter(isNested);
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth === maxJsonDepth) return true;
+    level = level.flatMap((one) => Object.values(one).filter(isNested));
+  }
+  return false;
+}
+
+/** The value of a JSON text. Throws as `JSON.parse`, and a `RangeError` where the value nests too deep. */
+export function parsedJson(text: string): unknown {
+  const value: unknown = JSON.parse(text);
+  if (text.length > 2 * maxJsonDepth && nestsTooDeep(value))
+    throw new RangeError(`it nests deeper than ${maxJsonDepth} levels`);
+  return value;
+}
+
+function isNested(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
 /** Names the first member that JSON would lose or change; members that are `undefined` count as left out. `at` names the value itself. */
 export function jsonFlaw(value: unknown, at: string): string | undefined {
   const flaw = flawOf(value, []);

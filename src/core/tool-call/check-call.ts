@@ -1,5 +1,6 @@
 import { exceptionOf } from '../../observability/spans/tracing-options.ts';
 import { messageOf } from '../contracts/errors.ts';
+import { parsedJson } from '../contracts/json-flaw.ts';
 import type { ArgumentCheck, ArgumentChecker } from '../contracts/tool.ts';
 import { type ToolError, toolError } from '../contracts/tool-errors.ts';
 import { failTurn } from '../hooks/ask-hooks.ts';
@@ -194,7 +195,7 @@ type Parsed =
 function parseArguments(text: string): Parsed {
   if (text === '' || text.trim() === '') return { ok: true, value: {} };
   try {
-    return { ok: true, value: JSON.parse(text) };
+    return { ok: true, value: parsedJson(text) };
   } catch (error) {
     return { ok: false, value: { _raw: text }, why: messageOf(error) };
   }

@@ -13,6 +13,7 @@ import {
   type IterationView,
   jsonFlaw,
   type LLMResponse,
+  parsedJson,
   type ResponseChange,
   type StepChange,
   type ToolCallOutcome,
@@ -193,7 +194,7 @@ export class StructuredOutput<T> implements ValueExtension<T> {
   }
 
   #takeText(finish: TurnFinish): FinishChange | Promise<FinishChange> {
-    const parsed = parsedJson(finish.text);
+    const parsed = valueOfJson(finish.text);
     if (!parsed) return this.#askAgain(finish, 'The answer is not JSON; give one JSON object and nothing else.');
     return then(this.#check(parsed.value), (check): FinishChange => {
       if (!check.ok) return this.#askAgain(finish, `The answer does not fit: ${check.message}.`);
@@ -292,9 +293,9 @@ function isWhole({ finishReason }: LLMResponse): boolean {
   return finishReason !== 'length' && finishReason !== 'content_filter';
 }
 
-function parsedJson(text: string): { readonly value: unknown } | undefined {
+function valueOfJson(text: string): { readonly value: unknown } | undefined {
   try {
-    return { value: JSON.parse(text) };
+    return { value: parsedJson(text) };
   } catch {
     return undefined;
   }

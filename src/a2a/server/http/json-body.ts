@@ -1,4 +1,5 @@
 import express, { type ErrorRequestHandler, type RequestHandler } from 'express';
+import { maxJsonDepth, nestsTooDeep } from '../../../core/contracts/index.ts';
 import { type Binding, invalidRequest, parseError, type Refusal, refuse } from './refusal.ts';
 
 /**
@@ -10,8 +11,20 @@ export function jsonBody(binding: Binding, limit: number): readonly (RequestHand
   const onError: ErrorRequestHandler = (error: unknown, request, response, _next) => {
     refuse(request, response, binding, refusalOf(error, limit));
   };
-  return [read, onError];
+  const notTooDeep: RequestHandler = (request, response, next) => {
+    if (nestsTooDeep(request.body)) refuse(request, response, binding, tooDeep);
+    else next();
+  };
+  return [read, onError, notTooDeep];
 }
+
+const tooDeep: Refusal = {
+  status: 400,
+  code: invalidRequest,
+  statusName: 'INVALID_ARGUMENT',
+  reason: 'NESTED_TOO_DEEP',
+  message: `The request nests deeper than ${maxJsonDepth} levels.`,
+};
 
 function refusalOf(error: unknown, limit: number): Refusal {
   const type = typeof error === 'object' && error !== null && 'type' in error ? error.type : undefined;
