@@ -27,7 +27,7 @@ describe('calls of functions', () => {
   }, 120_000);
 
   it('W-01 are few in an iteration with one tool', () => {
-    expect(cost.iteration.own).toBeLessThanOrEqual(463);
+    expect(cost.iteration.own).toBeLessThanOrEqual(464);
     expect(cost.iteration.rxjs).toBeLessThanOrEqual(78);
   });
 
@@ -38,7 +38,7 @@ describe('calls of functions', () => {
   });
 
   it('W-04 are few for one more call of an answer, however many there are', () => {
-    expect(cost.call.own).toBeLessThanOrEqual(200);
+    expect(cost.call.own).toBeLessThanOrEqual(201);
     expect(cost.call.rxjs).toBeLessThanOrEqual(47);
     expect(cost.callOfMany).toEqual(cost.call);
   });
@@ -72,7 +72,7 @@ describe('calls of functions', () => {
   it('W-17 are few more in an iteration of agent() than of a loop with the same configuration, also in a late one', () => {
     const sum = ({ own, rxjs }: Cost) => own + rxjs;
     expect(sum(cost.agentIteration) / sum(cost.managedIteration)).toBeLessThanOrEqual(1.15);
-    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(1_013);
+    expect(sum(cost.agentIteration)).toBeLessThanOrEqual(1_014);
     expect(sum(cost.lateAgentIteration)).toBeLessThanOrEqual(sum(cost.agentIteration) + 1);
   });
 });
