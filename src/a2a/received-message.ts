@@ -130,7 +130,7 @@ function sizeOfContent(content: WireMessage['parts'][number]['content']): number
   return content?.$case === 'data' ? sizeOfJson(content.value) : (content?.value.length ?? 0);
 }
 
-/** What is nested too deeply to be written counts as too large. */
+/** What cannot be written as JSON counts as too large. */
 function sizeOfJson(value: unknown): number {
   try {
     return value === undefined ? 0 : JSON.stringify(value).length;

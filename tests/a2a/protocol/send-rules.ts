@@ -136,7 +136,7 @@ export const sendRules: readonly Rule[] = [
     ['an unknown role', message('Hi', { role: -1 }), 'message.role must be ROLE_USER'],
     ['a very long id', message('Hi', { messageId: 'x'.repeat(257) }), 'message.messageId must have at most 256'],
     ['too many parts', message(Array.from({ length: 101 }, () => text('x'))), 'message.parts must hold at most 100'],
-    ['data that is nested too deeply', message([data(deep)]), 'The message is larger than'],
+    ['data that is nested too deeply', message([data(deep)]), 'The message nests deeper than'],
     ['a size beyond the limit', message('x'.repeat(11 * 1024 * 1024)), 'The message is larger than'],
   ].map(
     ([what, sent, words]): Rule => ({
