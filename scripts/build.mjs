@@ -98,7 +98,7 @@ function withOwnStores({ onLoad }) {
   onLoad({ filter: /[\\/]own-stores\.ts$/ }, ({ path }) => {
     const member = (name) =>
       `${name}() { try { return require("millrace/${name}"); } catch { return loadPackage("millrace/${name}"); } }`;
-    const contents = `import { loadPackage } from './load-package.ts';\nexport const ownStores = { ${member('lmdb')}, ${member('redis')} };\n`;
+    const contents = `import { loadPackage } from './load-package.ts';\nexport const ownStores = { ${member('lmdb')}, ${member('postgres')}, ${member('redis')} };\n`;
     return { contents, loader: 'js', resolveDir: dirname(path) };
   });
 }
@@ -143,7 +143,7 @@ function keepRequiresAndNames() {
   for (const file of readdirSync(dist, { recursive: true }).filter((name) => name.endsWith('.js'))) {
     const text = readFileSync(join(dist, file), 'utf8');
     const kept = text
-      .replaceAll(/__require\("(ioredis|millrace\/\w+|@opentelemetry\/[\w/-]+)"\)/g, 'require("$1")')
+      .replaceAll(/__require\("(ioredis|pg|millrace\/\w+|@opentelemetry\/[\w/-]+)"\)/g, 'require("$1")')
       .replaceAll(/__require\("node:(\w+)"\)/g, 'process.getBuiltinModule("node:$1")')
       .replaceAll(/^(var (\w+) = class )_\2 [\s\S]*?^\};$/gm, (declaration, _, name) =>
         declaration.replaceAll(new RegExp(`(?<![\\w$.#"'\`])_${name}\\b`, 'g'), ` ${name}`),

@@ -36,6 +36,7 @@ const turn = `
     for (const [name, make] of [
       ['ioredis', () => new RedisStateStore({ redis: 'redis://127.0.0.1:1' })],
       ['ioredis', () => StoreFactory.createStateStore({ type: 'redis', redis: 'redis://127.0.0.1:1' })],
+      ['pg', () => new PostgresStateStore({ postgres: 'postgres://127.0.0.1:1/x' })],
       ['lmdb', () => new LmdbStateStore({ path: 'store' })],
       ['lmdb', () => StoreFactory.createStateStore({ type: 'lmdb', path: 'store' })],
       [spans.join(' '), () => startTracing({ exporter: 'none' })],
@@ -67,6 +68,7 @@ const parts = [
   ['millrace/litellm', '{ LiteLLMProvider }'],
   ['millrace/lmdb', '{ LmdbStateStore }'],
   ['millrace/otel', '{ startMetrics, startTracing, turnIdGenerator }'],
+  ['millrace/postgres', '{ PostgresStateStore }'],
   ['millrace/redis', '{ RedisStateStore }'],
   ['millrace/stores', '{ checkAppend }'],
   ['millrace/testing', '{ recordSpans, scriptedLLM }'],

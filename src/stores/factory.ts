@@ -16,6 +16,7 @@ import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-st
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import { ownStores } from './own-stores.ts';
+import type { PostgresStateStore, PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
 import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
 import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
 import type { RedisMessageStore, RedisMessageStoreOptions } from './redis/redis-message-store.ts';
@@ -25,6 +26,7 @@ import type { RedisStateStore, RedisStateStoreOptions } from './redis/redis-stat
 export type StateStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryStateStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbStateStoreOptions)
+  | ({ readonly type: 'postgres' } & PostgresStateStoreOptions)
   | ({ readonly type: 'redis' } & RedisStateStoreOptions);
 
 export type MessageStoreOptions =
@@ -45,15 +47,18 @@ export type CacheStoreOptions =
 
 /**
  * Makes stores from plain configuration, synchronously. Where the type is known when the program is compiled, so is the class of the store, and its
- * `close`. The first store of `lmdb` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for a type or an option that is not
+ * `close`. The first store of `lmdb`, `postgres` or `redis` loads that entry of this package. Errors: `INVALID_CONFIG` for a type or an option that is not
  * known; those of the store's constructor.
  */
 export const StoreFactory = { createStateStore, createMessageStore, createArtifactStore, createCacheStore };
 
 function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'memory' }>): InMemoryStateStore;
 function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'lmdb' }>): LmdbStateStore;
+function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'postgres' }>): PostgresStateStore;
 function createStateStore(options: Extract<StateStoreOptions, { readonly type: 'redis' }>): RedisStateStore;
-function createStateStore(options: StateStoreOptions): InMemoryStateStore | LmdbStateStore | RedisStateStore;
+function createStateStore(
+  options: StateStoreOptions,
+): InMemoryStateStore | LmdbStateStore | PostgresStateStore | RedisStateStore;
 function createStateStore(options: StateStoreOptions): TaskStateStore {
   const type = typeOf('createStateStore', options);
   switch (options.type) {
@@ -61,10 +66,12 @@ function createStateStore(options: StateStoreOptions): TaskStateStore {
       return new InMemoryStateStore(withoutType(options));
     case 'lmdb':
       return new (ownStores.lmdb().LmdbStateStore)(withoutType(options));
+    case 'postgres':
+      return new (ownStores.postgres().PostgresStateStore)(withoutType(options));
     case 'redis':
       return new (ownStores.redis().RedisStateStore)(withoutType(options));
     default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
   }
 }
 

@@ -44,7 +44,9 @@ describe('the entries of the build', () => {
     expect(loaded.length).toBeLessThanOrEqual(30);
     const sources = loaded.flatMap(sourcesOf);
     expect(sources).toContain('src/core/turn/agent-loop.ts');
-    expect(sources.filter((file) => /^src\/(a2a|cli|mcp|testing|stores\/(lmdb|redis|s3))\//.test(file))).toEqual([]);
+    expect(
+      sources.filter((file) => /^src\/(a2a|cli|mcp|testing|stores\/(lmdb|postgres|redis|s3))\//.test(file)),
+    ).toEqual([]);
   });
 
   it('W-21 no source file is in two modules, so that a class is one in all entries', () => {
@@ -67,6 +69,7 @@ describe('the entries of the build', () => {
       import { mcpTools } from 'millrace/mcp';
       import { operatorTurn } from 'millrace/operators';
       import { startTracing } from 'millrace/otel';
+      import { PostgresStateStore } from 'millrace/postgres';
       import { RedisStateStore } from 'millrace/redis';
       import { S3ArtifactStore } from 'millrace/s3';
       import { scriptedLLM } from 'millrace/testing';
@@ -82,6 +85,7 @@ describe('the entries of the build', () => {
       await refused('lmdb', () => new LmdbStateStore({ path: '' }));
       await refused('mcp', () => mcpTools({}));
       await refused('otel', () => startTracing({ endpoint: 'x' }));
+      await refused('postgres', () => new PostgresStateStore({ postgres: 'redis://127.0.0.1:1' }));
       await refused('redis', () => new RedisStateStore({ redis: 'redis://127.0.0.1:1', ttl: 0 }));
       await refused('s3', () => new S3ArtifactStore({}));
       const turn = new AgentLoop({ agentId: 'a', llmProvider: scriptedLLM([{ text: 'Hi.' }]) }).startTurn([]);
@@ -94,7 +98,7 @@ describe('the entries of the build', () => {
       found.required = required.AgentLoopError === AgentLoopError;
       console.log(JSON.stringify(found));
     `);
-    expect(Object.keys(found)).toHaveLength(13);
+    expect(Object.keys(found)).toHaveLength(14);
     expect(Object.entries(found).filter(([, isSame]) => !isSame)).toEqual([]);
   });
 

@@ -102,7 +102,7 @@ describe('StoreFactory.createStateStore', () => {
       expect(create).toThrow(
         expect.objectContaining({
           code: 'INVALID_CONFIG',
-          message: `The store type "${type}" is not known; known types: memory, lmdb, redis.`,
+          message: `The store type "${type}" is not known; known types: memory, lmdb, postgres, redis.`,
         }),
       );
     },

@@ -1,8 +1,8 @@
 import { AgentLoopError, type AppendOptions, type Lease } from '../../core/contracts/index.ts';
 import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../../core/journal/index.ts';
+import { AppendGroup } from '../append-group.ts';
 import { statusTimeIn } from '../context-group.ts';
 import { ended, rewound, unknownRecord } from '../store-errors.ts';
-import { AppendGroup } from './append-group.ts';
 import { encodeRecord } from './record-codec.ts';
 import { overtaken } from './redis-errors.ts';
 import type { Confirmation, ScriptCall, ScriptRunner } from './script-runner.ts';

@@ -1,7 +1,7 @@
-import type { AppendOptions, Lease } from '../../core/contracts/index.ts';
-import { isTerminal, type JournalRecord } from '../../core/journal/index.ts';
+import type { AppendOptions, Lease } from '../core/contracts/index.ts';
+import { isTerminal, type JournalRecord } from '../core/journal/index.ts';
 
-/** So much is gathered at most: a script runs alone on its server. */
+/** So much is gathered at most: a Redis script runs alone on its server. */
 const maxRecords = 100;
 
 /** Appends of one lease, made in one go of this process, that are sent as one. */

@@ -1,0 +1,2 @@
+export { PostgresStateStore, type PostgresStateStoreOptions } from './postgres-state-store.ts';
+export type { PostgresConnectionOptions, PostgresTarget } from './postgres-target.ts';

@@ -1,0 +1,224 @@
+import {
+  AgentLoopError,
+  type AppendOptions,
+  type Lease,
+  messageOf,
+  type TaskState,
+} from '../../core/contracts/index.ts';
+import { isKnownType, isTerminal, type JournalRecord, kindOf } from '../../core/journal/index.ts';
+import { AppendGroup } from '../append-group.ts';
+import { checkAppend } from '../check-append.ts';
+import { statusTimeIn } from '../context-group.ts';
+import { ended, fenced, notFound, rewound, unknownRecord } from '../store-errors.ts';
+import type { PostgresDatabase } from './postgres-database.ts';
+import { contended } from './postgres-errors.ts';
+import { encoded, type HeadRow, headColumns, serverNow } from './task-rows.ts';
+
+/**
+ * One round trip, and nothing is written unless the head fits: the second of two writers waits for the row, and its conditions are then checked
+ * again on what the first one wrote. `$6` is null for an append without records, which only renews the lease and tells the state.
+ */
+const appendStatement = `
+with head as (
+  update $S.task set seq = coalesce($7::int, seq), state = $8, expires = ${serverNow} + $4::int8, lease_ms = $4::int8,
+    updated_at = coalesce($9::int8, updated_at), status_at = coalesce($10::int8, status_at), call_seq = coalesce($11::int, call_seq),
+    bytes = bytes + $12::int8, ended = $13::boolean,
+    delete_at = case when $13::boolean then ${serverNow} + $14::int8 end
+  where task_id = $1 and owner = $2 and epoch = $3::int8 and not ended and seq = coalesce($6::int - 1, seq)
+  returning task_id),
+records as (
+  insert into $S.record (task_id, seq, record)
+  select head.task_id, $6::int - 1 + given.place, given.record
+  from head, unnest($5::text[]) with ordinality as given (record, place))
+select task_id from head`;
+
+export interface JournalWriterDeps {
+  readonly database: PostgresDatabase;
+  /** Milliseconds that a task is kept once its turn has ended; null keeps it. */
+  readonly keepMs: number | null;
+  /** Called when records are written, before the append is answered. */
+  readonly written: (taskId: string) => void;
+}
+
+/** What is on its way of a task. */
+interface Line {
+  /** Resolves when the last step is over. */
+  end: Promise<void> | undefined;
+  waiting: number;
+  /** Appends that failed as `UNAVAILABLE` since something is on its way, and the last failure. */
+  losses: number;
+  lost: AgentLoopError | undefined;
+}
+
+/**
+ * Sends appends. Those of one task go one after the other, each on whatever connection is free; those that wait meanwhile are merged into one
+ * statement.
+ */
+export class JournalWriter {
+  readonly #deps: JournalWriterDeps;
+  /** By task: what is being gathered. */
+  readonly #groups = new Map<string, AppendGroup>();
+  /** By task: the end of what was sent. */
+  readonly #lines = new Map<string, Line>();
+
+  constructor(deps: JournalWriterDeps) {
+    this.#deps = deps;
+  }
+
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
+    const { taskId } = lease;
+    const open = this.#groups.get(taskId);
+    if (records.length > 0 && faultOf(taskId, records) === undefined) {
+      if (open?.take(lease, records, options)) return open.answered;
+      const group = new AppendGroup(lease, records, options);
+      this.#groups.set(taskId, group);
+      // A group that fails with an append before it is not added to either.
+      const close = () => {
+        if (this.#groups.get(taskId) === group) this.#groups.delete(taskId);
+      };
+      const done = this.#append(taskId, () => {
+        close();
+        return this.#write(group.lease, group.records, group.options);
+      });
+      done.catch(close);
+      group.answerWith(done);
+      return group.answered;
+    }
+    this.#groups.delete(taskId);
+    return this.#append(taskId, () => this.#write(lease, records, options));
+  }
+
+  /** Runs after what was sent of this task before, whether that succeeded or not. */
+  inLine<T>(taskId: string, step: () => Promise<T>): Promise<T> {
+    const line = this.#lines.get(taskId) ?? { end: undefined, waiting: 0, losses: 0, lost: undefined };
+    this.#lines.set(taskId, line);
+    line.waiting++;
+    const done = line.end ? line.end.then(step) : new Promise<T>((resolve) => process.nextTick(() => resolve(step())));
+    const leave = () => {
+      if (--line.waiting === 0) this.#lines.delete(taskId);
+    };
+    line.end = done.then(leave, leave);
+    return done;
+  }
+
+  /**
+   * An append in line. Where one that was sent before it fails meanwhile as `UNAVAILABLE`, so does this one: by itself it would be `REWOUND`, and
+   * its owner would stop. One that is sent after that failure is written.
+   */
+  #append(taskId: string, write: () => Promise<void>): Promise<void> {
+    const losses = this.#lines.get(taskId)?.losses ?? 0;
+    return this.inLine(taskId, async () => {
+      const line = this.#lines.get(taskId);
+      if (line?.lost && line.losses > losses) throw line.lost;
+      try {
+        await write();
+      } catch (error) {
+        if (line && AgentLoopError.isInstance(error) && error.code === 'UNAVAILABLE') {
+          line.losses++;
+          line.lost = error;
+        }
+        throw error;
+      }
+    });
+  }
+
+  /** Resolves once what was sent so far is answered. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#lines.values()].map(({ end }) => end));
+  }
+
+  /** What is appended from now on stands after this. */
+  closeGroup(taskId: string): void {
+    this.#groups.delete(taskId);
+  }
+
+  async #write(lease: Lease, given: readonly JournalRecord[], { status }: AppendOptions): Promise<void> {
+    const { database, written } = this.#deps;
+    const { taskId, owner, epoch } = lease;
+    const fault = faultOf(taskId, given);
+    let records = given;
+    for (let tries = 0; tries < 3; tries++) {
+      if (!fault) {
+        const rows = await database.query(appendStatement, this.#values(lease, records, status), taskId);
+        if (rows.length > 0) return written(taskId);
+      }
+      const head = await headOf(database, taskId);
+      if (head.owner !== encoded(owner) || head.epoch !== epoch) throw fenced(lease);
+      const rest = fault ? records : recordsAfter(head.seq, lease, records);
+      if (!checkAppend({ seq: head.seq, hasEnded: head.ended }, lease, rest)) return;
+      if (fault) throw fault;
+      records = rest;
+    }
+    throw contended(taskId);
+  }
+
+  #values({ taskId, owner, epoch, leaseMs }: Lease, records: readonly JournalRecord[], status: TaskState): unknown[] {
+    const texts = records.map((record) => jsonOf(record, taskId));
+    const last = records.at(-1);
+    return [
+      taskId,
+      encoded(owner),
+      epoch,
+      leaseMs,
+      texts,
+      records[0]?.seq ?? null,
+      last?.seq ?? null,
+      status,
+      last?.at ?? null,
+      statusTimeIn(records) ?? null,
+      openCallAfter(records),
+      texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0),
+      last !== undefined && isTerminal(last),
+      this.#deps.keepMs,
+    ];
+  }
+}
+
+/** Appends that were merged may begin with some that stand already: only what is beyond those is written. */
+function recordsAfter(seq: number, lease: Lease, records: readonly JournalRecord[]): readonly JournalRecord[] {
+  const [first, last] = [records[0]?.seq ?? 0, records.at(-1)?.seq ?? 0];
+  return first > lease.seq && first <= seq && last > seq ? records.slice(seq - first + 1) : records;
+}
+
+/** Errors: `NOT_FOUND`. */
+export async function headOf(database: PostgresDatabase, taskId: string): Promise<HeadRow> {
+  const text = `select ${headColumns} from $S.task t where t.task_id = $1`;
+  const [head] = await database.query<HeadRow>(text, [taskId], taskId);
+  if (head === undefined) throw notFound(taskId);
+  return head;
+}
+
+export function jsonOf(record: JournalRecord, taskId: string): string {
+  try {
+    return JSON.stringify(record);
+  } catch (error) {
+    throw new AgentLoopError(
+      'INVALID_INPUT',
+      `Record ${record.seq} (${record.type}) of task "${taskId}" cannot be written as JSON: ${messageOf(error)}.`,
+      { taskId, cause: error },
+    );
+  }
+}
+
+/** Why a batch must not be written, whatever the journal says. */
+function faultOf(taskId: string, records: readonly JournalRecord[]): AgentLoopError | undefined {
+  let previous: JournalRecord | undefined;
+  for (const record of records) {
+    if (previous !== undefined && record.seq !== previous.seq + 1) return rewound(taskId, previous.seq, record.seq);
+    if (previous !== undefined && isTerminal(previous)) return ended(taskId);
+    if (!isKnownType(record.type)) return unknownRecord(taskId, record.seq, String(record.type));
+    previous = record;
+  }
+  return undefined;
+}
+
+/** The seq of the `llm.start` that the journal is in the middle of after these records; 0 for none, null for as before. */
+function openCallAfter(records: readonly JournalRecord[]): number | null {
+  let open: number | null = null;
+  for (const { type, seq } of records) {
+    const streams = kindOf(type)?.streams;
+    if (streams === 'begins') open = seq;
+    else if (streams === 'ends') open = 0;
+  }
+  return open;
+}

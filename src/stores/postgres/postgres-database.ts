@@ -1,0 +1,177 @@
+import { AgentLoopError } from '../../core/contracts/index.ts';
+import { migrations } from './migrations.ts';
+import { newerTables, notMigrated, postgresError, storeClosed } from './postgres-errors.ts';
+import {
+  assertPostgresTarget,
+  assertSchemaName,
+  openPool,
+  type PgClient,
+  type PgPool,
+  type PooledClient,
+  type PostgresTarget,
+  secretOf,
+} from './postgres-target.ts';
+
+/** What all stores of a database take. */
+export interface PostgresOptions {
+  /** A URL (`postgres://user:password@host/database`), or options of `pg`. */
+  readonly postgres: PostgresTarget;
+  /** The schema of the database that holds the tables. Default `millrace`. */
+  readonly schema?: string | undefined;
+  /** Whether the first call brings the tables up to date, as `migrate()` does. Default false. */
+  readonly migrate?: boolean | undefined;
+}
+
+/** Runs statements; within a transaction, all on one connection. */
+export type Run = <Row>(text: string, values?: readonly unknown[]) => Promise<readonly Row[]>;
+
+/**
+ * Statements on a pool of connections. `$S` in a statement is the schema. Statements are not named, since poolers that lend a connection for one
+ * transaction cannot keep them. Errors: `UNAVAILABLE`, `FULL`, `SCHEMA`.
+ */
+export class PostgresDatabase {
+  readonly schema: string;
+  readonly target: PostgresTarget;
+  readonly #owner: string;
+  readonly #pool: PgPool;
+  readonly #secret: string | undefined;
+  readonly #migrates: boolean;
+  #ready: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** `owner`: the class, for messages. Errors: `INVALID_CONFIG`, `MISSING_PACKAGE`. */
+  constructor(owner: string, { postgres, schema = 'millrace', migrate = false }: PostgresOptions) {
+    assertPostgresTarget('postgres', postgres);
+    assertSchemaName(schema);
+    this.#owner = owner;
+    this.schema = schema;
+    this.target = postgres;
+    this.#secret = secretOf(postgres);
+    this.#migrates = migrate;
+    this.#pool = openPool(postgres);
+  }
+
+  get isClosed(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** One statement, which is one transaction, once the tables were found to be there. `taskId`: for messages. */
+  async query<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
+    this.#ready ??= this.#prepare();
+    await this.#ready;
+    return this.plain(text, values, taskId);
+  }
+
+  /** The same whatever the tables are. */
+  async plain<Row>(text: string, values: readonly unknown[] = [], taskId?: string): Promise<readonly Row[]> {
+    if (this.#closing) throw storeClosed(this.#owner);
+    try {
+      const { rows } = await this.#pool.query<Row>(this.#named(text), values);
+      return rows;
+    } catch (error) {
+      throw this.errorOf(error, taskId);
+    }
+  }
+
+  /** Several statements on one connection; all or none of what they change stands. `begin` may say how. */
+  async transaction<T>(body: (run: Run) => Promise<T>, begin = 'begin'): Promise<T> {
+    this.#ready ??= this.#prepare();
+    await this.#ready;
+    return this.#transaction(body, begin);
+  }
+
+  /** Brings the tables up to date. Several processes may do so at once. Errors: `SCHEMA` where they are newer than this version. */
+  async migrate(): Promise<void> {
+    await this.#transaction(async (run) => {
+      await run('select pg_advisory_xact_lock(hashtext($1))', [`millrace ${this.schema}`]);
+      const [found] = await run<{ readonly is_there: boolean }>(
+        'select exists (select from pg_namespace where nspname = $1) as is_there',
+        [this.schema],
+      );
+      if (!found?.is_there) await run('create schema $S');
+      await run(
+        'create table if not exists $S.migration (version int primary key, applied_at timestamptz not null default clock_timestamp())',
+      );
+      const version = await this.#version(run);
+      if (version > migrations.length) throw newerTables(this.schema, version, migrations.length);
+      for (const [index, step] of migrations.entries()) {
+        if (index < version) continue;
+        await run(step);
+        await run('insert into $S.migration (version) values ($1)', [index + 1]);
+      }
+    }, 'begin');
+    this.#ready = Promise.resolve();
+  }
+
+  errorOf(thrown: unknown, taskId?: string): AgentLoopError {
+    return postgresError(thrown, this.#secret, taskId);
+  }
+
+  /** Ends the connections once what was sent is answered. Again: does nothing. */
+  close(): Promise<void> {
+    this.#closing ??= this.#pool.end().catch(() => {});
+    return this.#closing;
+  }
+
+  /** A failure is not kept: the next call looks again. */
+  async #prepare(): Promise<void> {
+    try {
+      if (this.#migrates) return await this.migrate();
+      const run: Run = (text, values) => this.plain(text, values);
+      const version = await this.#version(run);
+      if (version > migrations.length) throw newerTables(this.schema, version, migrations.length);
+      if (version < migrations.length) {
+        throw notMigrated(`the schema "${this.schema}" has version ${version} of ${migrations.length}`);
+      }
+    } catch (error) {
+      this.#ready = undefined;
+      throw error;
+    }
+  }
+
+  async #version(run: Run): Promise<number> {
+    const [row] = await run<{ readonly version: number | null }>('select max(version) as version from $S.migration');
+    return row?.version ?? 0;
+  }
+
+  async #transaction<T>(body: (run: Run) => Promise<T>, begin: string): Promise<T> {
+    if (this.#closing) throw storeClosed(this.#owner);
+    const client = await this.#connection();
+    const run: Run = async <Row>(text: string, values?: readonly unknown[]) => {
+      const { rows } = await client.query<Row>(this.#named(text), values);
+      return rows;
+    };
+    try {
+      await run(begin);
+      const answer = await body(run);
+      await run('commit');
+      client.release();
+      return answer;
+    } catch (error) {
+      await this.#rollBack(client);
+      throw AgentLoopError.isInstance(error) ? error : this.errorOf(error);
+    }
+  }
+
+  async #connection(): Promise<PooledClient> {
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      throw this.errorOf(error);
+    }
+  }
+
+  /** A connection that cannot even do that is not used again. */
+  async #rollBack(client: Pick<PgClient, 'query'> & PooledClient): Promise<void> {
+    try {
+      await client.query('rollback');
+      client.release();
+    } catch {
+      client.release(true);
+    }
+  }
+
+  #named(text: string): string {
+    return text.replaceAll('$S', this.schema);
+  }
+}

@@ -1,0 +1,353 @@
+import { randomInt } from 'node:crypto';
+import type { Observable } from 'rxjs';
+import {
+  AgentLoopError,
+  type AppendOptions,
+  type Command,
+  type Delta,
+  type FollowSignal,
+  invalidConfig,
+  type Lease,
+  type PostOptions,
+  type ReadOptions,
+  type StoreCheck,
+  shownValue,
+  type TaskQuery,
+  type TaskStateStore,
+  type TaskSummary,
+  type Under,
+} from '../../core/contracts/index.ts';
+import {
+  foldRecords,
+  isTerminal,
+  type JournalRecord,
+  journalSchema,
+  type PersistedLoopState,
+  type Stamped,
+  type TurnStarted,
+  toPersisted,
+} from '../../core/journal/index.ts';
+import { checkArguments, stateStoreArguments } from '../check-arguments.ts';
+import { takesAtOnce } from '../child-turns.ts';
+import { groupOf } from '../context-group.ts';
+import { assertKnownOptions, type OptionNames } from '../known-options.ts';
+import { assertTaskId, busy, ended, fenced, newerSchema, notFound } from '../store-errors.ts';
+import { checkServer } from './check-server.ts';
+import { deleteTask, sweepTasks } from './delete-tasks.ts';
+import { DeltaFeed } from './delta-feed.ts';
+import { followTask, listenCommands } from './follow-task.ts';
+import { readJournal } from './journal-reader.ts';
+import { headOf, JournalWriter, jsonOf } from './journal-writer.ts';
+import { postCommand } from './post-command.ts';
+import { PostgresDatabase, type PostgresOptions } from './postgres-database.ts';
+import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
+import {
+  decoded,
+  encoded,
+  type HeadRow,
+  headColumns,
+  listStatement,
+  recordOf,
+  serverNow,
+  summaryOfRow,
+} from './task-rows.ts';
+import { WakeUps } from './wake-ups.ts';
+
+export interface PostgresStateStoreOptions extends PostgresOptions {
+  /** Seconds that a task is kept after its turn has ended; null keeps it. Default 86,400. Unfinished work does not expire. */
+  readonly ttl?: number | null | undefined;
+  /**
+   * How changes of other processes are noticed: `true` (default), by a connection that listens, beside the pool, and a poll each second; another
+   * target for that connection, where `postgres` is a pooler that lends connections for one transaction, which hear nothing; `false`, by a poll
+   * every 250 ms.
+   */
+  readonly listen?: boolean | PostgresTarget | undefined;
+}
+
+const optionNames: OptionNames<PostgresStateStoreOptions> = {
+  postgres: true,
+  schema: true,
+  migrate: true,
+  ttl: true,
+  listen: true,
+};
+
+/** How far an epoch jumps at most: so far that one lost in a failover is not given again. */
+const maxEpochStep = 2 ** 31;
+/** Between two looks for tasks whose time is over. */
+const sweepEveryMs = 60_000;
+
+const createStatement = `
+with task as (
+  insert into $S.task (task_id, context_id, context_group, agent_id, parent_id, schema, state, seq, bytes, created_at, updated_at, status_at)
+  values ($1, $2, $3, $4, $5, $6, 'submitted', 1, $7, $8, $8, $8)
+  on conflict do nothing returning task_id)
+insert into $S.record (task_id, seq, record) select task_id, 1, $9 from task returning task_id`;
+
+/** The head as it was, and the new epoch where the lease was granted. */
+const acquireStatement = `
+with t as (select * from $S.task where task_id = $1 for update),
+granted as (
+  update $S.task set owner = $2, epoch = t.epoch + $3::int8, expires = ${serverNow} + $4::int8, lease_ms = $4::int8, call_seq = 0,
+    abandoned_at = null, under_id = coalesce($6, t.under_id), under_epoch = case when $6::text is null then t.under_epoch else $7::int8 end
+  from t where task.task_id = t.task_id and not t.ended and t.schema <= $5::int
+    and (t.owner is null or t.expires <= ${serverNow} or (t.under_id = $6 and t.under_epoch < $7::int8))
+    and not coalesce(t.under_id = $6 and t.under_epoch > $7::int8, false)
+  returning task.epoch)
+select ${headColumns}, (select granted.epoch::float8 from granted) as granted from t`;
+
+/**
+ * Keeps journals in PostgreSQL 13 or newer.
+ *
+ * Every change of a task is one statement and so one transaction: it happens whole or not at all. Leases run on the server's clock. Nothing is
+ * connected before the first call, and no table is made unless `migrate()` is called or the option says so. Appends of one task go one after the
+ * other; those that wait are merged. Readers use one connection of their own, which listens, and a poll.
+ *
+ * Errors besides the contract's: `UNAVAILABLE` (the server is away, shuts down or is read-only), `FULL` (disk or memory), both retryable;
+ * `UNAVAILABLE` for good where the server refuses the user or the database; `SCHEMA` where the tables are missing, older or newer. `INVALID_CONFIG`
+ * and `MISSING_PACKAGE` at construction.
+ *
+ * Memory in this process: what is on its way, and the last page of what is read.
+ */
+export class PostgresStateStore implements TaskStateStore {
+  static {
+    checkArguments<TaskStateStore>(PostgresStateStore.prototype, stateStoreArguments);
+  }
+
+  readonly #database: PostgresDatabase;
+  readonly #writer: JournalWriter;
+  readonly #wakeUps: WakeUps;
+  readonly #deltas: DeltaFeed;
+  readonly #listen: PostgresTarget | false;
+  #sweepAt = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: PostgresStateStoreOptions) {
+    assertKnownOptions('PostgresStateStore', options, optionNames);
+    const { ttl = 86_400, listen = true } = options;
+    if (ttl !== null && !(Number.isSafeInteger(ttl) && ttl >= 1)) {
+      throw invalidConfig(
+        `ttl of PostgresStateStore is ${shownValue(ttl)}`,
+        'give a whole number of seconds from 1, or null',
+      );
+    }
+    if (typeof listen !== 'boolean') assertPostgresTarget('listen', listen);
+    this.#database = new PostgresDatabase('PostgresStateStore', options);
+    this.#listen = listen === true ? this.#database.target : listen;
+    this.#wakeUps = new WakeUps({ database: this.#database, listen: this.#listen });
+    this.#deltas = new DeltaFeed({ database: this.#database, sent: (taskId) => this.#wakeUps.ring(taskId, 'record') });
+    this.#writer = new JournalWriter({
+      database: this.#database,
+      keepMs: ttl === null ? null : ttl * 1_000,
+      written: (taskId) => this.#wakeUps.ring(taskId, 'record'),
+    });
+  }
+
+  /** Brings the tables up to date; several processes may do so at once. Errors: `SCHEMA` where a newer version made them. */
+  migrate(): Promise<void> {
+    return this.#database.migrate();
+  }
+
+  async create(
+    taskId: string,
+    started: Stamped<TurnStarted>,
+  ): Promise<{ readonly created: boolean; readonly started: Stamped<TurnStarted> }> {
+    this.#sweep();
+    const { contextId, agentId, schema, at, parent } = started;
+    const text = jsonOf(started, taskId);
+    const group = groupOf(contextId);
+    const values = [
+      taskId,
+      encoded(contextId),
+      group === undefined ? null : encoded(group),
+      encoded(agentId),
+      parent ? encoded(parent.taskId) : null,
+      schema,
+      Buffer.byteLength(text),
+      at,
+      text,
+    ];
+    for (;;) {
+      const created = await this.#database.query(createStatement, values, taskId);
+      if (created.length > 0) return { created: true, started };
+      const [row] = await this.#database.query<{ readonly record: string }>(
+        'select record from $S.record where task_id = $1 and seq = 1',
+        [taskId],
+        taskId,
+      );
+      const standing = row && recordOf(row.record, taskId, 1);
+      // Deleted in between: once more.
+      if (standing?.type === 'turn.started') return { created: false, started: { ...standing, seq: 1, epoch: 0 } };
+    }
+  }
+
+  async acquire(taskId: string, owner: string, leaseMs: number, under?: Under): Promise<Lease> {
+    const step = randomInt(1, maxEpochStep);
+    const [row] = await this.#database.query<HeadRow & { readonly granted: number | null }>(
+      acquireStatement,
+      [taskId, encoded(owner), step, leaseMs, journalSchema, under?.taskId ?? null, under?.epoch ?? null],
+      taskId,
+    );
+    if (row === undefined) throw notFound(taskId);
+    const { granted, expires, now } = row;
+    if (granted === null) {
+      if (row.schema > journalSchema) throw newerSchema(taskId, row.schema);
+      if (row.ended) throw ended(taskId);
+      takesAtOnce(taskId, underOf(row), under);
+      throw busy(taskId, Math.max(1, expires - now));
+    }
+    const abandonedAt = row.owner === null ? row.abandoned_at : expires - row.lease_ms;
+    this.#wakeUps.ring(taskId, 'record');
+    return { taskId, owner, epoch: granted, seq: row.seq, leaseMs, abandonedAt };
+  }
+
+  append(lease: Lease, records: readonly JournalRecord[], options: AppendOptions): Promise<void> {
+    const { taskId } = lease;
+    // Deltas that were published before stand before these records.
+    if (this.#deltas.isWaiting(taskId)) {
+      this.#writer.closeGroup(taskId);
+      this.#writer.inLine(taskId, () => this.#deltas.flush(taskId)).catch(() => {});
+    }
+    this.#deltas.note(lease, records);
+    const appended = this.#writer.append(lease, records, options);
+    if (records.some(isTerminal)) {
+      appended.then(
+        () => this.#deltas.forget(taskId),
+        () => {},
+      );
+    }
+    return appended;
+  }
+
+  async renew(lease: Lease): Promise<void> {
+    const { taskId, owner, epoch, leaseMs } = lease;
+    const renewed = await this.#database.query(
+      `update $S.task set expires = ${serverNow} + $4::int8, lease_ms = $4::int8 where task_id = $1 and owner = $2 and epoch = $3::int8 returning 1`,
+      [taskId, encoded(owner), epoch, leaseMs],
+      taskId,
+    );
+    if (renewed.length > 0) return;
+    await headOf(this.#database, taskId);
+    throw fenced(lease);
+  }
+
+  /** After the appends of this store that are on their way. */
+  async release(lease: Lease, abandonedAt?: number): Promise<void> {
+    const { taskId, owner, epoch } = lease;
+    this.#writer.closeGroup(taskId);
+    await this.#writer.inLine(taskId, async () => {
+      await this.#deltas.flush(taskId);
+      await this.#database.query(
+        'update $S.task set owner = null, abandoned_at = $4::int8 where task_id = $1 and owner = $2 and epoch = $3::int8',
+        [taskId, encoded(owner), epoch, abandonedAt ?? null],
+        taskId,
+      );
+    });
+    this.#deltas.forget(taskId);
+  }
+
+  async breakLease(taskId: string): Promise<boolean> {
+    const broken = await this.#database.query(
+      `update $S.task set owner = null, epoch = epoch + $2::int8, abandoned_at = expires - lease_ms
+       where task_id = $1 and owner is not null and not ended returning 1`,
+      [taskId, randomInt(1, maxEpochStep)],
+      taskId,
+    );
+    if (broken.length === 0) await headOf(this.#database, taskId);
+    return broken.length > 0;
+  }
+
+  /** Errors with `NOT_FOUND` where there is no such task; silent once it is deleted, and while the server is away. */
+  commands(taskId: string): Observable<Command> {
+    return listenCommands({ database: this.#database, wakeUps: this.#wakeUps }, taskId);
+  }
+
+  async post(taskId: string, command: Command, options: PostOptions = {}): Promise<Command | undefined> {
+    const standing = await postCommand(this.#database, { taskId, command, options });
+    this.#wakeUps.ring(taskId, 'command');
+    return standing;
+  }
+
+  async read(taskId: string, options: ReadOptions = {}): Promise<readonly JournalRecord[]> {
+    assertTaskId(taskId);
+    return readJournal(this.#database, taskId, startOf(options));
+  }
+
+  /**
+   * Waits out a loss of the server; after 30 s it errors with `UNAVAILABLE`. Errors with `REWOUND` where the server came back without records that
+   * were shown.
+   */
+  follow(taskId: string, options: ReadOptions = {}): Observable<FollowSignal> {
+    return followTask({ database: this.#database, wakeUps: this.#wakeUps }, taskId, startOf(options));
+  }
+
+  /** Collected for 20 ms, and sent before the next append. */
+  publish(taskId: string, delta: Delta): void {
+    this.#deltas.add(taskId, delta);
+  }
+
+  async load(taskId: string): Promise<PersistedLoopState | null> {
+    try {
+      return toPersisted(foldRecords(await this.read(taskId)));
+    } catch (error) {
+      if (AgentLoopError.isInstance(error) && error.code === 'NOT_FOUND') return null;
+      throw error;
+    }
+  }
+
+  async describe(taskId: string): Promise<TaskSummary | null> {
+    const text = `select ${headColumns} from $S.task t where t.task_id = $1`;
+    const [row] = await this.#database.query<HeadRow>(text, [taskId], taskId);
+    return row ? summaryOfRow(row) : null;
+  }
+
+  /** The one created last first, or as `byStatus` says; from indexes that change with the journals. */
+  async list(query: TaskQuery = {}): Promise<readonly TaskSummary[]> {
+    const { text, values } = listStatement(query);
+    const rows = await this.#database.query<HeadRow>(text, values);
+    return rows.map(summaryOfRow);
+  }
+
+  /** In one transaction with its child turns. */
+  async delete(taskId: string): Promise<void> {
+    const gone = await this.#database.transaction((run) => deleteTask(run, taskId));
+    for (const member of gone) {
+      this.#deltas.forget(member);
+      this.#wakeUps.ring(member, 'record');
+    }
+  }
+
+  /** Looks at the version, its tables, persistence, and whether notifications arrive. Never rejects. */
+  check(): Promise<StoreCheck> {
+    return checkServer(this.#database, this.#listen);
+  }
+
+  /** Waits for what was sent, ends the readers with `UNAVAILABLE`, and closes the connections. Again: does nothing. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#writer.settled();
+    await this.#deltas.close();
+    await this.#wakeUps.close(() => this.#database.close());
+  }
+
+  /** Every minute at most, by whoever creates a task. */
+  #sweep(): void {
+    const now = performance.now();
+    if (now < this.#sweepAt) return;
+    this.#sweepAt = now + sweepEveryMs;
+    sweepTasks(this.#database).catch(() => {});
+  }
+}
+
+function underOf({ under_id: taskId, under_epoch: epoch }: HeadRow): Under | undefined {
+  return taskId === null || epoch === null ? undefined : { taskId: decoded(taskId), epoch };
+}
+
+/** A first seq below 1 is the journal's start. */
+function startOf(options: ReadOptions): number {
+  return Math.max(1, options.from ?? 1);
+}

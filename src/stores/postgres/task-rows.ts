@@ -1,0 +1,128 @@
+import type { TaskQuery, TaskState, TaskSummary } from '../../core/contracts/index.ts';
+import { isKnownType, type JournalRecord } from '../../core/journal/index.ts';
+import { unknownRecord } from '../store-errors.ts';
+import { summaryOf } from '../task-summary.ts';
+import { damaged } from './postgres-errors.ts';
+
+/** The clock of the server, in milliseconds since 1970. `now()` would stand still while a statement waits for a lock. */
+export const serverNow = '(extract(epoch from clock_timestamp()) * 1000)::int8';
+
+/** The columns of `$S.task t` that make a `HeadRow`. */
+export const headColumns = `t.task_id, t.n::float8, t.context_id, t.agent_id, t.parent_id, t.schema, t.state, t.ended, t.seq, t.call_seq,
+  t.commands, t.bytes::float8, t.epoch::float8, t.owner, t.expires::float8, t.lease_ms::float8, t.abandoned_at::float8, t.under_id,
+  t.under_epoch::float8, t.created_at::float8, t.updated_at::float8, t.status_at::float8, ${serverNow}::float8 as now`;
+
+/** A task without its journal. Times are in milliseconds since 1970. */
+export interface HeadRow {
+  readonly task_id: string;
+  /** Counts the tasks that were ever created: tells a task from one that was deleted and had the same id. */
+  readonly n: number;
+  readonly context_id: string;
+  readonly agent_id: string;
+  readonly parent_id: string | null;
+  readonly schema: number;
+  readonly state: TaskState;
+  readonly ended: boolean;
+  readonly seq: number;
+  /** The seq of the `llm.start` that the journal is in the middle of; 0 for none. */
+  readonly call_seq: number;
+  readonly commands: number;
+  readonly bytes: number;
+  readonly epoch: number;
+  readonly owner: string | null;
+  readonly expires: number;
+  readonly lease_ms: number;
+  readonly abandoned_at: number | null;
+  readonly under_id: string | null;
+  readonly under_epoch: number | null;
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly status_at: number;
+  /** The time of the server. */
+  readonly now: number;
+}
+
+export function summaryOfRow(row: HeadRow): TaskSummary {
+  return summaryOf({
+    taskId: row.task_id,
+    contextId: decoded(row.context_id),
+    agentId: decoded(row.agent_id),
+    parentTaskId: row.parent_id === null ? undefined : decoded(row.parent_id),
+    state: row.state,
+    seq: row.seq,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+    statusAt: row.status_at,
+    held: row.owner !== null && row.now < row.expires,
+    bytes: row.bytes,
+  });
+}
+
+export function recordOf(text: string, taskId: string, seq: number): JournalRecord {
+  const record = parsed<JournalRecord>(text, taskId, `record ${seq} is damaged`);
+  if (record.seq !== undefined && record.seq !== seq) throw damaged(taskId, `record ${record.seq} stands at ${seq}`);
+  if (!isKnownType(record.type)) throw unknownRecord(taskId, seq, record.type);
+  if (record.type === 'turn.started' && record.taskId !== taskId) {
+    throw damaged(taskId, `it is the journal of task "${record.taskId}"`);
+  }
+  return record;
+}
+
+export function parsed<T>(text: string, taskId: string, why: string): T {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw damaged(taskId, why);
+  }
+}
+
+/** What PostgreSQL refuses in a string: U+0000 and lone surrogates. */
+const refused = /[\0\p{Surrogate}]/u;
+
+/** A string that PostgreSQL takes: one that has refused characters is kept as JSON, which begins with a quote. */
+export function encoded(text: string): string {
+  return text.startsWith('"') || refused.test(text) ? JSON.stringify(text) : text;
+}
+
+export function decoded(text: string): string {
+  return text.startsWith('"') ? JSON.parse(text) : text;
+}
+
+interface ListStatement {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** `TaskStateStore.list` as one statement; each of its orders has an index. */
+export function listStatement(query: TaskQuery): ListStatement {
+  const { state, contextId, parentTaskId, byStatus, roots = false, runnable = false, limit = 50 } = query;
+  const values: unknown[] = [];
+  const conditions: string[] = [];
+  const given = (value: unknown) => `$${values.push(value)}`;
+  const equals = (column: string, value: string) => {
+    const place = given(encoded(value));
+    conditions.push(`md5(t.${column}) = md5(${place}) and t.${column} = ${place}`);
+  };
+  if (state !== undefined) conditions.push(`t.state = ${given(state)}`);
+  if (contextId !== undefined) equals('context_id', contextId);
+  if (parentTaskId !== undefined) conditions.push(`t.parent_id = ${given(encoded(parentTaskId))}`);
+  if (roots) conditions.push('t.parent_id is null');
+  if (runnable) {
+    conditions.push(
+      `t.state in ('submitted', 'working') and not t.ended and (t.owner is null or t.expires <= ${serverNow})`,
+    );
+  }
+  if (byStatus !== undefined) {
+    const { group, after, since } = byStatus;
+    equals('context_group', group);
+    if (since !== undefined) conditions.push(`t.status_at >= ${given(Date.parse(since))}`);
+    if (after !== undefined) {
+      const place = `(${given(Date.parse(after.statusAt))}::int8, ${given(encoded(after.taskId))}::text)`;
+      conditions.push(`(t.status_at, t.task_id) < ${place}`);
+    }
+  }
+  const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
+  const order = byStatus === undefined ? 't.n desc' : 't.status_at desc, t.task_id desc';
+  const most = limit > 0 ? Math.min(Math.ceil(limit), 2 ** 31 - 1) : 0;
+  return { text: `select ${headColumns} from $S.task t ${where} order by ${order} limit ${most}`, values };
+}
