@@ -193,6 +193,7 @@ export { Openings } from '../src/stores/lmdb/openings.ts';
 export { TaskTable } from '../src/stores/lmdb/task-table.ts';
 export type { InMemoryStateStoreOptions } from '../src/stores/memory/in-memory-state-store.ts';
 export { TableMessageStore } from '../src/stores/messages/table-message-store.ts';
+export { PostgresTable } from '../src/stores/postgres/postgres-table.ts';
 export { runArtifactScript } from '../src/stores/redis/artifact-scripts.ts';
 export { openClient } from '../src/stores/redis/redis-client.ts';
 export { redisStoreSettings } from '../src/stores/redis/redis-state-store-options.ts';

@@ -16,6 +16,8 @@ import type { LmdbStateStore, LmdbStateStoreOptions } from './lmdb/lmdb-state-st
 import { InMemoryStateStore, type InMemoryStateStoreOptions } from './memory/in-memory-state-store.ts';
 import { InMemoryMessageStore, type InMemoryMessageStoreOptions } from './messages/in-memory-message-store.ts';
 import { ownStores } from './own-stores.ts';
+import type { PostgresCacheStore, PostgresCacheStoreOptions } from './postgres/postgres-cache-store.ts';
+import type { PostgresMessageStore, PostgresMessageStoreOptions } from './postgres/postgres-message-store.ts';
 import type { PostgresStateStore, PostgresStateStoreOptions } from './postgres/postgres-state-store.ts';
 import type { RedisArtifactStore, RedisArtifactStoreOptions } from './redis/redis-artifact-store.ts';
 import type { RedisCacheStore, RedisCacheStoreOptions } from './redis/redis-cache-store.ts';
@@ -32,6 +34,7 @@ export type StateStoreOptions =
 export type MessageStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryMessageStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbMessageStoreOptions)
+  | ({ readonly type: 'postgres' } & PostgresMessageStoreOptions)
   | ({ readonly type: 'redis' } & RedisMessageStoreOptions);
 
 export type ArtifactStoreOptions =
@@ -43,6 +46,7 @@ export type ArtifactStoreOptions =
 export type CacheStoreOptions =
   | ({ readonly type: 'memory' } & InMemoryCacheStoreOptions)
   | ({ readonly type: 'lmdb' } & LmdbCacheStoreOptions)
+  | ({ readonly type: 'postgres' } & PostgresCacheStoreOptions)
   | ({ readonly type: 'redis' } & RedisCacheStoreOptions);
 
 /**
@@ -77,8 +81,11 @@ function createStateStore(options: StateStoreOptions): TaskStateStore {
 
 function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'memory' }>): InMemoryMessageStore;
 function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'lmdb' }>): LmdbMessageStore;
+function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'postgres' }>): PostgresMessageStore;
 function createMessageStore(options: Extract<MessageStoreOptions, { readonly type: 'redis' }>): RedisMessageStore;
-function createMessageStore(options: MessageStoreOptions): InMemoryMessageStore | LmdbMessageStore | RedisMessageStore;
+function createMessageStore(
+  options: MessageStoreOptions,
+): InMemoryMessageStore | LmdbMessageStore | PostgresMessageStore | RedisMessageStore;
 function createMessageStore(options: MessageStoreOptions): MessageStore {
   const type = typeOf('createMessageStore', options);
   switch (options.type) {
@@ -86,10 +93,12 @@ function createMessageStore(options: MessageStoreOptions): MessageStore {
       return new InMemoryMessageStore(withoutType(options));
     case 'lmdb':
       return new (ownStores.lmdb().LmdbMessageStore)(withoutType(options));
+    case 'postgres':
+      return new (ownStores.postgres().PostgresMessageStore)(withoutType(options));
     case 'redis':
       return new (ownStores.redis().RedisMessageStore)(withoutType(options));
     default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
   }
 }
 
@@ -117,8 +126,11 @@ function createArtifactStore(options: ArtifactStoreOptions): ArtifactStore {
 
 function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'memory' }>): InMemoryCacheStore;
 function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'lmdb' }>): LmdbCacheStore;
+function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'postgres' }>): PostgresCacheStore;
 function createCacheStore(options: Extract<CacheStoreOptions, { readonly type: 'redis' }>): RedisCacheStore;
-function createCacheStore(options: CacheStoreOptions): InMemoryCacheStore | LmdbCacheStore | RedisCacheStore;
+function createCacheStore(
+  options: CacheStoreOptions,
+): InMemoryCacheStore | LmdbCacheStore | PostgresCacheStore | RedisCacheStore;
 function createCacheStore(options: CacheStoreOptions): CacheStore {
   const type = typeOf('createCacheStore', options);
   switch (options.type) {
@@ -126,10 +138,12 @@ function createCacheStore(options: CacheStoreOptions): CacheStore {
       return new InMemoryCacheStore(withoutType(options));
     case 'lmdb':
       return new (ownStores.lmdb().LmdbCacheStore)(withoutType(options));
+    case 'postgres':
+      return new (ownStores.postgres().PostgresCacheStore)(withoutType(options));
     case 'redis':
       return new (ownStores.redis().RedisCacheStore)(withoutType(options));
     default:
-      throw unknownType(type, options, ['memory', 'lmdb', 'redis']);
+      throw unknownType(type, options, ['memory', 'lmdb', 'postgres', 'redis']);
   }
 }
 

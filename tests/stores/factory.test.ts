@@ -136,7 +136,7 @@ describe('StoreFactory.createMessageStore, createArtifactStore and createCacheSt
 
   it('refuse types and options that are not known, as INVALID_CONFIG', () => {
     expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"folder"}'))).toThrow(
-      'The store type "folder" is not known; known types: memory, lmdb, redis.',
+      'The store type "folder" is not known; known types: memory, lmdb, postgres, redis.',
     );
     expect(() => StoreFactory.createArtifactStore(JSON.parse('{"type":"s3"}'))).toThrow(
       'known types: memory, folder, redis.',
@@ -145,7 +145,7 @@ describe('StoreFactory.createMessageStore, createArtifactStore and createCacheSt
       'has no option "stray"',
     );
     expect(() => StoreFactory.createCacheStore(JSON.parse('{"type":"disk"}'))).toThrow(
-      'known types: memory, lmdb, redis.',
+      'known types: memory, lmdb, postgres, redis.',
     );
     expect(() => StoreFactory.createMessageStore(JSON.parse('{"type":"redis"}'))).toThrow('redis is undefined');
   });

@@ -3,7 +3,7 @@
  * the schema.
  *
  * `task` has no index on what every append changes (`seq`, `expires`, `updated_at`, `bytes`), so that its updates stay in the page (HOT).
- * Records are `text`: `jsonb` refuses U+0000 and does not keep the bytes.
+ * `row` holds what the other stores keep. Records are `text`: `jsonb` refuses U+0000 and does not keep the bytes.
  */
 export const migrations: readonly string[] = [
   `
@@ -65,5 +65,11 @@ create unlogged table $S.delta (
   deltas text not null
 );
 create index delta_task on $S.delta (task_id, n);
+`,
+  `
+create table $S.row (
+  key bytea primary key,
+  value text not null
+);
 `,
 ];

@@ -8,6 +8,7 @@ import {
   type FollowSignal,
   invalidConfig,
   type Lease,
+  type MessageStore,
   type PostOptions,
   type ReadOptions,
   type StoreCheck,
@@ -40,6 +41,7 @@ import { readJournal } from './journal-reader.ts';
 import { headOf, JournalWriter, jsonOf } from './journal-writer.ts';
 import { postCommand } from './post-command.ts';
 import { PostgresDatabase, type PostgresOptions } from './postgres-database.ts';
+import { PostgresMessageStore } from './postgres-message-store.ts';
 import { assertPostgresTarget, type PostgresTarget } from './postgres-target.ts';
 import {
   decoded,
@@ -118,6 +120,8 @@ export class PostgresStateStore implements TaskStateStore {
   readonly #writer: JournalWriter;
   readonly #wakeUps: WakeUps;
   readonly #deltas: DeltaFeed;
+  readonly #options: PostgresOptions;
+  #messages: PostgresMessageStore | undefined;
   readonly #listen: PostgresTarget | false;
   #sweepAt = 0;
   #closing: Promise<void> | undefined;
@@ -132,7 +136,9 @@ export class PostgresStateStore implements TaskStateStore {
       );
     }
     if (typeof listen !== 'boolean') assertPostgresTarget('listen', listen);
-    this.#database = new PostgresDatabase('PostgresStateStore', options);
+    const { postgres, schema, migrate } = options;
+    this.#options = { postgres, schema, migrate };
+    this.#database = new PostgresDatabase('PostgresStateStore', this.#options);
     this.#listen = listen === true ? this.#database.target : listen;
     this.#wakeUps = new WakeUps({ database: this.#database, listen: this.#listen });
     this.#deltas = new DeltaFeed({ database: this.#database, sent: (taskId) => this.#wakeUps.ring(taskId, 'record') });
@@ -146,6 +152,12 @@ export class PostgresStateStore implements TaskStateStore {
   /** Brings the tables up to date; several processes may do so at once. Errors: `SCHEMA` where a newer version made them. */
   migrate(): Promise<void> {
     return this.#database.migrate();
+  }
+
+  /** In the same schema, on connections of its own. Closed with this store. */
+  get messages(): MessageStore {
+    this.#messages ??= new PostgresMessageStore(this.#options);
+    return this.#messages;
   }
 
   async create(
@@ -331,7 +343,7 @@ export class PostgresStateStore implements TaskStateStore {
   async #close(): Promise<void> {
     await this.#writer.settled();
     await this.#deltas.close();
-    await this.#wakeUps.close(() => this.#database.close());
+    await Promise.all([this.#wakeUps.close(() => this.#database.close()), this.#messages?.close()]);
   }
 
   /** Every minute at most, by whoever creates a task. */

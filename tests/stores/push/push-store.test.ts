@@ -5,8 +5,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import { InMemoryPushStore, type PushEntry, type PushStore } from 'millrace/a2a';
 import { notText, refusesWrongArguments } from 'millrace/internals';
 import { LmdbPushStore } from 'millrace/lmdb';
+import { PostgresPushStore } from 'millrace/postgres';
 import { RedisPushStore } from 'millrace/redis';
 import { type FakeClock, fakeClock } from 'millrace/testing';
+import { describePostgres } from '../postgres/describe-postgres.ts';
+import { type PostgresProcess, startPostgres } from '../postgres/postgres-process.ts';
 import { describeRedis } from '../redis/describe-redis.ts';
 import { type RedisProcess, startRedis } from '../redis/redis-process.ts';
 
@@ -275,5 +278,20 @@ describeRedis('RedisPushStore', () => {
     await store.delete(entry('a'));
     expect(redis?.cli('KEYS', 'bare:*')).toBe('');
     await store.close();
+  });
+});
+
+describePostgres('PostgresPushStore', () => {
+  let postgres: PostgresProcess | undefined;
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(async () => postgres?.remove());
+  contract(() => {
+    const clock = fakeClock();
+    const options = { postgres: postgres?.url ?? '', schema: `push_${made++}`, migrate: true, clock };
+    const [store, peer] = [new PostgresPushStore(options), new PostgresPushStore(options)];
+    const pass = async (ms: number) => void clock.advance(ms);
+    return { store, peer, pass, close: () => Promise.all([store.close(), peer.close()]) };
   });
 });

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { AgentLoopError, InMemoryMessageStore, systemClock } from 'millrace';
 import {
@@ -12,6 +12,7 @@ import {
   type MaybePromise,
   MemoryTable,
   messageStoreArguments,
+  PostgresTable,
   type Rows,
   type Table,
   type TableKey,
@@ -20,6 +21,7 @@ import {
 } from 'millrace/internals';
 import { checkArguments } from 'millrace/stores';
 import { messageStoreContract } from 'millrace/testing';
+import { type PostgresProcess, postgresPrograms, startPostgres } from '../postgres/postgres-process.ts';
 import { RemoteTable } from './remote-table.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'millrace-table-'));
@@ -33,7 +35,7 @@ interface Opened {
   readonly close: () => MaybePromise<unknown>;
 }
 
-const tables: Readonly<Record<string, () => Opened>> = {
+const tables: Record<string, () => Opened> = {
   MemoryTable: () => {
     const table = new MemoryTable();
     return { table, peer: table, close: () => {} };
@@ -62,6 +64,22 @@ const keysIn = (table: Table, prefix: TableKey, range?: TableRange) =>
     return (yield* rows.range(prefix, range)).map(({ key }) => key);
   });
 const valueAt = (table: Table, key: TableKey) => read(table, (rows) => rows.get(key));
+
+let postgres: PostgresProcess | undefined;
+if (postgresPrograms !== undefined) {
+  tables['PostgresTable'] = () => {
+    const options = { postgres: postgres?.url ?? '', schema: `table_${made++}`, migrate: true };
+    const [table, peer] = [
+      new PostgresTable('PostgresTable', 'test', options),
+      new PostgresTable('PostgresTable', 'test', options),
+    ];
+    return { table, peer, close: () => Promise.all([table.close(), peer.close()]) };
+  };
+  beforeAll(async () => {
+    postgres = await startPostgres();
+  });
+  afterAll(() => postgres?.remove());
+}
 
 describe.each(Object.keys(tables))('%s keeps the contract of Table', (name) => {
   async function on(run: (opened: Opened) => Promise<void>): Promise<void> {

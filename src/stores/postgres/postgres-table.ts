@@ -1,0 +1,180 @@
+import {
+  awaited,
+  type Body,
+  type KeyPart,
+  type Rows,
+  type Steps,
+  type Table,
+  type TableEntry,
+  type TableKey,
+} from '../table/table.ts';
+import { PostgresDatabase, type PostgresOptions, type Run } from './postgres-database.ts';
+import { decoded, encoded } from './task-rows.ts';
+
+/** A transaction whose process stands still is given up after so long, and what waits for it goes on. */
+const idleMs = 10_000;
+/** Of a part of a key: sorts numbers before strings. Both are less than what `end` is. */
+const [numberTag, stringTag, end] = [1, 2, 0xff];
+
+interface Row {
+  readonly key: Buffer;
+  readonly value: string;
+}
+
+/**
+ * Rows in the table `row`. Transactions that write take a lock of their `space`, so those of one store run one after the other, in all processes.
+ * Keys are bytes in the order of their parts, whatever the collation of the database is.
+ */
+export class PostgresTable implements Table<'later', 'later'> {
+  readonly #database: PostgresDatabase;
+  readonly #lock: string;
+
+  /** `owner`: the class, for messages. `space`: which store of the schema it is. */
+  constructor(owner: string, space: string, options: PostgresOptions) {
+    this.#database = new PostgresDatabase(owner, options);
+    this.#lock = `begin; set local idle_in_transaction_session_timeout = ${idleMs}; select pg_advisory_xact_lock(hashtext('millrace $S ${space}'))`;
+  }
+
+  migrate(): Promise<void> {
+    return this.#database.migrate();
+  }
+
+  async read<T>(prepare: () => Body<T>): Promise<T> {
+    const body = prepare();
+    const begin = 'begin isolation level repeatable read read only';
+    return this.#database.transaction((run) => awaited(body(new PostgresRows(run))), begin);
+  }
+
+  async write<T>(prepare: () => Body<T>): Promise<T> {
+    const body = prepare();
+    return this.#database.transaction(async (run) => {
+      const rows = new PostgresRows(run);
+      const answer = await awaited(body(rows));
+      await rows.flush();
+      return answer;
+    }, this.#lock);
+  }
+
+  close(): Promise<void> {
+    return this.#database.close();
+  }
+}
+
+/** The rows inside one transaction. What is put and removed is sent at the next range, or at the end. */
+class PostgresRows implements Rows {
+  readonly #run: Run;
+  /** By key, in base64: the new value, or null where it was removed. */
+  readonly #changes = new Map<string, string | null>();
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  *get(key: TableKey): Steps<string | undefined> {
+    const bytes = bytesOf(key);
+    const changed = this.#changes.get(bytes.toString('base64'));
+    if (changed !== undefined) return changed ?? undefined;
+    const rows = yield* waitFor(this.#run<Row>('select value from $S.row where key = $1', [bytes]));
+    const [row] = rows;
+    return row && decoded(row.value);
+  }
+
+  *range(
+    prefix: TableKey,
+    { from, to, limit }: { from?: KeyPart | undefined; to?: KeyPart | undefined; limit?: number | undefined } = {},
+  ): Steps<readonly TableEntry[]> {
+    if (this.#changes.size > 0) yield* waitFor(this.flush());
+    const start = bytesOf(from === undefined ? prefix : [...prefix, from]);
+    const stop = to === undefined ? Buffer.concat([bytesOf(prefix), Buffer.of(end)]) : bytesOf([...prefix, to]);
+    const rows = yield* waitFor(
+      this.#run<Row>('select key, value from $S.row where key >= $1 and key < $2 order by key limit $3', [
+        start,
+        stop,
+        limit === undefined || limit === Number.POSITIVE_INFINITY ? null : limit,
+      ]),
+    );
+    return rows.map(({ key, value }) => ({ key: keyOf(key), value: decoded(value) }));
+  }
+
+  put(key: TableKey, value: string): void {
+    this.#changes.set(bytesOf(key).toString('base64'), encoded(value));
+  }
+
+  remove(key: TableKey): void {
+    this.#changes.set(bytesOf(key).toString('base64'), null);
+  }
+
+  async flush(): Promise<void> {
+    const changes = [...this.#changes];
+    this.#changes.clear();
+    const removed = changes.flatMap(([key, value]) => (value === null ? [key] : []));
+    const put = changes.flatMap(([key, value]) => (value === null ? [] : [{ key, value }]));
+    if (removed.length > 0) {
+      await this.#run(`delete from $S.row where key = any(select decode(k, 'base64') from unnest($1::text[]) k)`, [
+        removed,
+      ]);
+    }
+    if (put.length === 0) return;
+    await this.#run(
+      `insert into $S.row (key, value) select decode(k, 'base64'), v from unnest($1::text[], $2::text[]) as given (k, v)
+       on conflict (key) do update set value = excluded.value`,
+      [put.map(({ key }) => key), put.map(({ value }) => value)],
+    );
+  }
+}
+
+/** What a promise gives, as a step of a transaction. */
+function* waitFor<T>(promise: Promise<T>): Steps<T> {
+  const answers: T[] = [];
+  yield promise.then((answer) => {
+    answers.push(answer);
+  });
+  const [answer] = answers;
+  if (answers.length === 0) throw new TypeError('A step of a transaction went on before it was answered.');
+  // biome-ignore lint/style/noNonNullAssertion: there is one.
+  return answer!;
+}
+
+/** Numbers are eight bytes that sort as their values; strings end with two zero bytes, and a zero inside is followed by U+10FFFF, so that it sorts after the end. */
+function bytesOf(key: TableKey): Buffer {
+  const parts: Buffer[] = [];
+  for (const part of key) {
+    if (typeof part === 'number') {
+      const bytes = Buffer.alloc(9);
+      bytes[0] = numberTag;
+      bytes.writeDoubleBE(part === 0 ? 0 : part, 1);
+      // A negative number is inverted whole, another one in its sign.
+      const isNegative = part < 0;
+      for (let index = 1; index < 9; index++) {
+        const byte = bytes[index] ?? 0;
+        bytes[index] = isNegative ? byte ^ 0xff : index === 1 ? byte ^ 0x80 : byte;
+      }
+      parts.push(bytes);
+    } else {
+      const text = part.replaceAll('\0', '\0\u{10ffff}');
+      parts.push(Buffer.of(stringTag), Buffer.from(text), Buffer.of(0, 0));
+    }
+  }
+  return Buffer.concat(parts);
+}
+
+function keyOf(bytes: Buffer): TableKey {
+  const key: TableKey = [];
+  for (let at = 0; at < bytes.length; ) {
+    if (bytes[at] === numberTag) {
+      const number = Buffer.from(bytes.subarray(at + 1, at + 9));
+      const isNegative = ((number[0] ?? 0) & 0x80) === 0;
+      for (let index = 0; index < 8; index++) {
+        const byte = number[index] ?? 0;
+        number[index] = isNegative ? byte ^ 0xff : index === 0 ? byte ^ 0x80 : byte;
+      }
+      key.push(number.readDoubleBE());
+      at += 9;
+    } else {
+      const stop = bytes.indexOf('\0\0', at + 1);
+      key.push(bytes.toString('utf8', at + 1, stop).replaceAll('\0\u{10ffff}', '\0'));
+      at = stop + 2;
+    }
+  }
+  return key;
+}
