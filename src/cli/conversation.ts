@@ -28,6 +28,6 @@ function messagesIn({ messages }: TaskStateStore): NonNullable<TaskStateStore['m
   if (messages) return messages;
   throw new AgentLoopError(
     'INVALID_CONFIG',
-    'this store does not keep conversations; use --store lmdb or redis://HOST:PORT',
+    'this store does not keep conversations; use --store lmdb, redis://HOST:PORT or postgres://HOST/DATABASE',
   );
 }

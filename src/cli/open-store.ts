@@ -39,10 +39,11 @@ export async function storeWarnings({ store, durable, settings }: OpenStore): Pr
   }
 }
 
-/** An error that names the Redis that does not answer. */
+/** An error that names the server that does not answer. */
 export function atPlace(thrown: unknown, { kind, place }: StoreSettings): unknown {
-  if (kind !== 'redis' || !AgentLoopError.isInstance(thrown) || thrown.code !== 'UNAVAILABLE') return thrown;
-  const message = thrown.message.replace(/^Redis /, `${place} `);
+  if ((kind !== 'redis' && kind !== 'postgres') || !AgentLoopError.isInstance(thrown) || thrown.code !== 'UNAVAILABLE')
+    return thrown;
+  const message = thrown.message.replace(/^(Redis|PostgreSQL) /, `${place} `);
   return new AgentLoopError(thrown.code, message, { cause: thrown });
 }
 
@@ -55,6 +56,10 @@ async function madeStore(settings: StoreSettings): Promise<TaskStateStore> {
     case 'lmdb': {
       const { LmdbStateStore } = await import('../stores/lmdb/index.ts');
       return inFolder(settings, () => new LmdbStateStore({ path: settings.path }));
+    }
+    case 'postgres': {
+      const { PostgresStateStore } = await import('../stores/postgres/index.ts');
+      return new PostgresStateStore({ postgres: settings.url });
     }
     case 'redis': {
       const { RedisStateStore } = await import('../stores/redis/index.ts');

@@ -15,6 +15,7 @@ import { addResumeCommand, addRetryCommand } from './commands/resume-command.ts'
 import { addRunCommand } from './commands/run-command.ts';
 import { addServeCommand } from './commands/serve-command.ts';
 import { addShowCommand } from './commands/show-command.ts';
+import { addStoreCommand } from './commands/store-command.ts';
 import { addTasksCommand } from './commands/tasks-command.ts';
 import { sentenceOf } from './ending.ts';
 import { Interrupted } from './interruption.ts';
@@ -71,6 +72,7 @@ function createProgram(host: CommandHost): Command {
   addForkCommand(program, host);
   addReplayCommand(program, host);
   addJournalCommands(program, host);
+  addStoreCommand(program, host);
   addServeCommand(program, host);
   addMcpCommand(program, host);
   addModelCommand(program, host);

@@ -13,7 +13,7 @@ export interface StoreFlags {
 export type StoreSettings =
   | { readonly kind: 'memory'; readonly place: string; readonly warning?: string }
   | { readonly kind: 'lmdb'; readonly path: string; readonly place: string }
-  | { readonly kind: 'redis'; readonly url: string; readonly place: string };
+  | { readonly kind: 'redis' | 'postgres'; readonly url: string; readonly place: string };
 
 const defaultFolder = '.millrace';
 const variable = 'MILLRACE_STORE';
@@ -58,7 +58,7 @@ export function lastingStore(flags: StoreFlags, env: Environment): Exclude<Store
   if (settings.kind === 'memory') {
     throw new AgentLoopError(
       'INVALID_CONFIG',
-      'the memory of another process cannot be read; name the store of the turn: --store lmdb[:FOLDER] or redis://HOST:PORT',
+      'the memory of another process cannot be read; name the store of the turn: --store lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE',
     );
   }
   if (settings.kind === 'lmdb' && !existsSync(settings.path)) {
@@ -74,10 +74,13 @@ function settingsOf(text: string, source: string): StoreSettings {
   if (text === 'memory') return { kind: 'memory', place: memoryPlace };
   if (text === 'lmdb') return lmdbIn(defaultFolder);
   if (text.startsWith('lmdb:') && text !== 'lmdb:') return lmdbIn(text.slice('lmdb:'.length));
-  if (isRedisUrl(text)) return { kind: 'redis', url: text, place: `Redis at ${shownRedis(text)}` };
+  if (isUrl(text, ['redis:', 'rediss:'])) return { kind: 'redis', url: text, place: `Redis at ${shownUrl(text)}` };
+  if (isUrl(text, ['postgres:', 'postgresql:'])) {
+    return { kind: 'postgres', url: text, place: `PostgreSQL at ${shownUrl(text)}` };
+  }
   throw new AgentLoopError(
     'INVALID_CONFIG',
-    `${source} must be memory, lmdb, lmdb:FOLDER, or redis://HOST:PORT (rediss:// for TLS)`,
+    `${source} must be memory, lmdb, lmdb:FOLDER, redis://HOST:PORT (rediss:// for TLS), or postgres://HOST/DATABASE`,
   );
 }
 
@@ -91,10 +94,10 @@ export function storeFiles(settings: StoreSettings): readonly string[] {
   return settings.kind === 'lmdb' ? [settings.path, `${settings.path}-lock`] : [];
 }
 
-function isRedisUrl(text: string): boolean {
+function isUrl(text: string, protocols: readonly string[]): boolean {
   if (!URL.canParse(text)) return false;
   const { protocol, hostname } = new URL(text);
-  return (protocol === 'redis:' || protocol === 'rediss:') && hostname !== '';
+  return protocols.includes(protocol) && hostname !== '';
 }
 
 /** The settings as the command line takes them; of an address without its query, and with words in place of a user name and a password. */
@@ -105,7 +108,8 @@ export function shownStore(settings: StoreSettings): string {
     case 'lmdb':
       return `lmdb:${settings.path}`;
     case 'redis':
-      return shownRedis(settings.url, placeholders(settings.url));
+    case 'postgres':
+      return shownUrl(settings.url, placeholders(settings.url));
   }
 }
 
@@ -116,7 +120,7 @@ function placeholders(url: string): string {
   return `${user}${password === '' ? '' : ':PASSWORD'}${username + password === '' ? '' : '@'}`;
 }
 
-function shownRedis(url: string, credentials = ''): string {
+function shownUrl(url: string, credentials = ''): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${credentials}${host}${pathname === '/' ? '' : pathname}`;
 }

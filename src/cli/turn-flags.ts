@@ -102,6 +102,6 @@ export function addContextFlag(command: Command): Command {
 export function addStoreFlag(command: Command): Command {
   return command.option(
     '--store <where>',
-    'where journals are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: lmdb in .millrace)',
+    'where journals are kept: memory, lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE (or MILLRACE_STORE; default: lmdb in .millrace)',
   );
 }

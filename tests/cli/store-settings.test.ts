@@ -12,12 +12,13 @@ describe('storeSettings', () => {
     ['the variable', undefined, { MILLRACE_STORE: 'memory' }, { kind: 'memory' }],
     ['the option before the variable', 'lmdb:x', { MILLRACE_STORE: 'memory' }, { kind: 'lmdb', path: resolve('x') }],
     ['Redis', 'redis://h:6380/2', {}, { kind: 'redis', url: 'redis://h:6380/2' }],
+    ['PostgreSQL', 'postgres://h/d', {}, { kind: 'postgres', url: 'postgres://h/d' }],
     ['Redis over TLS', 'rediss://h', {}, { kind: 'redis', url: 'rediss://h' }],
   ])('%s', (_what, store, env, expected) => {
     expect(storeSettings(store === undefined ? {} : { store }, env)).toMatchObject(expected);
   });
 
-  it.each(['', 'lmdb:', 'redis', 'redis://', 'http://h', 'redis:/secret@h', 'x secret'])(
+  it.each(['', 'lmdb:', 'redis', 'redis://', 'http://h', 'redis:/secret@h', 'postgres://', 'x secret'])(
     'refuses "%s" without repeating it',
     (store) => {
       expect(() => storeSettings({ store }, {})).toThrow(
@@ -30,6 +31,9 @@ describe('storeSettings', () => {
     const settings = storeSettings({ store: 'redis://me:secret@h:6380/2?password=secret' }, {});
     expect(shownStore(settings)).toBe('redis://USER:PASSWORD@h:6380/2');
     expect(settings.place).toBe('Redis at redis://h:6380/2');
+    const postgres = storeSettings({ store: 'postgresql://me:secret@h/d?password=secret' }, {});
+    expect(shownStore(postgres)).toBe('postgresql://USER:PASSWORD@h/d');
+    expect(postgres.place).toBe('PostgreSQL at postgresql://h/d');
     expect(shownStore(storeSettings({ store: 'lmdb:/a b' }, {}))).toBe('lmdb:/a b');
   });
 });

@@ -57,7 +57,7 @@ async function importTask(file: string | undefined, { flags, host }: Given): Pro
     if (kind === 'memory') {
       throw new AgentLoopError(
         'INVALID_CONFIG',
-        'memory ends with this process; import into --store lmdb[:FOLDER] or redis://HOST:PORT',
+        'memory ends with this process; import into --store lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE',
       );
     }
     const state = await importJournal(store, records);

@@ -44,7 +44,7 @@ export function addMcpCommand(program: Command, host: CommandHost): void {
   addServedAgentFlags(addOtlpFlag(addLeaseFlag(addModelFlags(command))))
     .option(
       '--store <where>',
-      'where turns are kept: memory, lmdb[:FOLDER] or redis://HOST:PORT (or MILLRACE_STORE; default: memory)',
+      'where turns are kept: memory, lmdb[:FOLDER], redis://HOST:PORT or postgres://HOST/DATABASE (or MILLRACE_STORE; default: memory)',
     )
     .summary('serve an agent over MCP')
     .description('Serve an agent as an MCP server over HTTP, or over stdio, where stdout carries only the protocol.')

@@ -29,6 +29,11 @@ async function besides(settings: StoreSettings): Promise<Omit<ServeStores, 'jour
       const { LmdbMessageStore, LmdbPushStore } = await import('../../stores/lmdb/index.ts');
       return closing(new LmdbMessageStore({ path: settings.path }), new LmdbPushStore({ path: settings.path }));
     }
+    case 'postgres': {
+      const { PostgresMessageStore, PostgresPushStore } = await import('../../stores/postgres/index.ts');
+      const postgres = settings.url;
+      return closing(new PostgresMessageStore({ postgres }), new PostgresPushStore({ postgres }));
+    }
     case 'redis': {
       const { RedisMessageStore, RedisPushStore } = await import('../../stores/redis/index.ts');
       return closing(new RedisMessageStore({ redis: settings.url }), new RedisPushStore({ redis: settings.url }));

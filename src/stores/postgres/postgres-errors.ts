@@ -38,7 +38,7 @@ export function postgresError(thrown: unknown, secret: string | undefined, taskI
 export function notMigrated(said: string): AgentLoopError {
   return new AgentLoopError(
     'SCHEMA',
-    `The database does not have the tables of this version: ${said}; call \`await store.migrate()\` once, or give the store \`migrate: true\`.`,
+    `The database does not have the tables of this version: ${said}; call \`await store.migrate()\` or run \`millrace store migrate\` once, or give the store \`migrate: true\`.`,
   );
 }
 
